@@ -42,22 +42,29 @@ SLOW = {
     "setup": "doctor real_agents real_clients real_packages real_restarts shared_entries",
     "skills": "skills_live",
     "tools": "byte_budgets clojuredocs edit_acts edit_files edit_loads edit_python error_chains failure_places "
-    "found_tests interrupt_evaluation isolation lanes lean listed_tools note_edit pytest_runs restart_repl run_tests "
-    "stacktrace symbol_answers symbol_info tests_of_other_repls wait_for what_changed_in_lisp",
+    "found_tests interrupt_evaluation isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl "
+    "run_tests stacktrace symbol_answers symbol_info tests_of_other_repls wait_for what_changed_in_lisp",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "limits load presence_files starving",
 }
 """Test files by room that took more than ten seconds each on two cores: `-m "not slow"` leaves them out."""
 
 
+def pytest_configure(config):
+    """Let pytest-xdist hand out files as they are ordered here, and not those with the fewest tests last."""
+    config.option.loadscopereorder = False
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    """Mark the slow files and put them first, so that no processor is idle while another ends with one of them."""
     here = Path(__file__).parent
     slow = {here / room / f"test_{name}.py" for room, names in SLOW.items() for name in names.split()}
     assert all(path.exists() for path in slow), f"gone: {[str(path) for path in slow if not path.exists()]}"
     for item in items:
         if item.path in slow:
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture

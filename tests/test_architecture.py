@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -27,7 +28,7 @@ MAY_IMPORT = {
     "net": {"core", "errors", "files"},
     "log": {"core", "datalog", "errors", "files"},
     "editing": {"errors", "files", "lisp"},
-    "export": {"errors", "lisp"},
+    "commands/documents": {"errors", "lisp"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "lisp", "log", "net", "wire"},
     "settings": {"errors", "files", "net", "repls"},
@@ -37,7 +38,7 @@ MAY_IMPORT = {
     "app": {
         "core", "editing", "errors", "files", "log", "net", "protocol", "repls", "settings", "skills", "tools",
     },
-    "commands": {"app", "errors", "export", "files", "log", "net", "repls", "settings", "setup"},
+    "commands": {"app", "commands/documents", "errors", "files", "log", "net", "repls", "settings", "setup"},
     "__main__": {"commands"},
 }  # fmt: skip
 
@@ -56,7 +57,7 @@ DOORS = {
 }
 
 # Rooms without I/O: they get time, ids and limits as arguments.
-SANS_IO = {"core", "wire", "lisp", "datalog", "export"}
+SANS_IO = {"core", "wire", "lisp", "datalog", "commands/documents"}
 IO_MODULES = {
     "socket", "subprocess", "asyncio", "anyio", "os", "pathlib", "logging", "threading", "signal", "random", "datetime",
 }  # fmt: skip
@@ -66,9 +67,14 @@ def modules():
     return [path for path in sorted(SERVER.rglob("*.py")) if path != SERVER / "__init__.py"]
 
 
+def room_of(parts):
+    """The room of a module by the parts of its path below the package: the first, unless a room within it has it."""
+    within = "/".join(parts[:2])
+    return within if within in MAY_IMPORT else parts[0]
+
+
 def room(path):
-    first = path.relative_to(SERVER).parts[0]
-    return first.removesuffix(".py")
+    return room_of(path.relative_to(SERVER).with_suffix("").parts)
 
 
 @cache
@@ -92,7 +98,7 @@ def rooms_of(path):
     for name in imports(path):
         parts = name.split(".")
         if parts[0] == "codriver" and len(parts) > 1 and not parts[1].startswith("__"):
-            yield parts[1]
+            yield room_of(parts[1:])
 
 
 def name_of(path):
@@ -121,6 +127,46 @@ def test_a_room_without_io_imports_none(path):
 
 def test_the_map_has_no_cycle():
     TopologicalSorter(MAY_IMPORT).prepare()
+
+
+def test_the_house_has_at_most_twenty_doors():
+    # What a room leaves behind where it has moved is bytecode alone.
+    doors = {path.name for path in SERVER.iterdir() if path.is_file() or next(path.rglob("*.py"), None)}
+    assert len(doors - {"__pycache__"}) <= 20
+
+
+# One concept on two sides that cannot share it, or one part of every adapter.
+NAMED_TWICE = {
+    "bencode": "the worker runs without the server",
+    "evaluator": "one in each adapter",
+    "failures": "one in each adapter",
+}
+COMMON_NAMES = {"__init__", "__main__", "base", "errors"}
+
+
+def test_a_file_name_stands_once():
+    names = Counter(path.stem for path in modules())
+    assert {name for name, times in names.items() if times > 1} - COMMON_NAMES == NAMED_TWICE.keys()
+    with_seam = Counter(path.stem for path in [*modules(), *SEAM.rglob("*.py"), *RELAY.rglob("*.py")])
+    assert len({name for name, times in with_seam.items() if times > 1} - COMMON_NAMES) <= 6
+
+
+def arrows(folder):
+    """The pairs of parts of a folder, modules or packages, of which one imports the other."""
+    package = folder.relative_to(SERVER.parent).parts
+    for path in sorted(folder.rglob("*.py")):
+        own = path.relative_to(folder).parts[0].removesuffix(".py")
+        for name in imports(path):
+            parts = tuple(name.split("."))
+            part = parts[len(package)] if parts[: len(package)] == package and len(parts) > len(package) else own
+            if part != own and ((folder / part).is_dir() or (folder / f"{part}.py").is_file()):
+                yield own, part
+
+
+@pytest.mark.parametrize(("folder", "most"), [(SERVER, 99), (SERVER / "repls", 25)], ids=["codriver", "repls"])
+def test_few_arrows_run_between_the_parts_of_a_large_house(folder, most):
+    found = set(arrows(folder))
+    assert len(found) <= most, f"{len(found)} of at most {most}: {sorted(found)}"
 
 
 def test_no_modules_import_one_another_in_a_circle():
@@ -185,8 +231,8 @@ OPENERS = {
     "repls/worker/start.py": "runs in the project's own Python, without ours",
     "repls/worker/outside_packages.py": "runs in the project's own Python, without ours: metadata of what is installed",
     "repls/worker/embedded.py": "runs in an application, without ours: the kernel's table in /proc",
-    "repls/worker/port_files.py": "runs in an application, without ours: the port file in its project",
-    "repls/worker/streams.py": "runs in the project's own Python, without ours: /dev/null",
+    "repls/worker/embedded_port_file.py": "runs in an application, without ours: the port file in its project",
+    "repls/worker/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "repls/jupyter/kernel_process.py": "the kernel's tables in /proc",
     "setup/reachability.py": "the kernel's tables in /proc",
@@ -197,7 +243,7 @@ OPENERS = {
     "commands/server.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
-    "repls/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",
+    "repls/launch/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",
 }
 OPENING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.move", "io.FileIO"}
@@ -318,7 +364,7 @@ def writes(path):
                 yield scope.name, ast.unparse(node)
 
 
-@pytest.mark.parametrize("path", [p for p in modules() if room(p) == "commands"], ids=name_of)
+@pytest.mark.parametrize("path", [p for p in modules() if room(p).startswith("commands")], ids=name_of)
 def test_no_command_writes_past_the_one_function_that_makes_control_characters_visible(path):
     assert path == SHOWN_BY or list(writes(path)) == []
 
@@ -353,7 +399,9 @@ def test_mypy_knows_every_room_of_the_tests_and_everything_that_supports_them():
 
 # A first sentence names its subject, as somebody who searches would: "The forms that are sent", not "What is sent".
 # So many of these clauses are left, and there may be fewer only: whoever rewrites some lowers the number.
-CLAUSES_LEFT = {"What": 0, "Who": 0, "How": 0, "Whether": 238}
+CLAUSES_LEFT = {
+    "What": 0, "Who": 0, "How": 0, "Which": 0, "That": 0, "It": 0, "Those": 0, "Where": 2, "When": 1, "Whether": 236,
+}  # fmt: skip
 
 
 def opening_words():

@@ -11,9 +11,10 @@ connection. There the client's handshake is repeated; an `initialize` that had n
 repetition. A client without a handshake (protocol 2026-07-28) only sees the errors, that of its open
 `subscriptions/listen` among them: it tells such a client that its view is old and that it has to listen again.
 
-While it starts a server, it answers `initialize` and `tools/list` at once from what the last server of the workspace
-kept for this client, where nothing has changed since. The new server learns of the client by the same repeated
-handshake, whose answer goes no further; and when its list is another one, the client is told that the list changed.
+While it starts a server, it answers `initialize`, `server/discover` and `tools/list` at once from what the last server
+of the workspace kept for this client, where nothing has changed since. The new server learns of the client by the same
+repeated handshake, or by a `tools/list` of the relay's own, whose answers go no further. When its list is another one,
+the client is told that the list changed; one without a handshake is told on its streams, and no cache keeps its list.
 
 With `--workspace auto` the relay finds the workspace itself, so that one entry without paths serves every project.
 Where neither the environment nor the current folder tells, it greets the client in the server's place and asks for its
@@ -50,6 +51,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from subprocess import Popen
+    from typing import Any
 
 __all__ = ["Lines", "Message", "Relay", "Starter", "Target", "UnreachableError", "main", "survey"]
 
@@ -111,8 +113,10 @@ TOKEN_LENGTH = 43
 GONE = (-1, 0)
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
 LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
-LIST_KEY = b'"codriver-relay-list"'
+LIST_ID, LIST_KEY = "codriver-relay-list", b'"codriver-relay-list"'
 LIST_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"tools/list"}\n' % LIST_KEY
+META = "io.modelcontextprotocol/"
+"""How the names begin of what each request says in `_meta` of a client without a handshake. Source: MCP 2026-07-28."""
 LEVEL_ID = "codriver-relay-level"
 LEVEL_KEY = b'"codriver-relay-level"'
 KEPT_BYTES = 1 << 20
@@ -664,18 +668,31 @@ def read_file(folder: int, name: str, most: int = RECORD_BYTES) -> bytes:
         os.close(file)
 
 
-def read_kept(workspace: str, line: bytes) -> dict[str, dict[str, object]] | None:
-    """The kept greeting and list of tools of a workspace, for the client that says `line`, its `initialize`.
+def envelope_of(line: bytes) -> dict[str, Any]:
+    """The envelope of a request: all that each one has to say of a client without a handshake.
 
-    `greeting` and `tools` are the answers to it and to `tools/list`. None where there is nothing, or anything has
-    changed since: the Python, a file that settings or the version come from, a variable of ours.
-    Source: `codriver.app.kept_lists`, which writes it.
+    Raises:
+        LookupError: it says not all of it, as in a handshake era. So do ValueError and TypeError.
+    """
+    import json  # noqa: PLC0415 - see respell
+
+    meta = json.loads(line)["params"]["_meta"]
+    return {META + name: meta[META + name] for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
+
+
+def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict[str, dict[str, object]] | None:
+    """The kept greeting and list of tools of a workspace, for the client that says `line`: its `initialize`, or any.
+
+    `greeting` and `tools` are the answers to `initialize`, or `server/discover`, and to `tools/list`. None where there
+    is nothing, or anything has changed since: the Python, a file that settings or the version come from, a variable of
+    ours. Source: `codriver.app.kept_lists`, which writes it.
     """
     import json  # noqa: PLC0415 - see respell
 
     try:
-        params = json.loads(line)["params"]
-        name, version = params["clientInfo"]["name"], params["protocolVersion"]
+        about = json.loads(line)["params"] if is_handshake else envelope_of(line)
+        prefix, shape = ("", "protocolVersion") if is_handshake else (META, "supportedVersions")
+        name, version = about[prefix + "clientInfo"]["name"], about[prefix + "protocolVersion"]
         status = os.stat(workspace)  # noqa: PTH116 - see __init__
         folder = os.open(kept_folder(), FOLDER)
         try:
@@ -695,7 +712,8 @@ def read_kept(workspace: str, line: bytes) -> dict[str, dict[str, object]] | Non
         for client in kept["clients"]:
             if (client["name"], client["protocol"]) == (name, version):
                 found = {part: client[part] for part in ("greeting", "tools")}
-                return found if all(isinstance(part, dict) for part in found.values()) else None
+                is_sound = all(isinstance(part, dict) for part in found.values()) and shape in found["greeting"]
+                return found if is_sound else None
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     return None
@@ -1294,9 +1312,15 @@ class Relay:
         self.handshake: Message | None = None
         self.initialized: Message | None = None
         self.kept: dict[str, dict[str, object]] | None = None
-        """What was kept for this client, from when its `initialize` was answered from it until a server is there."""
-        self.told: object = None
+        """What was kept for this client, from when its first request was answered from it until a server is there."""
+        self.told: dict[str, object] | None = None
         """The list of tools that it was given of that, until it is known whether the server's is another."""
+        self.question = LIST_QUESTION
+        """What asks the server for its list, to compare it."""
+        self.owes_change = False
+        """The server's is another, and no stream of the client's is open on which it could hear of it."""
+        self.streams: dict[bytes, object] = {}
+        """The ids of its streams over this connection on which it could, by key, while it may have to."""
         self.level: bytes | None = None
         """Its request for log messages, once it made one."""
         self.awaits_level = False
@@ -1366,7 +1390,7 @@ class Relay:
         Raises:
             OSError: the connection broke, or the server did not answer in time.
         """
-        handshake, self.server_lines = self.handshake, Lines()
+        handshake, self.server_lines, self.streams = self.handshake, Lines(), {}
         if handshake is not None:
             end = time.monotonic() + HANDSHAKE_S
             connection.settimeout(HANDSHAKE_S)
@@ -1388,8 +1412,8 @@ class Relay:
                 self.repeat_level(connection)
                 self.output.write(LIST_CHANGED)
                 self.told = None
-            elif self.told is not None:
-                connection.sendall(LIST_QUESTION)
+        if self.told is not None:
+            connection.sendall(self.question)
         connection.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self.connection, self.kept = connection, None
 
@@ -1508,17 +1532,25 @@ class Relay:
         """Answer, while a server is being started, what is kept from the last one; whether it was answered."""
         if self.starter is None or not self.starter.is_starting or message.id is None:
             return False
-        if message.method == b"initialize" and self.handshake is None and not self.backlog:
-            self.kept = read_kept(self.starter.workspace, message.line)
-            if self.kept is not None:
+        is_first, is_list = message.method == b"initialize", message.method == b"tools/list"
+        if not (is_first or is_list or message.method == b"server/discover") or b'"cursor"' in message.line:
+            return False
+        if self.handshake is None:
+            kept = read_kept(self.starter.workspace, message.line, is_handshake=is_first)
+            if kept is None or (is_first and (self.kept or self.backlog)):
+                return False
+            self.kept = kept
+            if is_first:
                 self.handshake = message  # for the server that comes
-                self.output.write(encode_answer(message, result=self.kept["greeting"]))
-            return self.kept is not None
-        if message.method == b"tools/list" and self.kept is not None and b'"cursor"' not in message.line:
+            else:
+                self.question = encode(id=LIST_ID, method="tools/list", params={"_meta": envelope_of(message.line)})
+        elif self.kept is None or not is_list:
+            return False
+        if is_list or self.handshake is None:
             self.told = self.kept["tools"]
-            self.output.write(encode_answer(message, result=self.told))
-            return True
-        return False
+        result = self.kept["tools" if is_list else "greeting"]
+        self.output.write(encode_answer(message, result=result if self.handshake else {**result, "ttlMs": 0}))
+        return True
 
     def is_about_level(self, line: bytes) -> bool:
         """Whether `line` answers what was repeated of the client's, which has its answer."""
@@ -1528,21 +1560,41 @@ class Relay:
         self.awaits_level = False
         return True
 
-    def compare_list(self, line: bytes) -> bool:
-        """Whether `line` is the server's list, asked for to compare it; if it is another, the client is told."""
+    def compare_list(self, lines: list[bytes]) -> list[bytes]:
+        """The lines for the client out of these, while the list that it was told may not be the server's.
+
+        They are without the server's list, asked for to compare it, and with the word that it is another one.
+        """
         import json  # noqa: PLC0415 - see respell
 
-        message = survey(line)
-        if not message.is_response or message.key != LIST_KEY:
-            return False
-        try:
-            is_same = json.loads(line).get("result") == self.told
-        except ValueError:
-            is_same = False
-        if not is_same:
-            self.output.write(LIST_CHANGED)
-        self.told = None
-        return True
+        passed: list[bytes] = []
+        for line in lines:
+            message = survey(line)
+            is_list = message.is_response and message.key == LIST_KEY
+            try:
+                if is_list and self.told is not None:
+                    told, self.told, self.owes_change = self.told, None, True
+                    self.owes_change = json.loads(line)["result"]["tools"] != told["tools"]
+                elif message.method == b"notifications/subscriptions/acknowledged":
+                    params = json.loads(line)["params"]
+                    if params["notifications"].get("toolsListChanged"):
+                        stream = params["_meta"][META + "subscriptionId"]
+                        self.streams[respell(json.dumps(stream).encode())] = stream
+            except (ValueError, LookupError, TypeError, AttributeError):
+                pass  # it is another list, or no stream
+            passed += [] if is_list else [line]
+            passed += self.tell_change() if self.owes_change else []
+        return passed
+
+    def tell_change(self) -> list[bytes]:
+        """The notifications of another list: one, or one for each stream; it is owed on while there is none."""
+        if self.handshake is not None:
+            self.owes_change = False
+            return [LIST_CHANGED]
+        streams = [stream for key, stream in self.streams.items() if key in self.in_flight]
+        self.owes_change = not streams
+        method = "notifications/tools/list_changed"
+        return [encode(method=method, params={"_meta": {META + "subscriptionId": stream}}) for stream in streams]
 
     def send_backlog(self) -> None:
         """Send what waits, as far as the server takes it. What is sent in part counts as sent."""
@@ -1585,6 +1637,8 @@ class Relay:
             else:
                 if message.method == b"logging/setLevel":
                     self.level = message.line
+                elif message.method == b"tools/list":
+                    self.owes_change = False  # it gets the server's own
                 message.line = b""  # it is never sent again
         elif message.method == b"notifications/initialized":
             self.initialized = message
@@ -1607,8 +1661,8 @@ class Relay:
         lines = self.server_lines.feed(data)
         if lines:
             self.round_start = None
-            if self.told is not None:
-                lines = [line for line in lines if not self.compare_list(line)]
+            if self.told is not None or self.owes_change:
+                lines = self.compare_list(lines)
             if self.awaits_level:
                 lines = [line for line in lines if not self.is_about_level(line)]
             self.output.write(b"".join(lines))

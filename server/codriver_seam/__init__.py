@@ -8,16 +8,15 @@ without `install` nothing is kept but which function handles what.
 from __future__ import annotations
 
 from .changes import call, show
+from .failures import note_error
+from .frames import epoch, frame
 from .recording import (
     bind,
     emit,
-    epoch,
-    frame,
     handler,
     install,
     loaded,
     machine,
-    note_error,
     origin,
     predicate,
     seam,

@@ -12,7 +12,8 @@ import os
 import sys
 import time
 
-from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, Unread, emit, seam
+from .frames import Unread
+from .recording import CAUSE, EVENT, FRAME, HANDLER, ID, MS, NAME, OP, ORIGIN, SOURCE, TAGS, TIME, emit, seam
 from .values import Egress, Refusal, differences, one_line, part_at, within
 
 TYPE_CHECKING = False
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .recording import Epoch, Event, Frame, Json
+    from .frames import Epoch, Frame
+    from .recording import Event, Json
     from .values import Path
 
     Accessor = Callable[[Json], Json]
@@ -315,7 +317,8 @@ def issues(asked: Json) -> Json:
     found: dict[object, tuple[int, Event]] = {}
     for event in tuple(seam.events):
         if event[OP] in ("error", "warning") and event[ID] > since and test(event):
-            same = (event[OP], event[NAME], event[FRAME], event[EVENT], str(event[TAGS]))
+            alike = {name: value for name, value in (event[TAGS] or {}).items() if name != "epoch"}
+            same = (event[OP], event[NAME], event[FRAME], event[EVENT], str(alike))
             found[same] = found.pop(same, (0, event))[0] + 1, event
     shown = list(found.values())[-_limit(asked, 50) :]
     lines = [line_of(event) + (f" \N{MULTIPLICATION SIGN}{times}" if times > 1 else "") for times, event in shown]

@@ -10,8 +10,10 @@ import json
 import time
 
 from .accessors import READING, changes, epoch_of, frame_of, read_literal, who_of
-from .recording import CAUSE, OP, TAGS, Epoch, Unread, cause, emit, epoch, is_reading, origin, seam
+from .frames import Epoch, Unread, epoch
+from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
 from .sensitive import secrets, sensitive
+from .sources import watch_cells
 from .streams import STREAMING, subscribe
 from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .accessors import Accessor
-    from .recording import Frame, Json
+    from .frames import Frame
+    from .recording import Json
     from .streams import Write
 
 QUEUED = 200
@@ -205,6 +208,7 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
 
     `write` takes the frames of a subscription. Without it they go to the standard output of now.
     """
+    watch_cells()
     asked, is_change = json.loads(arguments), name in CHANGING
     first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
     try:

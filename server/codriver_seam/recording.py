@@ -1,4 +1,4 @@
-"""Recording what an application does: frames of its state, epochs, events, and the origin of each.
+"""Recording of what an application does: its events, the origin of each, and the handlers that it names.
 
 All of it lies in rings of one process, for its life. Nothing here locks, writes or raises into the application, and
 without `install` nothing is kept but the places of handlers.
@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import collections
 import contextvars
-import copy
-import functools
 import itertools
 import os
-import pickle
-import sys
 import time
 import uuid
 
 from .plain import Told
-from .values import cut, is_mutable, texts_at, words_of
+from .values import cut
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
-    Json = dict[str, Any]
-    Event = tuple[Any, ...]
+    from .frames import Frame
 
-EVENTS, EPOCHS, SECRETS = 2000, 50, 200
-"""The newest that are kept: events in all, epochs of a frame, texts seen at the sensitive paths of a frame."""
+    Json = dict[str, Any]
+    Event = Sequence[Any]
+    """A tuple; of an exception a list, to which its later sightings add."""
+
+EVENTS = 2000
+"""The newest that are kept."""
 TAG, PARTS = 300, 8
 """Characters of a tag, and elements of one that is a collection."""
 WRAPPED = 20
@@ -103,104 +102,6 @@ def loaded() -> None:
     seam.loads += 1
 
 
-class Frame:
-    """A part of the application's state, by a reference to it.
-
-    `get` gives it, `set` replaces it, `validate` tells in words what is wrong with a value, `dispatch` handles an event
-    before it returns, `enqueue` hands it to the application's own loop. `snapshot` says how a state is kept that is
-    changed in place: by `pickle`, `deepcopy`, or a function; `none` promises that none ever is. At the `sensitive`
-    paths nothing is shown.
-    """
-
-    def __init__(  # noqa: PLR0913  # each is named where it is given
-        self,
-        name: str,
-        get: Callable[[], Any],
-        set: Callable[[Any], object] | None = None,  # noqa: A002  # the application's word
-        *,
-        validate: Callable[[Any], Any] | None = None,
-        dispatch: Callable[[Any], object] | None = None,
-        enqueue: Callable[[Any], object] | None = None,
-        sensitive: Iterable[Sequence[Any]] = (),
-        snapshot: str | Callable[[Any], Any] | None = None,
-        depth: int = EPOCHS,
-    ) -> None:
-        self.name, self.get, self.set, self.validate = name, get, set, validate
-        self.dispatch, self.enqueue = dispatch, enqueue
-        copies: dict[Any, Callable[[Any], Any] | None] = {"pickle": _pickled, "deepcopy": copy.deepcopy, "none": None}
-        self._copy: Any = copies[snapshot] if isinstance(snapshot, str) else snapshot
-        self.is_sure = snapshot == "none"
-        """Whether one object is one state."""
-        self.sensitive = tuple(tuple(path) for path in sensitive)
-        self.epochs: collections.deque[Epoch] = collections.deque(maxlen=depth)
-        self.restored = 0
-        """The epoch to which the state was restored last."""
-        self.draining: dict[object, None] = {}
-        """The epochs under way; each comes and goes by one operation, which needs no lock."""
-        self.secrets: dict[str, str] = {}
-        """Texts that were seen at sensitive paths, the newest last, each with its path."""
-
-    def look(self) -> Any:
-        """The state now, whose texts at sensitive paths are remembered. Raises what `get` does."""
-        value = self.get()
-        if self.sensitive:
-            self.note_secrets(value)
-        return value
-
-    def keep(self) -> Any:
-        """The state now, so that it stays as it is; `Unread` where it cannot be kept."""
-        try:
-            value = self.look()
-            return value if self._copy is None else self._copy(value)
-        except Exception as error:  # noqa: BLE001  # the application goes on
-            return Unread(f"{type(error).__name__}: {words_of(error)}")
-
-    def thaw(self, kept: Any) -> Any:
-        """A state that was kept, as one that the application may have."""
-        if type(kept) is _Pickled:
-            return pickle.loads(kept)  # noqa: S301  # our own bytes
-        return kept if self._copy is None else self._copy(kept)
-
-    @staticmethod
-    def read(kept: Any) -> Any:
-        """A state that was kept, to be looked at and not to be changed."""
-        return pickle.loads(kept) if type(kept) is _Pickled else kept  # noqa: S301  # our own bytes
-
-    def note_secrets(self, value: Any) -> None:
-        """Remember the texts at the sensitive paths of a value."""
-        is_new = False
-        for path in self.sensitive:
-            for text in texts_at(value, path):
-                is_new = self.secrets.pop(text, None) is None or is_new
-                self.secrets[text] = ".".join(map(str, path))
-        while len(self.secrets) > SECRETS:
-            self.secrets.pop(next(iter(self.secrets)), None)
-        if is_new:
-            # After the texts: whoever knows this version has seen them. Each thread has a number of its own.
-            seam.sensitive_version = next(seam.changes)
-
-
-class _Pickled(bytes):
-    """A state that was kept."""
-
-
-def _pickled(value: Any) -> _Pickled:
-    return _Pickled(pickle.dumps(value, -1))
-
-
-class Unread:
-    """The reason in place of a state that could not be kept."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-
-
-def frame(name: str, get: Callable[[], Any], set: Callable[[Any], object] | None = None, **more: Any) -> None:  # noqa: A002
-    """Show a part of the application's state under a name. See `Frame`."""
-    if seam.session_id is not None:
-        seam.frames[name] = Frame(name, get, set, **more)
-
-
 def machine(name: str, get: Callable[[], Any]) -> None:
     """Show a state machine under a name: `get` gives its state."""
     if seam.session_id is not None:
@@ -257,7 +158,7 @@ def emit(
     if seam.session_id is None or is_reading.get():
         return 0
     now = cause.get()
-    kept = {name: _tag(value) for name, value in tags.items()} if tags else None
+    kept = {name: tag(value) for name, value in tags.items()} if tags else None
     number = next(seam.ids)
     event = (number, time.time(), op_type, operation, frame, event_id, handler_id, source, origin.get(),
              now[0] if now else None, ms, kept)  # fmt: skip
@@ -267,7 +168,7 @@ def emit(
     return number
 
 
-def _tag(value: Any) -> Any:
+def tag(value: Any) -> Any:
     """A tag as it is kept: no text is long, no object lives on by it, and none is printed."""
     kind = type(value)
     if kind is str:
@@ -300,99 +201,3 @@ def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
             origin.reset(first)
 
     return bound
-
-
-class Epoch:
-    """One cascade of a frame: the state before and after, its time, its outcome, and who caused it."""
-
-    __slots__ = ("after", "before", "dispatch_id", "event_id", "id", "is_told", "ms", "origin", "outcome", "time")
-
-    def __init__(
-        self, found: Frame, event_id: str, before: Any, after: Any, outcome: str = "ok", ms: float = 0.0
-    ) -> None:
-        now = cause.get()
-        self.id, self.time, self.event_id, self.outcome, self.ms = next(seam.ids), time.time(), event_id, outcome, ms
-        self.before, self.after = before, after
-        self.origin, self.dispatch_id = origin.get(), now[0] if now else None
-        self.is_told = before is not after or found.is_sure or not is_mutable(before)
-        """Whether before and after can tell what changed: one object that can change cannot."""
-
-
-class epoch:  # noqa: N801  # it is used as a function is
-    """A context in which an event is handled, noted as one epoch of a frame; inside another epoch of it, nothing.
-
-    What is raised in it is noted, and goes on.
-    """
-
-    __slots__ = ("_before", "_began", "_event", "_frame", "_tags", "_token", "recorded")
-
-    def __init__(self, frame: str, event_id: str, **tags: Any) -> None:
-        self._frame = seam.frames.get(frame) if seam.session_id is not None else None
-        self._event, self._tags = event_id, tags
-        self.recorded: Epoch | None = None
-
-    def __enter__(self) -> epoch:  # noqa: PYI034  # Python 3.8 has no `Self`
-        found, now = self._frame, cause.get()
-        if found is None:
-            return self
-        if now is not None and found.name in now[1]:
-            self._frame = None
-            return self
-        number, inside = now or (next(seam.dispatches), frozenset())
-        if seam.queued:
-            seam.queued.pop(number, None)
-        self._token = cause.set((number, inside | {found.name}))
-        self._before = found.keep()
-        found.draining[self] = None
-        emit("event", "dispatched", frame=found.name, event_id=self._event, **self._tags)
-        self._began = time.perf_counter()
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        found = self._frame
-        if found is None:
-            return
-        ms = round((time.perf_counter() - self._began) * 1000, 3)
-        if error is not None:
-            note_error(error, frame=found.name, event_id=self._event)
-        recorded = Epoch(found, self._event, self._before, found.keep(), "ok" if error is None else "error", ms)
-        self.recorded = recorded
-        found.epochs.append(recorded)
-        found.draining.pop(self, None)
-        emit("epoch", "snapshotted", frame=found.name, event_id=self._event, ms=ms, epoch=recorded.id)
-        cause.reset(self._token)
-
-
-def note_error(error: BaseException, *, source: str | None = None, **where: Any) -> int:
-    """Note an exception, with the innermost place in the application's own code that it came through."""
-    place, inner, trace = "", "", error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        inner = f"{name}:{trace.tb_lineno}"
-        if is_own(name):
-            place = inner
-        trace = trace.tb_next
-    # A library that tells of it has no frame of the application in its traceback yet.
-    at = place or own_place(sys._getframe(1)) or inner  # noqa: SLF001  # it is how a frame is had
-    return emit("error", type(error).__name__, source=source, message=words_of(error), at=at, **where)
-
-
-def own_place(frame: Any) -> str:
-    """The innermost place in the application's own code from a frame outwards; nothing where there is none."""
-    while frame is not None:
-        if is_own(frame.f_code.co_filename):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
-
-
-@functools.lru_cache(maxsize=4096)
-def is_own(file: str) -> bool:
-    """Whether a file is the application's: no library's, and not ours."""
-    return not file.startswith(OTHERS) and "site-packages" not in file and "dist-packages" not in file
-
-
-HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # `pathlib` would be loaded for it
-OTHERS = ("<frozen", HERE, os.path.dirname(os.__file__), *([sys.prefix] if sys.prefix != sys.base_prefix else []))  # noqa: PTH120  # as above
-"""Where others' code lies. Of a Python without an environment of its own it is the library alone: an application may
-lie beside that, as in /usr/src."""

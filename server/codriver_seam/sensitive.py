@@ -8,7 +8,8 @@ from .recording import is_reading, seam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .recording import Frame, Json
+    from .frames import Frame
+    from .recording import Json
 
 
 def look() -> None:

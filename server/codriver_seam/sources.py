@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 
-from .recording import emit, is_own, is_reading, note_error, own_place, seam
+from .failures import is_own, note_error, own_place, unmark
+from .recording import cause, emit, is_reading, origin, seam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 SQL = 200
 """Characters of a statement that are noted."""
+WATCHED = "_codriver_seam"
+"""The attribute of a shell whose cells are watched."""
 TOOL = 4
 """The id among the tools of `sys.monitoring` that nobody has by convention."""
 
@@ -35,16 +38,29 @@ class _Handler(logging.Handler):
         """See `logging.Handler`."""
         if is_reading.get():
             return
-        kind = "error" if record.levelno >= logging.ERROR else "warning" if record.levelno >= logging.WARNING else "log"
         at = f"{record.pathname}:{record.lineno}"
-        if not is_own(record.pathname):
-            at = own_place(sys._getframe(1)) or at  # noqa: SLF001  # it is how a frame is had
         try:
-            emit(kind, record.name, source="logging", message=record.getMessage(), at=at)
             if record.exc_info and record.exc_info[1] is not None:
-                note_error(record.exc_info[1], source="logging")
+                caught = {"caught": at} if is_own(record.pathname) else {}
+                said = record.getMessage()
+                note_error(record.exc_info[1], source="logging", logger=record.name, said=said, **caught)
+                return
+            if not is_own(record.pathname):
+                at = own_place(sys._getframe(1)) or at  # noqa: SLF001  # it is how a frame is had
+            emit(_kind_of(record), record.name, source="logging", message=record.getMessage(), at=at)
         except Exception:  # noqa: BLE001  # as `logging` has it: a record that cannot be shown ends nothing
             self.handleError(record)
+
+
+def _kind_of(record: logging.LogRecord) -> str:
+    """The kind of a record's event. A library's warning is an issue of the application while that handles something.
+
+    Libraries also warn of themselves, as when their server starts.
+    """
+    if record.levelno >= logging.ERROR:
+        return "error"
+    is_issue = record.levelno >= logging.WARNING and (is_own(record.pathname) or cause.get() is not None)
+    return "warning" if is_issue else "log"
 
 
 def watch_logging(logger: logging.Logger | None = None, level: int = logging.WARNING) -> None:
@@ -68,6 +84,8 @@ def watch_threads() -> None:
             name = told.thread.name if told.thread is not None else "?"
             note_error(told.exc_value, source="threading", thread=name)
         former(told)
+        if told.exc_value is not None:
+            unmark(told.exc_value)
 
     def ended_main(kind: Any, error: BaseException, trace: Any) -> None:
         note_error(error, source="main")
@@ -90,9 +108,39 @@ def watch_asyncio(loop: Any) -> None:
         else:
             emit("error", "asyncio", source="asyncio", message=context.get("message"))
         former(loop, context) if former else loop.default_exception_handler(context)
+        if isinstance(error, BaseException):
+            # Once those that were told before have logged it.
+            unmark(error)
 
     told.is_of_seam = True  # type: ignore[attr-defined]  # a mark, so that twice is once
     loop.set_exception_handler(told)
+
+
+# Cells
+
+
+def watch_cells() -> None:
+    """In a Jupyter kernel, have the events of each cell carry the origin that its message names.
+
+    Source: IPython's callbacks `pre_run_cell` and `post_run_cell`; ipykernel's `Kernel.get_parent`.
+    """
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    kernel: Any = getattr(shell, "kernel", None)
+    if shell is None or not hasattr(kernel, "get_parent") or getattr(shell, WATCHED, None) is not None:
+        return
+
+    def begins(_about: object) -> None:
+        metadata = (kernel.get_parent("shell") or {}).get("metadata") or {}
+        named = metadata.get("codriver/origin")
+        origin.set(named if isinstance(named, dict) else None)
+
+    def ends(_about: object) -> None:
+        origin.set(None)
+
+    setattr(shell, WATCHED, begins)
+    shell.events.register("pre_run_cell", begins)
+    shell.events.register("post_run_cell", ends)
 
 
 # Databases

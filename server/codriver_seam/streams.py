@@ -61,6 +61,8 @@ QUEUED, QUEUED_BYTES = 500, 2**20
 """Events, and bytes of them, that wait for one subscriber at most."""
 BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
 """Events of a frame at most, and the pause after it, which doubles while more come than go: nobody reads so many."""
+FAILURES = 100
+"""Failures that are known as queued."""
 LEASE_S = 60.0
 """The life of a subscription that is not renewed."""
 TICK_S = 1.0
@@ -90,6 +92,8 @@ class Subscription:
         self.failure = ""
         """The words of its filter's first failure."""
         self._unsent: tuple[str, int] | None = None
+        self._failures: collections.deque[int] = collections.deque(maxlen=FAILURES)
+        """The failures that were queued last; some are offered again, with more that is told of them."""
         self._rest_s, self.due = REST_S, 0.0
         """The pause after the next frame, and when that may be written."""
         self.is_awake = False
@@ -117,6 +121,8 @@ class Subscription:
                 self.failed += 1
                 self.failure = self.failure or f"{type(error).__name__}: {words_of(error)}"
                 return
+            if type(event) is list and not self._is_first(event):
+                return
             append((next(numbers), event))
             if not self.is_awake:
                 self.is_awake = True
@@ -124,13 +130,21 @@ class Subscription:
 
         return offer
 
+    def _is_first(self, event: list[Any]) -> bool:
+        """True for a failure that is new to us; it rests first, so that more that is told of it goes out with it."""
+        if event[ID] in self._failures:
+            return False
+        self._failures.append(event[ID])
+        self.due = max(self.due, time.monotonic() + REST_S)
+        return True
+
     def renew(self) -> None:
         """Begin the lease anew."""
         self.ends = time.monotonic() + self._lease_s
 
     @property
     def has_told_all(self) -> bool:
-        """Whether it is of a capture that is over, and all of that is written."""
+        """True when it is of a capture that is over, and all of that is written."""
         return self.capture is not None and self.capture.is_over and not self._queue and self._unsent is None
 
     @property
@@ -298,7 +312,7 @@ class Streams:
             self.end(one.id)
 
     def _has_any(self) -> bool:
-        """Whether there is still somebody to write to, after those whose lease is over have ended."""
+        """True while there is somebody to write to, after those whose lease is over have ended."""
         now = time.monotonic()
         with self._lock:
             self._leave([one for one in self._all.values() if one.ends <= now or one.has_told_all])

@@ -9,7 +9,8 @@ import contextlib
 import sys
 import time
 
-from .recording import cause, emit, handler_row, note_error, seam
+from .failures import add_facts, failure_in, note_error
+from .recording import cause, emit, handler_row, seam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 ROUTE = "route"
 """The kind of a handler of requests."""
+TOLD = "codriver_seam.told"
+"""The key, in the environment of a WSGI request, of what is told of it."""
 UNASKED = ("HEAD ", "OPTIONS ")
 """The methods that libraries add to routes."""
 
@@ -30,7 +33,8 @@ def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
 
     `status` is to be filled in, and `route`, the path as its handler has it.
     """
-    token = cause.set((next(seam.dispatches), frozenset()))
+    number = next(seam.dispatches)
+    token = cause.set((number, frozenset()))
     told: dict[str, Any] = {"status": 500}
     began = time.perf_counter()
     try:
@@ -40,9 +44,13 @@ def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
         raise
     finally:
         ms = round((time.perf_counter() - began) * 1000, 3)
-        kind = "error" if told["status"] >= 500 else "http"
-        route = _name(method, told["route"]) if "route" in told else None
-        emit(kind, method, source=source, event_id=path, handler_id=route, ms=ms, status=told["status"])
+        route, status = _name(method, told["route"]) if "route" in told else None, told["status"]
+        failure = failure_in(number) if status >= 500 else None
+        if failure is not None:
+            add_facts(failure, handler_id=route, status=status)
+        # An exception that was noted is the failure, of which this tells the time.
+        kind = "error" if status >= 500 and failure is None else "http"
+        emit(kind, method, source=source, event_id=path, handler_id=route, ms=ms, status=status)
         cause.reset(token)
 
 
@@ -58,11 +66,17 @@ class _Wsgi:
             def start(status: str, headers: Any, *more: Any) -> Any:
                 told["status"] = int(status.split(" ", 1)[0])
                 # Of Flask, as long as the request lasts.
-                rule = getattr(environ.get("werkzeug.request"), "url_rule", None)
-                told.update({} if rule is None else {"route": rule.rule})
+                told.update(_route_of(environ.get("werkzeug.request")))
                 return start_response(status, headers, *more)
 
+            environ[TOLD] = told
             return self._inner(environ, start)
+
+
+def _route_of(request: Any) -> dict[str, str]:
+    """The route of a request of Flask, if it has one."""
+    rule = getattr(request, "url_rule", None)
+    return {} if rule is None else {"route": rule.rule}
 
 
 def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,6 +93,8 @@ def watch_flask(app: Any) -> None:
 
     def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
         note_error(exception, source="flask", event_id=flask.request.path)
+        # With the debugger there is no answer in which the route is seen.
+        flask.request.environ.get(TOLD, {}).update(_route_of(flask.request))
 
     flask.got_request_exception.connect(failed, app, weak=False)
     seam.routes.append(lambda: _of_flask(app))

@@ -431,6 +431,20 @@ def test_a_repl_started_later_is_found_its_tools_come_and_every_client_hears(tmp
         assert one.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
 
 
+def test_the_hint_where_no_repl_is_started_starts_one(tmp_path):
+    """As a client's user does who writes it into the file that it names, while the server runs."""
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "README.md").write_text("A folder that shows no language.\n")
+    with serving(tmp_path) as live, live.client() as client:
+        refused = client.call("evaluate_code", code="1 + 2")
+        line, file = re.search(r"put (.+) in ([a-z.]+),", refused["hint"]).groups()
+        client.notifications.clear()
+        (workspace / file).write_text(f"{line}\n")
+        client.await_notification("notifications/tools/list_changed")
+        until(lambda: client.call("evaluate_code", code="1 + 2").get("result") == "3", "the REPL")
+
+
 @pytest.mark.parametrize("name", ["jvm", "basilisp", "nbb"])
 def test_real_servers_give_values_output_errors_and_several_forms(tmp_path, name):
     with serving(tmp_path, "--nrepl", str(repl(name).endpoint.port)) as live, live.client() as client:

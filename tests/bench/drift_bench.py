@@ -11,7 +11,7 @@ from pathlib import Path
 
 from report import median_ms
 
-from codriver.repls.worker.drift import Drift
+from codriver.repls.worker.python_drift import Drift
 
 TIMES = 50
 

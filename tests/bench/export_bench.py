@@ -1,6 +1,6 @@
 """Fifty sessions exported, in Python, Basilisp and Clojure: all green in a process of their own, and red when changed.
 
-`PYTHONPATH=tests/support:tests/export python tests/bench/export_bench.py`
+`PYTHONPATH=tests/support:tests/commands/documents python tests/bench/export_bench.py`
 """
 
 import sys

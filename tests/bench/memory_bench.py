@@ -3,6 +3,7 @@
 Run with `python tests/bench/memory_bench.py`.
 """
 
+import subprocess
 import sys
 import tempfile
 import time
@@ -12,7 +13,7 @@ from live_server import serving
 from report import main
 
 from codriver.log.output_log import Entry
-from codriver.log.transit_format import to_transit
+from codriver.log.transit_format import transit_pieces
 
 TITLE = "memory of the server"
 HISTORY_TITLE = "history: a start with 200 texts of 1 MB in its file"
@@ -26,6 +27,12 @@ def resident_kib(live):
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
     raise RuntimeError("the server is gone")
+
+
+def bare_import_kib():
+    """What is resident in a Python that has imported the SDK, and nothing else."""
+    code = "import mcp; print(*(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmRSS')))"
+    return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
 def settled_kib(live):
@@ -59,7 +66,7 @@ def measure_history(report, folder):
     [lines] = (folder / "state").rglob("eval-history.transit.json.lines")
     entries = (Entry(line, "evaluatedCode", f"{line} " + "x" * 10**6, line) for line in range(1, 201))
     file = lines.with_name(lines.name.removesuffix(".lines"))
-    file.write_bytes(to_transit(entries))
+    file.write_bytes(b"".join(transit_pieces(entries)))
     began = time.perf_counter()
     with serving(folder, "--repl", "none") as live, live.client() as client:
         report.fact(HISTORY_TITLE, "until the first client is served", time.perf_counter() - began, "s")
@@ -79,7 +86,9 @@ def measure(report):
             first = live.client()
             first.call("evaluate_code", code="1")
             at_rest = settled_kib(live)
-            report.fact(TITLE, "at rest, one client, one REPL", at_rest / 1024, "MiB", at_most=80)
+            beside = bare_import_kib()
+            report.fact(TITLE, "at rest, one client, one REPL", at_rest / 1024, "MiB")
+            report.fact(TITLE, "the same beside a bare 'import mcp'", at_rest / beside, "x", at_most=1.08)
             clients = [live.client() for _ in range(CLIENTS)]
             for client in clients:
                 client.tools()

@@ -40,7 +40,7 @@ def measure(report):
         title = "server: start until it listens"
         samples = in_turns({"python -c 'import mcp'": lambda: run(IMPORT_MCP), "codriver serve": listening}, rounds)
         stop_all()
-        report.table(title, "ms", samples, base="python -c 'import mcp'", at_most={"codriver serve": 1.2})
+        report.table(title, "ms", samples, base="python -c 'import mcp'", at_most={"codriver serve": 1.05})
 
         _hook(report, Path(folder), servers)
         _first_evaluation(report, Path(folder), servers)

@@ -76,21 +76,21 @@ def test_rows_follow_their_evaluation_however_lines_of_several_mix():
     board.take([code(1, evaluation="a"), code(2, "(f)", "bob", evaluation="b")])
     board.take([entry(3, "evaluationOutput", "b says\nmore\n", evaluation="b", who="bob")])
     board.take([entry(4, "evaluationResults", "3", evaluation="a", who="ann")])
-    board.settle("a", {"status": "done", "elapsedMs": 1234})
+    board.note_status("a", {"status": "done", "elapsedMs": 1234})
     ann, bob = [line for line in screen(board) if "clj" in line]
     assert "= 3" in ann
     assert ann.endswith("1.2 s")
     assert "… b says more" in bob
     assert board.unfinished() == ["b"]
     board.take([entry(5, "evaluationResults", ":done", evaluation="b", who="bob")])
-    board.settle("b", {"status": "done", "elapsedMs": 5})
+    board.note_status("b", {"status": "done", "elapsedMs": 5})
     assert any("= :done  (and output)" in line for line in screen(board))
 
 
 def test_what_a_server_has_forgotten_is_not_asked_for_again():
     board = Board("watching")
     board.take([code(1)])
-    board.settle("e1", {"ok": False, "reason": "unknown-evaluation"})
+    board.note_status("e1", {"ok": False, "reason": "unknown-evaluation"})
     assert board.unfinished() == []
 
 
@@ -180,5 +180,5 @@ def test_any_input_is_read_to_its_end_as_keys_and_characters(sent):
 def test_the_time_an_evaluation_took_stands_whole_at_the_end_of_its_row(took_ms, shown):
     board = Board(head="h")
     board.take([{"line": 1, "category": "evaluatedCode", "timestamp": 0, "text": "1", "who": "a", "evaluation": "e1"}])
-    board.settle("e1", {"status": "done", "elapsedMs": took_ms})
+    board.note_status("e1", {"status": "done", "elapsedMs": took_ms})
     assert plain(board.screen(View(), 80, 4, now=0)[1]).endswith(shown)

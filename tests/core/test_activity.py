@@ -34,7 +34,15 @@ def told(state, client, who):
 
 
 def since(state, client, who):
-    return [evaluation.id for evaluation in activity.since_told(state, client, who)]
+    known = activity.told_to(state, client, who)
+    return [one.id for one in activity.since_told(state, known, client, who)] if known else []
+
+
+def told_if_need_be(state, client, who):
+    known = activity.told_to(state, client, who)
+    if since(state, client, who) or known is None or not activity.is_current(state, known, None, None):
+        return told(state, client, who)
+    return state
 
 
 def test_a_caller_that_was_told_nothing_yet_hears_nothing():
@@ -98,3 +106,28 @@ def test_every_beginning_and_every_end_is_told_exactly_once(steps):
         elif f"e{step}" in state.evaluations and not state.evaluations[f"e{step}"].over:
             state = ended(state, f"e{step}")
             expected.add(f"e{step}")
+
+
+OWN_STEPS = st.lists(st.sampled_from(["own", "own", "other's", "tell", "end"]), max_size=80)
+
+
+@given(OWN_STEPS)
+def test_a_caller_whose_own_evaluations_are_not_noted_hears_the_same(steps):
+    noted = state = told(state_of("c1", "c2"), "c1", "ann")
+    for step in steps:
+        if step == "tell":
+            assert since(state, "c1", "ann") == since(noted, "c1", "ann")
+            noted, state = told(noted, "c1", "ann"), told_if_need_be(state, "c1", "ann")
+            assert activity.told_to(state, "c1", "ann").number > state.evaluated - activity.MOST_OWN
+        elif step == "end":
+            live = next((name for name, one in state.evaluations.items() if not one.over), None)
+            if live is not None:
+                noted, state = ended(noted, live), ended(state, live)
+        else:
+            caller = ("c1", "ann") if step == "own" else ("c2", "bob")
+            noted, state = begun(noted, *caller), begun(state, *caller)
+
+
+def test_one_own_evaluation_more_is_not_noted():
+    state = begun(told(state_of("c1"), "c1", "ann"), "c1", "ann")
+    assert told_if_need_be(state, "c1", "ann") is state

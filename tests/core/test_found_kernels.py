@@ -14,7 +14,7 @@ from codriver.core.state import Life, Origin, Repl, State, without_merely_found
 from codriver.core.values import Profile
 from codriver.tools.list_sessions import session_row
 from codriver.tools.session_choice import AmbiguousSessionError, NoReplError, resolve, server_of
-from codriver.tools.syntax_check import speaks_lisp
+from codriver.tools.syntax_check import meant, speaks_lisp
 
 FILE = "/run/jupyter/kernel-1.json"
 ORIGIN = Origin("kernel", FILE, is_merely_found=True)
@@ -101,8 +101,8 @@ def test_a_found_kernel_serves_files_only_where_there_is_no_other_repl(tmp_path)
 def test_code_for_no_session_is_read_in_the_language_of_the_repl_that_it_is_for():
     lisp = replace(repl("clj", Origin("port-file", "/w/.nrepl-port")), profile=Profile(dialect="clojure"))
     state = state_of(repl("a-ipynb"), lisp)
-    assert speaks_lisp(state, None)
-    assert not speaks_lisp(state, "a-ipynb")
+    assert speaks_lisp(meant(state, None))
+    assert not speaks_lisp(meant(state, "a-ipynb"))
     assert without_merely_found([repl("a-ipynb")])
 
 

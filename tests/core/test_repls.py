@@ -157,6 +157,22 @@ def test_losing_a_connection_is_retried_after_a_doubling_pause_up_to_ten_seconds
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 10, 10]
 
 
+def test_a_port_file_that_a_killed_program_left_is_said_and_tried_once_a_minute_until_it_is_written_again(server):
+    left = Origin("port-file", "/shop/.nrepl-port")
+    server.do(ReplFound("r1", "py", left, "127.0.0.1:7888"))
+    delays = []
+    for _ in range(11):
+        server.do(ReplLost("r1", "no REPL could be reached at x:1: nothing listens there", is_unreachable=True))
+        delays.append(server.of(effects.RetryRepl)[0].delay_s)
+        server.do(RetryDue("r1", server.state.repls["r1"].failures))
+    assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+    server.do(ReplLost("r1", "nothing listens there", is_unreachable=True))
+    said = server.state.repls["r1"].note
+    assert said == "nothing listens there, so /shop/.nrepl-port is left from one that has ended"
+    again = ReplFound("r1", "py", left, "127.0.0.1:7888", rewritten=True)
+    assert connections(server.do(again)) == [effects.ConnectRepl(id="r1")]
+
+
 def test_a_retry_that_a_later_failure_made_stale_does_nothing(server):
     server.connect()
     server.do(ReplLost("r1", "gone"))

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from codriver.datalog.entity_store import TRIM_AT, EntityStore, Schema
+from codriver.datalog.entity_store import MOST_UNINDEXED, TRIM_AT, EntityStore, Schema
 
 SCHEMA = Schema("e", ("line", "who", "text"), frozenset({"line"}), frozenset({"who"}))
 WHO = 1
@@ -47,6 +47,26 @@ def test_an_index_gives_a_value_that_nothing_has_any_more_and_one_that_came_agai
     add(store, 3, 2, who=lambda _line: "ann")
     assert held(snapshot) == {"ann": [0], "bob": [1], "eve": [2]}
     assert held(store.snapshot()) == {"ann": [3, 4]}
+
+
+def test_an_index_has_nothing_that_left_before_anybody_asked():
+    store = EntityStore(SCHEMA)
+    add(store, 0, 9)
+    for line in (4, 0, 1, 8):
+        store.remove(line)
+    assert held(store.snapshot()) == {"ann": [3, 6], "bob": [7], "eve": [2, 5]}
+    add(store, 9, 3)
+    store.remove(10)
+    store.remove(2)
+    assert held(store.snapshot()) == {"ann": [3, 6, 9], "bob": [7], "eve": [5, 11]}
+
+
+def test_no_snapshot_has_to_index_many_entities_at_once():
+    store = EntityStore(SCHEMA)
+    add(store, 0, 3 * MOST_UNINDEXED)
+    assert len(store._unindexed) <= MOST_UNINDEXED
+    assert held(store.snapshot()) == expected(range(3 * MOST_UNINDEXED))
+    assert not store._unindexed
 
 
 def test_an_index_gives_what_was_taken_out_of_the_middle():

@@ -196,16 +196,16 @@ def test_a_link_is_not_written_through_where_none_is_followed(root):
     (root / "log").symlink_to(root.parent / "secret")
     for write in (
         lambda: replace(Path("log"), b"new", links=Links.NEVER, root=root),
-        lambda: open_for_writing(Path("log"), links=Links.NEVER, root=root, truncate=True),
+        lambda: open_for_writing(Path("log"), links=Links.NEVER, root=root),
     ):
         with pytest.raises(LinkRefusedError):
             write()
     assert (root.parent / "secret").read_text() == "outside"
 
 
-def test_a_file_to_append_to_is_made_private_and_emptied_when_asked(root):
-    for truncate, expected in ((False, b"a"), (False, b"aa"), (True, b"a")):
-        descriptor = open_for_writing(Path("log"), links=Links.NEVER, root=root, truncate=truncate)
+def test_a_file_to_append_to_is_made_private_and_keeps_what_is_in_it(root):
+    for expected in (b"a", b"aa"):
+        descriptor = open_for_writing(Path("log"), links=Links.NEVER, root=root)
         os.write(descriptor, b"a")
         os.close(descriptor)
         assert (root / "log").read_bytes() == expected

@@ -17,7 +17,7 @@ from codriver.errors import RefusedError
 from codriver.log import redaction
 from codriver.log.history import History
 from codriver.log.output_log import Entry
-from codriver.log.transit_format import NewerFormatError, UnreadableError, read_transit, to_transit
+from codriver.log.transit_format import NewerFormatError, UnreadableError, read_transit, transit_pieces
 from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
 from codriver.net.server_record import read_record
@@ -146,7 +146,7 @@ def transit(data):
     except (UnreadableError, NewerFormatError) as error:
         assert str(error)
         return
-    again = tuple(read_transit([to_transit(entries)]))
+    again = tuple(read_transit(transit_pieces(entries)))
     assert [_whole(entry) for entry in again] == [_whole(entry) for entry in entries]
 
 

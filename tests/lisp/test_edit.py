@@ -481,3 +481,54 @@ class TestTabs:
     def test_a_form_behind_code_and_tabs_is_as_far_right_as_it_looks_to_parinfer(self):
         text = "\t(comment\t(x)\n\t\t\t(y))\n"
         assert edited(text, Replace(at(1, "(x)"), "(f\n  1)")) == swap(text, "(x)", "(f\n\t" + " " * 12 + "1)")
+
+
+def test_a_form_whose_lines_stand_left_of_its_first_one_can_be_put_back_as_it_was():
+    form = "(def symbols '#{*\n*'\n a\n   b})"
+    text = f"(ns a)\n {form}\n"
+    assert edited(text, Replace(at(2, "(def symbols '#{*"), form)) == text
+    assert edited(text, Replace(at(2, "(def symbols '#{*"), form.replace("b", "c"))) == text.replace("b", "c")
+
+
+HINTED = """\
+(ns a)
+
+;; What f is.
+#_:clj-kondo/ignore
+(defn f [] (inc))
+
+#_{:clj-kondo/ignore [:unused-binding]} (defn g [x] 1)
+
+(defn h [] 2)
+"""
+
+
+def test_a_hint_to_a_linter_stays_with_its_form_when_another_comes_before():
+    new = "(def n 1)"
+    wanted = swap(HINTED, ";; What f is.", "(def n 1)\n\n;; What f is.")
+    assert edited(HINTED, Insert(at(5, "(defn f [] (inc))"), new)) == wanted
+    wanted = swap(HINTED, "#_{", "(def n 1)\n\n#_{")
+    assert edited(HINTED, Insert(at(7, "(defn g [x] 1)"), new)) == wanted
+
+
+def test_a_hint_to_a_linter_goes_where_its_form_goes():
+    moved = edited(HINTED, Move(at(5, "(defn f [] (inc))"), at(9, "(defn h [] 2)"), "after"))
+    assert moved.endswith("(defn h [] 2)\n\n;; What f is.\n#_:clj-kondo/ignore\n(defn f [] (inc))\n")
+    moved = edited(HINTED, Move(at(9, "(defn h [] 2)"), at(7, "(defn g [x] 1)"), "before"))
+    assert "(defn h [] 2)\n\n#_{:clj-kondo/ignore [:unused-binding]} (defn g [x] 1)\n" in moved
+    moved = edited(HINTED, Move(at(7, "(defn g [x] 1)"), at(9, "(defn h [] 2)"), "after"))
+    assert moved.endswith("(defn h [] 2)\n\n#_{:clj-kondo/ignore [:unused-binding]} (defn g [x] 1)\n")
+
+
+def test_a_hint_to_a_linter_does_not_outlive_its_form():
+    gone = edited(HINTED, Replace(at(5, "(defn f [] (inc))"), ""), Replace(at(7, "(defn g [x] 1)"), ""))
+    assert gone == "(ns a)\n\n;; What f is.\n\n(defn h [] 2)\n"
+    replaced = edited(HINTED, Replace(at(7, "(defn g [x] 1)"), "(defn g [] 1)"))
+    assert "#_{:clj-kondo/ignore [:unused-binding]} (defn g [] 1)" in replaced
+
+
+def test_discarded_code_is_no_hint_about_the_form_behind_it():
+    for discarded in ("#_(def old 1)", "#_old", "#_:old", '#_"a/b"', "#_:clj-kondo/ignore\n"):
+        text = f"{discarded}\n(def f 1)\n"
+        line = text.count("\n")
+        assert edited(text, Insert(at(line, "(def f 1)"), "(def n 1)")).startswith(f"{discarded}\n(def n 1)")

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.lisp.edit import Edited, Insert, Move, Refused, Replace, apply
-from codriver.lisp.indentation import place
+from codriver.lisp.indentation import reindented
 from codriver.lisp.source_text import Document
 from codriver.lisp.splices import replace
 from codriver.lisp.targeting import Limits, Target
@@ -175,9 +175,9 @@ def test_a_branch_whose_form_is_missing_is_no_target():
 
 def nested(text):
     """Real code as it stands within others: in a branch, in a do in a branch, spliced, and in a comment."""
-    inner = place(text, "  ", "\n")
-    branch = place(f"(do\n  {inner}\n  )", "   ", "\n")
-    spliced = place(text, "            ", "\n")
+    inner = reindented(text, "  ", "\n")
+    branch = reindented(f"(do\n  {inner}\n  )", "   ", "\n")
+    spliced = reindented(text, "            ", "\n")
     return f"#?(:clj\n   {branch}\n   :cljs nil)\n\n(do\n  {inner}\n  #?@(:clj [{spliced}\n            ]))\n"
 
 

@@ -40,7 +40,7 @@ def test_both_logs_have_the_lines_of_one_counter(log, app):
         [5, 8],
         [6, 7],
     )
-    assert (app.first_line, app.last_line, len(app), app.kept) == (6, 7, 2, 2)
+    assert (app.first_line, app.last_line, app.entity_count, app.kept) == (6, 7, 2, 2)
 
 
 def test_an_event_has_what_is_known_and_no_key_for_the_rest(app):
@@ -165,7 +165,7 @@ def test_a_flood_of_events_takes_nothing_out_of_the_log(log, app):
     for _ in range(MAX_EVENTS + 50):
         app.record(event())
     assert [entry.text for entry in log.entries()] == ["the oldest"]
-    assert (len(app), app.kept, app.first_line, app.left_line) == (MAX_EVENTS, MAX_EVENTS + 50, 56, 55)
+    assert (app.entity_count, app.kept, app.first_line, app.left_line) == (MAX_EVENTS, MAX_EVENTS + 50, 56, 55)
     assert (log.evicted, log.left_line) == (0, 4)
 
 
@@ -173,7 +173,7 @@ def test_events_leave_for_their_bytes_too(log):
     app = AppLog(log.line_for_another, max_bytes=10_000)
     for _ in range(10):
         app.record(event("x" * 3000))
-    assert (len(app), app.text_bytes <= 10_000, app.left_line) == (2, True, 12)
+    assert (app.entity_count, app.text_bytes <= 10_000, app.left_line) == (2, True, 12)
 
 
 def test_an_events_texts_are_on_one_line_without_secrets_and_not_too_long(log):

@@ -4,7 +4,9 @@ import io
 import json
 import os
 import stat
+import sys
 import tracemalloc
+from json.encoder import encode_basestring
 
 import anyio
 import pytest
@@ -14,9 +16,9 @@ from transit.writer import Writer
 
 from codriver.log import history as module
 from codriver.log.durable_files import LOST_LINES, RESERVED_LINES
-from codriver.log.history import History, UnreadableError, remembered
+from codriver.log.history import History, UnreadableError, remembered, size_of
 from codriver.log.output_log import Entry, OutputLog
-from codriver.log.transit_format import journal_line, read_transit, to_transit, transit_pieces
+from codriver.log.transit_format import journal_line, read_transit, transit_pieces
 
 pytestmark = pytest.mark.anyio
 
@@ -180,7 +182,7 @@ def test_an_unreadable_file_is_set_aside_under_a_dated_name(path, content):
 
 
 def test_a_file_cut_at_any_length_is_set_aside_or_whole(path):
-    whole = to_transit([code(1), code(2, "ü")])
+    whole = b"".join(transit_pieces([code(1), code(2, "ü")]))
     path.parent.mkdir()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
@@ -541,9 +543,9 @@ def test_the_file_is_as_the_transit_library_writes_it(path):
     stream = io.StringIO()
     maps = [{keys[name]: value for name, value in entry.to_json().items()} for entry in entries]
     Writer(stream, "json").write({Keyword("format-version"): 1, Keyword("entities"): maps})
-    assert to_transit(entries).decode() == stream.getvalue()
+    assert b"".join(transit_pieces(entries)).decode() == stream.getvalue()
     for size in (1, 7, 4096):
-        content = to_transit(entries)
+        content = b"".join(transit_pieces(entries))
         assert list(read_transit(content[i : i + size] for i in range(0, len(content), size))) == entries
 
 
@@ -553,3 +555,13 @@ def test_what_is_on_disk_is_read_without_a_server(path):
     path.write_text("{")
     with pytest.raises(UnreadableError):
         remembered(path)
+
+
+@pytest.mark.parametrize("text", ["1+2", 'say "hi"\n', "\x01" * 9, "größe", "日本語", "😀" * 3, ""])
+@pytest.mark.parametrize("name", ["ann", "zoë", "李", None])
+def test_an_entry_takes_what_its_texts_take_in_memory_or_on_disk(text, name):
+    entry = Entry(1, "evaluatedCode", text, 2, who=name, evaluation="e1")
+    in_memory = sys.getsizeof(text) - sys.getsizeof("")
+    on_disk = len(encode_basestring(text).encode()) - 2
+    names = [sys.getsizeof(one) - sys.getsizeof("") for one in ("evaluatedCode", "e1", *([name] if name else []))]
+    assert size_of(entry) == max(in_memory, on_disk) + sum(names)

@@ -275,9 +275,9 @@ def test_a_secret_that_is_learnt_is_taken_out_from_then_on_also_of_streams_under
 def test_what_an_application_tells_is_redacted_by_its_name_until_its_repl_is_gone():
     redactor = Redactor({"A_TOKEN": "t0ken-of-the-environment"})
     stream = redactor.stream()
-    redactor.hear("py", [("shop user.<token>", "hunter-2-hunter"), ("shop user.card", "4111 1111 1111")])
-    redactor.hear("py", [("shop user.token", "renewed-hunter-3")])
-    redactor.hear("clj", [("main pin", "hunter-2-hunter")])
+    redactor.learn_sensitive("py", [("shop user.<token>", "hunter-2-hunter"), ("shop user.card", "4111 1111 1111")])
+    redactor.learn_sensitive("py", [("shop user.token", "renewed-hunter-3")])
+    redactor.learn_sensitive("clj", [("main pin", "hunter-2-hunter")])
     told = "hunter-2-hunter renewed-hunter-3 4111 1111 1111 t0ken-of-the-environment"
     marks = ["shop user.token", "shop user.token", "shop user.card", "A_TOKEN"]
     assert redactor(told) == " ".join(f"<<redacted:{name}>>" for name in marks)
@@ -292,7 +292,7 @@ def test_what_an_application_tells_is_redacted_by_its_name_until_its_repl_is_gon
 
 def test_what_was_told_is_shown_to_whoever_may_see_it_and_the_environment_s_secrets_are_not():
     redactor = Redactor({"A_TOKEN": "t0ken-of-the-environment"})
-    redactor.hear("py", [("shop token", "hunter-2-hunter")])
+    redactor.learn_sensitive("py", [("shop token", "hunter-2-hunter")])
     redactor.learn("B_TOKEN", "t0ken-of-a-server")
     told = {"value": "hunter-2-hunter t0ken-of-the-environment t0ken-of-a-server"}
     shown = redactor.redact_json(told, shows_told=True)
@@ -302,10 +302,10 @@ def test_what_was_told_is_shown_to_whoever_may_see_it_and_the_environment_s_secr
 
 def test_of_all_that_is_told_the_newest_is_known_and_never_more_than_the_bounds():
     redactor = Redactor({})
-    redactor.hear("py", [("shop token", f"token-{number}-of-many") for number in range(1001)])
+    redactor.learn_sensitive("py", [("shop token", f"token-{number}-of-many") for number in range(1001)])
     assert redactor("token-0-of-many token-1-of-many token-1000-of-many").split()[0] == "token-0-of-many"
     assert redactor("token-1-of-many") == redactor("token-1000-of-many") == "<<redacted:shop token>>"
-    redactor.hear("py", [("shop blob", f"{number:06}" + "y" * 4090) for number in range(70)])
+    redactor.learn_sensitive("py", [("shop blob", f"{number:06}" + "y" * 4090) for number in range(70)])
     assert redactor("000001" + "y" * 4090) == "000001" + "y" * 4090
     assert redactor("000069" + "y" * 4090) == "<<redacted:shop blob>>"
 
@@ -313,5 +313,5 @@ def test_of_all_that_is_told_the_newest_is_known_and_never_more_than_the_bounds(
 @pytest.mark.parametrize("text", ["short", "-" * 20, " " * 8, ""])
 def test_what_an_application_tells_that_is_short_or_has_no_letter_and_no_digit_is_no_secret(text):
     redactor = Redactor({})
-    redactor.hear("py", [("shop token", text)])
+    redactor.learn_sensitive("py", [("shop token", text)])
     assert redactor(f"<{text}>") == f"<{text}>"

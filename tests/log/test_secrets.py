@@ -54,7 +54,7 @@ TEXTS = st.lists(st.sampled_from([SECRET, "plain ", "sk-Tr4vel", "\n", "light-00
 @given(TEXTS, st.data())
 def test_a_stream_cut_anywhere_gives_what_the_whole_would(text, data):
     cuts = data.draw(st.sets(st.integers(0, len(text))))
-    stream = Stream(Store(2**20), "stdout", 0, redactor.stream())
+    stream = Stream(Store(2**20), "stdout", 0, redactor)
     seen = [stream.append(piece) for piece in pieces(text, cuts)] + [stream.end()]
     assert "".join(seen) == stream.all() == redactor(text)
     assert SECRET not in stream.all()
@@ -62,7 +62,7 @@ def test_a_stream_cut_anywhere_gives_what_the_whole_would(text, data):
 
 @given(st.integers(1, len(SECRET) - 1), st.integers(1, 40))
 def test_not_even_the_part_before_a_cut_is_seen(cut, room):
-    stream = Stream(Store(room), "stdout", 0, redactor.stream())
+    stream = Stream(Store(room), "stdout", 0, redactor)
     assert stream.append("token: " + SECRET[:cut]) == "token: "
     assert stream.append(SECRET[cut:]) == MARK
 

@@ -1,5 +1,8 @@
 """The writer of the log: everything comes in by one function, and no secret comes with it."""
 
+from contextlib import asynccontextmanager
+
+import anyio
 import pytest
 
 from codriver.core.effects import Append
@@ -98,11 +101,55 @@ def test_no_later_run_gives_a_line_that_an_event_had(tmp_path, transcripts):
     assert History(tmp_path / "history.json").load().next_line == line + 1
 
 
-def test_events_of_applications_are_no_news_of_the_log(logbook):
-    logbook.app.record(AppEvent("1 fx", 2))
-    assert not logbook._grew.is_set()
+@asynccontextmanager
+async def telling(logbook):
+    """The moments at which it was told that the log grew, from when it was told of what came before."""
+    told = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(logbook.run, lambda: told.append(logbook.log.entity_count))
+        with anyio.fail_after(30):
+            await until(lambda: told)
+            told.clear()
+            yield told
+        tasks.cancel_scope.cancel()
+
+
+async def until(condition):
+    while not condition():
+        await anyio.sleep(0.001)
+
+
+@pytest.mark.anyio
+async def test_growth_of_the_log_is_told_once_for_all_that_came_in_a_while(logbook):
+    logbook.record("evaluatedCode", "before", timestamp_ms=1)
+    async with telling(logbook) as told:
+        logbook.record("evaluatedCode", "1", timestamp_ms=1)
+        logbook.record("evaluationResults", "1", timestamp_ms=1)
+        await until(lambda: told)
+        assert told == [3]
+        logbook.record("evaluatedCode", "2", timestamp_ms=1)
+        await until(lambda: told[1:])
+        assert told == [3, 4]
+
+
+@pytest.mark.anyio
+async def test_events_of_applications_are_no_news_of_the_log(logbook):
+    async with telling(logbook) as told:
+        logbook.app.record(AppEvent("1 fx", 2))
+        assert logbook._news._timer is None
+        logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
+        assert logbook._news._timer is not None
+        await until(lambda: told)
+
+
+@pytest.mark.anyio
+async def test_nothing_is_told_when_nobody_runs_the_news_any_more(logbook):
+    async with telling(logbook) as told:
+        logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
+        timer = logbook._news._timer
+    assert timer.cancelled()
     logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
-    assert logbook._grew.is_set()
+    assert told == []
 
 
 def test_events_of_applications_let_no_run_be_written_again(logbook, tmp_path):

@@ -7,6 +7,8 @@ import anyio
 import pytest
 from anyio.abc import SocketListener
 
+from codriver.net.client_sessions import ClientSession
+from codriver.net.outbox import Outbox
 from codriver.net.socket_reader import MOST_WAITING_BYTES, READ_BYTES, SocketReader, receiving
 
 pytestmark = pytest.mark.anyio
@@ -93,6 +95,40 @@ async def test_what_nobody_takes_waits_with_the_client(pair):
     while came < sent:
         came += len(await receive())
     assert came == sent
+
+
+async def test_what_is_taken_at_once_is_not_given_and_what_is_not_taken_keeps_its_order(pair):
+    stream, client = pair
+    session = ClientSession("c1", Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
+    taken, is_taken = [], anyio.Event()
+
+    def take(data):
+        if data.startswith(b"take"):
+            taken.append(data)
+            is_taken.set()
+        return data.startswith(b"take")
+
+    session.take_at_once = take
+    receive, given = receiving(stream, b"", session), []
+
+    async def read():
+        given.append(await receive())
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        await anyio.wait_all_tasks_blocked()
+        client.sendall(b"take this")
+        await is_taken.wait()
+        assert given == []
+        client.sendall(b"give this")
+    client.sendall(b"take nothing while nobody waits")
+    reader = getattr(receive, "__self__", None)
+    assert isinstance(reader, SocketReader)
+    while not reader._waiting:
+        await anyio.lowlevel.checkpoint()
+    assert given == [b"give this"]
+    assert await receive() == b"take nothing while nobody waits"
+    assert taken == [b"take this"]
 
 
 async def _send_until_full(client):

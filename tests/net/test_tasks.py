@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+from functools import partial
+from time import monotonic
 
+import anyio
 import pytest
 
-from codriver.net.tasks import TaskSet
+from codriver.net.tasks import Alarm, Alarms, TaskSet, Workers
 
 pytestmark = pytest.mark.anyio
 
@@ -77,3 +80,124 @@ async def test_a_fault_is_logged_and_ends_nothing_else(caplog):
         await tasks.join()
     assert done == [True]
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_work_that_comes_one_after_the_other_is_done_by_one_task():
+    workers, done = Workers(), []
+    is_done = asyncio.Semaphore(0)
+
+    async def work():
+        done.append(asyncio.current_task())
+        is_done.release()
+
+    for _ in range(3):
+        workers.start(work())
+        await is_done.acquire()
+        await asyncio.sleep(0)
+    assert len(done) == 3
+    assert len(set(done)) == 1
+    await workers.end()
+    assert done[0].done()
+
+
+async def test_work_that_comes_at_once_is_done_side_by_side():
+    workers, met = Workers(), asyncio.Barrier(3)
+    with anyio.fail_after(5):
+        for _ in range(3):
+            workers.start(met.wait())
+        await workers.end()
+    assert met.n_waiting == 0
+
+
+async def test_work_that_is_cancelled_ends_alone_and_what_comes_next_is_done():
+    workers, done, began = Workers(), [], asyncio.Event()
+
+    async def endless(name):
+        try:
+            began.set()
+            await asyncio.Event().wait()
+        finally:
+            done.append(name)
+
+    async def work(name):
+        done.append(name)
+
+    scope = workers.start(endless("cancelled"))
+    await began.wait()
+    scope.cancel()
+    workers.start(work("beside"))
+    with anyio.fail_after(5):
+        while len(done) < 2:
+            await asyncio.sleep(0)
+        workers.start(work("next"))
+        await workers.end()
+    assert sorted(done) == ["beside", "cancelled", "next"]
+
+
+async def test_work_that_is_cancelled_before_it_begins_still_begins_and_is_told():
+    workers, told = Workers(), []
+
+    async def first():
+        pass
+
+    async def work(scopes):
+        told.append(scopes[0].cancel_called)
+
+    with anyio.fail_after(5):
+        for is_new in (True, False):
+            if not is_new:
+                workers.start(first())
+                await asyncio.sleep(0)
+            scopes = []
+            scopes.append(workers.start(work(scopes)))
+            scopes[0].cancel()
+            await asyncio.sleep(0)
+        await workers.end()
+    assert told == [True, True]
+
+
+async def test_a_fault_ends_its_work_alone(caplog):
+    workers, done = Workers(), []
+
+    async def failing():
+        raise ZeroDivisionError("of the work")
+
+    async def work():
+        done.append("work")
+
+    workers.start(failing())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    workers.start(work())
+    await workers.end()
+    assert done == ["work"]
+    assert "of the work" in caplog.text
+
+
+async def test_alarms_ring_in_the_order_of_their_moments_and_not_before_them():
+    alarms, rang, all_rang = Alarms(), [], asyncio.Event()
+    began = monotonic()
+
+    def ring(name, at):
+        assert monotonic() >= at
+        rang.append(name)
+        if len(rang) == 3:
+            all_rang.set()
+
+    for name, after in (("second", 0.02), ("third", 0.04), ("first", 0.0)):
+        alarms.set(Alarm(began + after, partial(ring, name, began + after)))
+    with anyio.fail_after(5):
+        await all_rang.wait()
+    assert rang == ["first", "second", "third"]
+
+
+async def test_an_alarm_that_is_dropped_does_not_ring_and_the_others_do():
+    alarms, rang, is_over = Alarms(), [], asyncio.Event()
+    dropped = Alarm(monotonic(), partial(rang.append, "dropped"))
+    alarms.set(dropped)
+    alarms.set(Alarm(monotonic() + 0.01, is_over.set))
+    alarms.drop(dropped)
+    with anyio.fail_after(5):
+        await is_over.wait()
+    alarms.drop(dropped)
+    assert rang == []

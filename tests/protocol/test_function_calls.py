@@ -6,8 +6,8 @@ from live_server import until
 
 pytestmark = pytest.mark.skipif("sys.platform == 'win32'", reason="it is asked for by signals")
 
-MOST_CALLS = 1_350
-"""On Python 3.11 it takes some 1,260; on a busy machine, where answers come in more pieces, up to 1,320.
+MOST_CALLS = 1_000
+"""On Python 3.11 it takes some 830; on a busy machine, where answers come in more pieces, up to 970.
 
 Whoever makes it less lowers the bound."""
 ROUNDS = 60

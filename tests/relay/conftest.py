@@ -1,7 +1,14 @@
 import contextlib
+import os
+import shlex
+import subprocess
+import sys
+from functools import partial
 
 import pytest
+from live_server import WAIT_S, environ
 
+from relay.cold_server import Cold, shut
 from relay.relay_process import THREADS, Host, RelayProcess
 
 BOTH_WAYS = ("test_relay_life", "test_relay_streams")
@@ -69,3 +76,56 @@ def host(start_host):
 @pytest.fixture
 def relay(start_relay, host):
     return start_relay(host.port)
+
+
+@pytest.fixture
+def cold(tmp_path, start_relay, start_host):
+    cold = Cold(tmp_path, start_relay, start_host)
+    yield cold
+    cold.end()
+
+
+class Gated:
+    """A workspace whose real server waits at a gate before it starts."""
+
+    def __init__(self, folder, start_relay):
+        workspace, self.gate = folder / "workspace", folder / "gate"
+        workspace.mkdir()
+        os.mkfifo(self.gate)
+        start = f'read line < {shlex.quote(str(self.gate))} && exec {shlex.quote(sys.executable)} -P -m codriver "$@"'
+        ours = {name: value for name, value in environ(folder).items() if name.startswith(("XDG_", "CODRIVER_"))}
+        self.environment = ours | {
+            "CODRIVER_MCP_SOCKET_SERVER_PORT": "0",
+            "CODRIVER_SERVER_COMMAND": shlex.join(["sh", "-c", start, "sh"]),
+        }
+        self.port_file = workspace / ".calva" / "mcp-server" / "port"
+        self.start_relay, self.relays = start_relay, []
+        self.stop = partial(
+            subprocess.run,
+            [sys.executable, "-m", "codriver", "stop"],
+            cwd=workspace,
+            env=os.environ | self.environment,
+            capture_output=True,
+            timeout=WAIT_S,
+            check=False,
+        )
+
+    def relay(self):
+        self.relays.append(self.start_relay(self.port_file, "--start", **self.environment))
+        return self.relays[-1]
+
+    def open(self):
+        self.gate.write_text("\n")
+
+    def close(self):
+        for relay in self.relays:  # a living one would start the next server
+            relay.close()
+        shut(self.gate)
+        self.stop()
+
+
+@pytest.fixture
+def gated(tmp_path, start_relay):
+    gated = Gated(tmp_path, start_relay)
+    yield gated
+    gated.close()

@@ -1,79 +1,15 @@
 """A client whose server is being started is answered from what the last server kept for it, where nothing changed."""
 
-import contextlib
 import json
 import os
-import shlex
-import subprocess
-import sys
-from functools import partial
 
 import pytest
-from live_server import WAIT_S, environ, until
+from live_server import until
 
-from codriver.app.kept_lists import MAX_CLIENTS, circumstances, write
+from codriver.app.kept_lists import MAX_CLIENTS, circumstances
 from codriver_relay import read_kept
+from relay.cold_server import GREETING, INITIALIZE, LIST, QUESTION, TOOLS, kept, rewrite
 from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, request
-from relay.test_relay_life import closed_port
-
-GREETING = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": "py (python, starting)"}
-TOOLS = {"tools": [{"name": "evaluate_code"}, {"name": "load_file"}]}
-CLIENT = {"name": "agent", "version": "1"}
-INITIALIZE = request("first", "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=CLIENT)
-LIST = request(7, "tools/list")
-QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-list", "method": "tools/list"}
-
-
-class Cold:
-    """A workspace whose server is being started, for as long as the test wants, and then played by it."""
-
-    def __init__(self, folder, start_relay, start_host):
-        self.folder, self.start_relay, self.start_host = folder, start_relay, start_host
-        self.workspace = folder / "workspace"
-        self.workspace.mkdir()
-        self.gate = folder / "gate"
-        os.mkfifo(self.gate)
-        self.port = closed_port()
-        waiting = shlex.join(["sh", "-c", f"read line < {shlex.quote(str(self.gate))}; exit 3"])
-        self.environment = {"XDG_STATE_HOME": str(folder / "state"), "CODRIVER_SERVER_COMMAND": waiting}
-
-    def keep(self, monkeypatch, **client):
-        """Write what a server keeps; the file."""
-        for name in [name for name in os.environ if name.startswith("CODRIVER_")]:
-            monkeypatch.delenv(name)
-        for name, value in self.environment.items():
-            monkeypatch.setenv(name, value)
-        kept = {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS}
-        write(self.workspace, kept | client)
-        (file,) = (self.folder / "state" / "codriver" / "lists").iterdir()
-        return file
-
-    def relay(self, **environment):
-        return self.start_relay(self.port, "--start", "--workspace", self.workspace, **self.environment | environment)
-
-    def serve(self):
-        """The server is there now: its end of the relay's connection."""
-        self.host = self.start_host(self.port)
-        return self.accept()
-
-    def accept(self):
-        peer = self.host.accept()
-        assert peer.read()["method"] == "codriver/token"
-        return peer
-
-    def end(self):
-        """Let the process end that was started in the place of a server."""
-        with contextlib.suppress(OSError):  # none was
-            gate = os.open(self.gate, os.O_WRONLY | os.O_NONBLOCK)
-            os.write(gate, b"\n")
-            os.close(gate)
-
-
-@pytest.fixture
-def cold(tmp_path, start_relay, start_host):
-    cold = Cold(tmp_path, start_relay, start_host)
-    yield cold
-    cold.end()
 
 
 def greeted(cold, **environment):
@@ -151,22 +87,6 @@ def test_a_cancelled_call_is_cancelled_at_the_server(cold, monkeypatch):
     assert [peer.read(), peer.read()] == [request(8), cancelled]
 
 
-def test_a_client_without_a_handshake_waits_for_the_server(cold, monkeypatch):
-    cold.keep(monkeypatch)
-    relay = cold.relay()
-    about = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientInfo": CLIENT}
-    asked = request(7, "tools/list", _meta=about)
-    relay.send(asked)
-    peer = cold.serve()
-    assert peer.read() == asked
-    peer.send(answer(7, TOOLS))
-    assert relay.receive() == answer(7, TOOLS)
-
-
-def rewrite(file, **members):
-    file.write_text(json.dumps(json.loads(file.read_text()) | members))
-
-
 SPOILT = {
     "another client": lambda file, _: rewrite(file, clients=[{**kept(file), "name": "other"}]),
     "another protocol version": lambda file, _: rewrite(file, clients=[{**kept(file), "protocol": "2025-06-18"}]),
@@ -182,10 +102,6 @@ SPOILT = {
     "JSON of another shape": lambda file, _: file.write_text('[{"clients": 1}]'),
     "answers that are none": lambda file, _: rewrite(file, clients=[{**kept(file), "tools": []}]),
 }
-
-
-def kept(file):
-    return json.loads(file.read_text())["clients"][0]
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
@@ -233,49 +149,25 @@ def test_our_variables_with_secrets_are_no_circumstance_and_in_no_file(cold, mon
 # With a real server
 
 
-@pytest.fixture
-def gated(tmp_path, start_relay):
-    """Starts relays of a workspace whose real server waits at a gate, `open`, before it starts."""
-    workspace, gate = tmp_path / "workspace", tmp_path / "gate"
-    workspace.mkdir()
-    os.mkfifo(gate)
-    start = f'read line < {shlex.quote(str(gate))}; exec {shlex.quote(sys.executable)} -P -m codriver "$@"'
-    ours = {name: value for name, value in environ(tmp_path).items() if name.startswith(("XDG_", "CODRIVER_"))}
-    ours |= {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "CODRIVER_SERVER_COMMAND": shlex.join(["sh", "-c", start, "sh"])}
-    codriver = partial(subprocess.run, cwd=workspace, env=os.environ | ours, capture_output=True, timeout=WAIT_S)
-    stop = partial(codriver, [sys.executable, "-m", "codriver", "stop"], check=False)
-    relays = []
-
-    def start_one():
-        relays.append(start_relay(workspace / ".calva" / "mcp-server" / "port", "--start", **ours))
-        return relays[-1]
-
-    yield start_one, partial(gate.write_text, "\n"), stop
-    for relay in relays:  # a living one would start the next server
-        relay.close()
-    stop()
-
-
 def answered(relay, identity):
     """The result of a request, whatever comes before it."""
     return next(line["result"] for line in iter(relay.receive, None) if line.get("id") == identity)
 
 
 def test_a_real_server_is_listed_before_it_is_there(gated, tmp_path):
-    start, open_gate, stop = gated
-    relay = start()
+    relay = gated.relay()
     relay.send(INITIALIZE, INITIALIZED, LIST)
-    open_gate()
+    gated.open()
     answered(relay, 7)
     lists = tmp_path / "state" / "codriver" / "lists"
     until(lambda: lists.is_dir() and any(lists.glob("*.json")), "the list that is kept")
     relay.close()
-    stop()
+    gated.stop()
     (file,) = lists.glob("*.json")
-    relay = start()
+    relay = gated.relay()
     relay.send(INITIALIZE, INITIALIZED, LIST)
     assert answered(relay, "first") == kept(file)["greeting"]
     assert answered(relay, 7) == kept(file)["tools"]
-    open_gate()
+    gated.open()
     relay.send(request(8, name="evaluate_code", arguments={"code": "1+2"}))
     assert answered(relay, 8)["structuredContent"]["result"] == "3"

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 import real_kernels
 import real_repls
 
-from codriver.repls.adapter_values import CAPABILITIES
+from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
 from codriver.repls.nrepl.nrepl_adapter import connect
 

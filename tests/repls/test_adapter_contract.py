@@ -17,8 +17,8 @@ from codriver.app import wiring
 from codriver.core.values import Form, PrintLimits, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
-from codriver.repls.adapter_values import InputNeeded, Output, Value
-from codriver.repls.errors import (
+from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
+from codriver.repls.contract.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
     NamespaceMissingError,
@@ -411,6 +411,24 @@ async def test_an_interrupt_ends_what_runs_and_the_session_works(name, kind):
         assert words.three not in values(events)
         with anyio.fail_after(15):
             assert (await evaluate(opened, evaluation(words.add))).status == "done"
+
+
+@pytest.mark.slow
+async def test_a_session_whose_thread_ended_goes_on_after_an_interrupt(name):
+    if name != "jvm":
+        pytest.skip("code of other servers cannot end a session's thread")
+    async with adapter(name) as (opened, events):
+        await evaluate(opened, evaluation("(in-ns 'deaf)", "(clojure.core/refer-clojure)", "(def q 42)"))
+        await evaluate(opened, evaluation("(.interrupt (Thread/currentThread))"))
+        endings = []
+        opened.start_evaluation(evaluation("(def q 43)"), endings.append)
+        with anyio.fail_after(60):
+            while (await opened.interrupt()).outcome == "idle":
+                await anyio.sleep(0.1)
+        await until(lambda: endings)
+        assert endings[0].status == "interrupted"
+        await evaluate(opened, evaluation("[(str *ns*) q]"))
+        assert values(events)[-1] == '["deaf" 42]'
 
 
 async def test_an_interrupt_when_nothing_runs_is_idle(name):

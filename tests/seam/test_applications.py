@@ -159,10 +159,11 @@ def test_a_failing_request_in_flask_wakes_an_agent_that_waits_and_nothing_is_eva
         with pytest.raises(urllib.error.HTTPError, match="500"):
             urllib.request.urlopen(f"http://127.0.0.1:{app.port}/fail")
         told = json.loads(client.answer(waiting)["result"]["content"][0]["text"])
-        # The request itself, with its status, may come in the same moment.
-        text = told["result"][0][1]
+        [[_, text]] = told["result"]
         assert "error ValueError - /fail " in text
-        assert text.endswith(" message=no stock at=failing.py:12")
+        assert " message=no stock at=failing.py:12" in text
         assert "by=" not in text, "nobody of ours caused it"
         assert client.call("server_health")["evaluations"]["accepted"] == evaluated
+        [line] = client.call("inspect_app", what="issues")["lines"]
+        assert line.endswith(" message=no stock at=failing.py:12 status=500")
         assert app.get("/") == "well"

@@ -259,3 +259,74 @@ def test_a_function_of_primitive_numbers_is_refused(jvm):
     name = json.loads(jvm.run("(str (symbol #'area))"))
     hint = jvm.refused("subscribe", "path-not-found", topic="calls", filter={"of": name})["hint"]
     assert "primitive" in hint
+
+
+LOST = '(seam/epoch :shop :order/ship (throw (ex-info "lost" {})))'
+
+
+def catching(lisp, code):
+    """A form that gives the error of another one."""
+    return f"(try {code} (catch {':default' if lisp.dialect == 'nbb' else 'Throwable'} error error))"
+
+
+def errors(lisp):
+    return [event for event in lisp.ask("trace", raw=True)["events"] if event["opType"] == "error"]
+
+
+def test_one_failure_is_one_error_with_what_each_source_tells_of_it(lisp):
+    lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http", :status 500}}))')
+    lisp.run("(seam/frame! :cart {:get (constantly 0)})")
+    lisp.run(catching(lisp, f"(seam/epoch :cart :cart/buy {LOST})") + " nil")
+    [line] = [line for line in lisp.ask("issues")["lines"] if "status=500" in line]
+    assert "error ExceptionInfo :shop :order/ship d1 message=lost" in line
+    first, second = errors(lisp)
+    epochs = lisp.ask("epochs", frame=":shop")["epochs"]
+    assert [event["tags"]["epoch"] for event in (first, second)] == [epoch["epochId"] for epoch in epochs]
+    assert (first["source"], first["dispatchId"]) == ("http", 1)
+    assert (second["frame"], second["tags"]["within"]) == (":shop", ":cart/buy")
+
+
+def test_an_error_that_was_raised_from_another_is_the_same_failure(lisp):
+    lisp.run(
+        '(let [error (ex-info "tea" {})] (seam/note-error! error) (seam/note-error! (ex-info "no order" {} error)))'
+    )
+    [event] = errors(lisp)
+    assert event["tags"]["message"] == "tea"
+    assert event["tags"]["raised"] == "ExceptionInfo: no order"
+
+
+def test_issues_count_failures_and_no_sightings(lisp):
+    for _ in range(3):
+        lisp.run(f"(let [error {catching(lisp, LOST)}] (seam/note-error! error) nil)")
+    [line] = lisp.ask("issues")["lines"]
+    assert line.endswith(" \N{MULTIPLICATION SIGN}3")
+
+
+def test_one_error_that_is_thrown_in_two_dispatches_is_two_failures(lisp):
+    thrown = catching(lisp, "(seam/epoch :shop :order/ship (throw kept))")
+    lisp.run(f'(let [kept (ex-info "the only one" {{}})] {thrown} {thrown} nil)')
+    assert len(errors(lisp)) == 2
+
+
+def test_what_fails_in_an_epoch_and_ends_its_thread_is_one_error_and_so_again_in_the_next_thread(jvm):
+    jvm.run("(seam/watch-uncaught!)")
+    jvm.run("""
+        (let [kept (ex-info "the only one" {})]
+          (dotimes [n 2] (doto (Thread. (fn [] (throw kept)) (str "t" n)) .start .join)))
+    """)
+    jvm.run(f'(doto (Thread. (fn [] {LOST}) "orders") .start .join)')
+    first, second, third = errors(jvm)
+    assert [event["tags"]["thread"] for event in (first, second, third)] == ["t0", "t1", "orders"]
+    assert third["tags"]["epoch"]
+
+
+def test_a_stream_has_each_failure_once_with_what_is_told_of_it_by_then(lisp):
+    stream = lisp.ask("subscribe", topic="error")["subId"]
+    later = lisp.ask("subscribe", topic="error", filter={"source": "http"})["subId"]
+    lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http"}}))')
+    lisp.run('(seam/note-error! (ex-info "last" {}) {:source "http"})')
+    told = {stream: [], later: []}
+    while min(map(len, told.values())) < 2:
+        frame = lisp.frames.get(timeout=30)
+        told.get(frame["sub"], []).extend("lost" in event["line"] for event in frame["events"])
+    assert [*told.values()] == [[True, False]] * 2

@@ -83,21 +83,30 @@ CLOJURE = {
     "seam": str(Path(codriver_seam.__file__).parent / "clojure" / "codriver" / "seam.cljc"), "frame": ":shop",
     "add": "[:add 3]", "pay": "[:pay]", "changed": "changed [:count]: 0 -> 3", "count": "[:count]",
     "token": "[:user :token]", "reset": "{:user #=(pr 1)}", "redacted": ":codriver/redacted",
-    "user": "(:user @shop/db)", "renew": "(swap! shop/db assoc-in [:user :token] %s)",
+    "emit": '(codriver.seam/emit! "fx" "plain")', "user": "(:user @shop/db)",
+    "renew": "(swap! shop/db assoc-in [:user :token] %s)",
 }  # fmt: skip
 WORDS = {
     "basilisp": {
         **PYTHON,
         "file": "shop.lpy",
+        "emit": '(codriver_seam/emit "fx" "plain")',
         "user": '(get @db "user")',
         "renew": '(swap! db assoc-in ["user" "token"] %s)',
     },
-    "hy": {**PYTHON, "file": "shop.hy", "user": '(get db "user")', "renew": '(setv (get db "user" "token") %s)'},
+    "hy": {
+        **PYTHON,
+        "file": "shop.hy",
+        "emit": '(codriver_seam.emit "fx" "plain")',
+        "user": '(get db "user")',
+        "renew": '(setv (get db "user" "token") %s)',
+    },
     "jvm": {**CLOJURE, "file": "shop.clj"},
     "nbb": {**CLOJURE, "file": "shop.cljs"},
     "ipykernel": {
         **PYTHON,
         "file": "shop.py",
+        "emit": "seam.emit('fx', 'plain')",
         "user": "state['user']",
         "renew": "state['user']['token'] = %s",
     },
@@ -238,6 +247,29 @@ def test_what_it_does_is_pushed_into_the_log_and_wakes_who_waits_with_who_did_it
     assert not any("\x1e" in row["text"] for row in log)
     assert shop.client.call("watch_app", stop=watch["subId"])["existed"] is True
     assert shop.client.call("watch_app")["count"] == 0
+
+
+NAMED = ("jvm", "ipykernel")
+"""REPLs that show code the message by which it came: there its events carry who evaluated it."""
+THREAD = {
+    "jvm": '(.join (doto (Thread. (fn [] (codriver.seam/emit! "fx" "thread"))) .start))',
+    "ipykernel": "import threading\nthread = threading.Thread(target=seam.emit, args=('fx', 'thread'))\n"
+    "thread.start()\nthread.join()",
+}  # fmt: skip
+
+
+def test_the_events_of_evaluated_code_carry_its_origin_where_the_repl_shows_its_message_and_else_none(shop):
+    def named(code, who):
+        done = shop.client.call("evaluate_code", code=code, who=who, detail=True)
+        assert done["ok"], done
+        [*_, line] = shop.look("trace", filter={"opType": "fx"})["lines"]
+        assert f" by={who}/{done['evaluationId']}" in line or " by=" not in line, line
+        return " by=" in line
+
+    name = shop.found.name
+    assert [named(shop.words["emit"], who) for who in ("bea", "cleo")] == [name in NAMED] * 2
+    # A thread may outlive what began it, and then be the application's.
+    assert name not in NAMED or not named(THREAD[name], "bea")
 
 
 def test_an_application_that_was_there_before_is_found_at_connect_and_goes_with_its_repl(shop, tmp_path):

@@ -53,11 +53,11 @@ def test_what_is_logged_is_an_event_with_its_place_once(logger):
         int("no stock")
     except ValueError:
         logger.exception("order failed")
-    first, second, third = ask("trace")["lines"]
+    first, second = ask("trace")["lines"]
     assert "warning shop.orders message=low on tea at=" in first
     assert f"{Path(__file__).name}:" in first
-    assert "error shop.orders message=order failed" in second
-    assert "error ValueError message=invalid literal" in third
+    assert "error ValueError message=invalid literal" in second
+    assert "logger=shop.orders said=order failed" in second
 
 
 def test_a_record_that_cannot_be_shown_ends_nothing(logger, monkeypatch):
@@ -140,11 +140,11 @@ def test_a_request_is_an_event_and_what_happens_in_it_has_its_dispatch_id():
 def test_a_request_that_fails_is_an_error_with_its_place():
     with pytest.raises(ValueError, match="for"):
         seam.watch_wsgi(application)({"REQUEST_METHOD": "GET", "PATH_INFO": "/bad"}, None)
-    raised, request = ask("issues")["lines"]
+    [raised] = ask("issues")["lines"]
     assert "error ValueError - /bad" in raised
     assert f"{Path(__file__).name}:" in raised
-    assert "error GET - /bad" in request
-    assert "status=500" in request
+    assert "status=500" in raised
+    assert "http GET - /bad" in ask("trace")["lines"][-1]
 
 
 def test_a_request_of_an_asgi_application_is_an_event():
@@ -237,8 +237,9 @@ def test_a_request_of_flask_is_an_event_of_its_route_and_so_is_the_exception_beh
     assert (fine["opType"], fine["operation"], fine["eventId"]) == ("http", "GET", "/1")
     assert (raised["opType"], raised["operation"], raised["eventId"]) == ("error", "ZeroDivisionError", "/0")
     assert raised["tags"]["at"].endswith("program.py:11")
-    assert (request["opType"], request["tags"]) == ("error", {"status": 500})
-    assert fine["handlerId"] == request["handlerId"] == "GET /<int:number>"
+    assert raised["tags"]["status"] == 500
+    assert (request["opType"], request["tags"]) == ("http", {"status": 500})
+    assert fine["handlerId"] == raised["handlerId"] == request["handlerId"] == "GET /<int:number>"
     assert ("route", "GET /<int:number>", 8) in routes
     assert not [name for _, name, _ in routes if name.startswith(("HEAD", "OPTIONS"))]
 

@@ -164,8 +164,8 @@ def printed_section(name, client):
     yield f"## {client.title}"
     yield f"`codriver init --client {name}` prints what follows; nothing is written."
     for block in client.blocks:
-        language = "yaml" if block.is_yaml else "json"
         text = client.render(block, LAUNCH).rstrip("\n")
+        language = "json" if text.startswith("{") else "yaml"
         yield f"For {block.place}:\n\n```{language}\n{text}\n```"
     yield f"Then {client.next}.\nSource of the format: {row['source']}."
 

@@ -20,7 +20,7 @@ from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Capability, Profile
 from codriver.errors import StartError
 from codriver.net.registration import install_relay
-from codriver.repls.adapter_values import CAPABILITIES
+from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing
 from codriver.settings import trust
 from codriver.setup import doctor
@@ -339,8 +339,14 @@ def test_a_repl_tells_whether_an_application_in_it_shows_itself_and_how_it_would
             return [row for repl in report.repls for row in repl.rows if row.capability == "seam"]
 
         assert seam_rows() == [Row("seam", "missing", missing("seam", "python"))]
-        client.call("evaluate_code", code="import codriver_seam as seam; seam.install(True)")
-        assert [row.support for row in seam_rows()] == ["works"]
+        client.call("evaluate_code", code="import sys; sys.modules['codriver_seam'] = None; import codriver_seam")
+        assert "an import of it failed (ModuleNotFoundError: " in seam_rows()[0].detail
+        client.call("evaluate_code", code="del sys.modules['codriver_seam']; import codriver_seam as seam")
+        assert "codriver_seam was imported from " in seam_rows()[0].detail
+        client.call("evaluate_code", code="seam.install(True)")
+        assert "names no frame" in seam_rows()[0].detail
+        client.call("evaluate_code", code="seam.frame('shop', get=dict)")
+        assert seam_rows() == [Row("seam", "works", "by codriver/seam; frames: shop")]
 
 
 def test_a_repl_that_is_not_there_yet_has_no_rows_and_says_so(examine, server):

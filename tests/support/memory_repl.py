@@ -17,8 +17,8 @@ import anyio.lowlevel
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, Capability, Failure, Form, Profile
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.adapter import Adapter
-from codriver.repls.adapter_values import (
+from codriver.repls.contract.adapter import Adapter
+from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     Completion,
     Ending,
@@ -32,8 +32,8 @@ from codriver.repls.adapter_values import (
     Symbol,
     Value,
 )
-from codriver.repls.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
-from codriver.repls.media import CellRun, Display
+from codriver.repls.contract.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
+from codriver.repls.contract.media import CellRun, Display
 
 PROTOCOL = "memory"
 HOME = "user"

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from needs import do_without
 
-from codriver.repls.adapter_values import Endpoint
+from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.launch import recipes, watchdog
 from codriver.repls.launch.processes import _read_address
 

@@ -7,8 +7,8 @@ import pytest
 from live_server import serving
 from reading_cost import PROFILES, compact, text_of
 
-from codriver.repls import adapter_values
-from codriver.repls.test_report import report_text
+from codriver.repls.contract import adapter_values
+from codriver.repls.contract.test_report import report_text
 from codriver.tools.run_tests import run_json
 from codriver.tools.stacktrace import trace_json
 

@@ -1,5 +1,7 @@
 """With `load: true` the forms that `edit_files` changed are loaded in real REPLs, once, with errors in the answer."""
 
+import sys
+
 import pytest
 from live_server import own_settings, serving, until
 from real_repls import repl
@@ -138,6 +140,24 @@ class TestWhereItIsNotLoaded:
             assert (live.workspace / "a.clj").exists()
             assert code["notLoaded"] == "no connected REPL serves it: start one (see list_sessions), then load_file"
             assert data["notLoaded"] == "no REPL loads files that end in .edn"
+
+    @pytest.mark.parametrize("more", [{}, {"test": ["affected"], "onFailure": "restore"}])
+    def test_a_repl_that_starts_is_waited_for_as_an_evaluation_does(self, tmp_path, more):
+        python, go = tmp_path / "slow-python", tmp_path / "go"
+        python.write_text(f'#!/bin/sh\nwhile [ ! -e {go} ]; do sleep 0.1; done\nexec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        create = {"type": "create", "filePath": "here.py", "content": "def here():\n    return 1\n"}
+        with serving(tmp_path / "work", "--repl", "python", "--python", str(python)) as live, live.client() as client:
+            edit = client.begin_call("edit_files", edits=[create], load=True, **more)
+            with live.client() as other:
+                if not more:
+                    until((live.workspace / "here.py").exists, "the edit")
+                assert other.call("list_sessions")["sessions"][0]["phase"] != "connected"
+            go.touch()
+            answer = client.answer(edit)["result"]["structuredContent"]
+            assert answer["ok"], answer
+            assert "notLoaded" not in answer["files"][0]
+            assert evaluate(client, "import sys; sys.modules['here'].here()") == "1"
 
     def test_a_busy_session_takes_it_in_its_turn_and_once(self, tmp_path):
         own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\n")

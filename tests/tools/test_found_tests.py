@@ -236,7 +236,7 @@ def test_words_that_no_test_matches_are_named(py):
 def test_a_run_that_fails_prints_nothing_of_the_program_that_runs_the_tests(py):
     answer = ask(py, namespace="tests/test_shop.py::test_nope", timeoutMs=120_000)
     assert "there is no test test_nope" in answer["message"]
-    assert "import contextlib" not in answer["stdout"]
+    assert "stdout" not in answer
 
 
 def test_a_project_without_lisp_pays_nothing_for_the_plugin_of_basilisp(py):

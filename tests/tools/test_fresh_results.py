@@ -8,7 +8,7 @@ import pytest
 from live_server import until
 from tests_tool import ask, counts
 
-from codriver.tools.fresh_results import NEVER_LIVE, notes_of_fresh, outcomes
+from codriver.tools.drift_notes import NEVER_LIVE, notes_of_fresh, outcomes
 
 LOW = "def rate():\n    return 3\n"
 TESTS = """

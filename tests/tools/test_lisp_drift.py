@@ -6,7 +6,7 @@ import pytest
 
 from codriver.lisp.definitions import definitions
 from codriver.lisp.ledger import Evaluated
-from codriver.repls.drift_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
+from codriver.repls.contract.drift_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
 from codriver.tools.lisp_drift import LispDrift, Source
 
 FILE = "/w/shop.clj"

@@ -154,6 +154,22 @@ def test_a_run_leaves_the_repl_as_it_was(client, write):
     assert client.call("evaluate_code", code="print('still heard')")["stdout"] == "still heard\n"
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+def test_code_that_went_to_another_folder_has_the_projects_tests_run_all_the_same(client, write, tmp_path, fresh):
+    """Else a `chdir("/")` has every test of the machine looked for, and another project's told as this one's."""
+    (tmp_path / "test_elsewhere.py").write_text("def test_elsewhere(): assert 0\n")
+    write(test_home="import os\n\ndef test_home(): os.chdir('..')\n")
+    before = value(client, "import os; home = os.getcwd(); home")
+    value(client, f"os.chdir({str(tmp_path)!r})")
+    try:
+        for asked in ({}, {"namespace": "test_home.py"}, {"namespace": "test_home"}):
+            answer = ask(client, passed=True, fresh=fresh, **asked)
+            assert [row["test"] for row in answer["results"]] == ["test_home"], answer
+        assert value(client, "os.getcwd()") == repr(str(tmp_path))
+    finally:
+        assert value(client, "os.chdir(home); os.getcwd()") == before
+
+
 def test_without_a_namespace_the_loaded_tests_run_whoever_runs_them(client, write):
     write(test_saved="def test_saved(tmp_path): pass\n", plain="x = 1\n")
     value(client, "import test_saved, plain\ndef test_said(): pass")
@@ -177,6 +193,25 @@ def test_one_file_that_cannot_be_read_does_not_keep_others_from_running(live, cl
     assert answer["results"][0]["file"] == str(live.workspace / "test_unsound.py")
 
 
+def test_files_that_cannot_be_imported_say_the_reason_first_and_where(live, client, write):
+    write(broken_part="x = 1\nimport no_such_thing\n")
+    write(test_one="import broken_part\n", test_two="def test_it(:\n", test_three="\n1 / 0\n")
+    (live.workspace / "test_none.py").write_text("import pytest\npytest.skip('not here', allow_module_level=True)\n")
+    answer = ask(client)
+    (live.workspace / "test_none.py").unlink()
+    assert counts(answer) == (0, 0, 0, 3)
+    rows = {row["ns"]: row for row in answer["results"]}
+    one = rows["test_one.py"]
+    assert (one["actual"], one["line"]) == ("ModuleNotFoundError: No module named 'no_such_thing'", 1)
+    assert one["frames"] == ["broken_part.py:2 in <module>", "test_one.py:1 in <module>"]
+    assert (rows["test_three.py"]["actual"], rows["test_three.py"]["line"]) == (
+        "ZeroDivisionError: division by zero",
+        2,
+    )
+    assert 'test_two.py", line 1' in rows["test_two.py"]["actual"]
+    assert "SyntaxError: invalid syntax" in rows["test_two.py"]["actual"]
+
+
 @pytest.mark.parametrize(("text", "words"), [
     ("import no_such_thing\n", "no_such_thing"),
     ("def test_it(:\n", "invalid syntax"),
@@ -194,6 +229,42 @@ def test_a_broken_conftest_says_why(client, write):
     answer = ask(client, namespace="test_it")
     assert answer["reason"] == "evaluation-failed"
     assert "no_such_thing" in answer["message"]
+    assert "stdout" not in answer  # it would say the same once more
+
+
+def test_a_hook_that_fails_is_told_by_its_last_lines(client, write):
+    write(conftest="def pytest_collection_modifyitems(items):\n    raise OSError('no shop')\n", test_it="x = 1\n")
+    words = ask(client, namespace="test_it.py")["message"]
+    assert words.startswith("the test run failed: RuntimeError: pytest could not run:\n")
+    assert words.endswith("raise OSError('no shop')\nOSError: no shop")
+    assert "conftest.py" in words
+    assert len(words) < 1000
+
+
+def test_a_pytest_that_cannot_be_imported_says_so_in_few_words(client, write):
+    write(pytest="raise OSError('broken')\n")
+    value(client, "import sys; kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name == 'pytest'}")
+    try:
+        answer = ask(client)
+        assert answer["message"] == "the test run failed: OSError: broken"
+        assert len(answer["stdout"]) < 1000
+    finally:
+        value(client, "sys.modules.update(kept)")
+
+
+def test_a_file_that_fails_while_it_is_imported_keeps_its_place(client, write):
+    write(test_unread="print('begun')\n1 / 0\n")
+    said = ask(client, namespace="test_unread")["stdout"]
+    assert 'test_unread.py", line 2, in <module>' in said
+
+
+def test_a_repl_whose_folder_is_gone_says_so(tmp_path):
+    project(tmp_path, has_pytest=True)
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        value(client, "1")
+        value(client, f"import shutil; shutil.rmtree({str(live.workspace)!r})")
+        words = f"the test run failed: FileNotFoundError: the REPL's folder {live.workspace} is gone"
+        assert ask(client)["message"] == words
 
 
 def test_a_run_that_takes_too_long_is_interrupted_and_the_repl_goes_on(live, client, write):

@@ -6,6 +6,7 @@ from live_server import serving, until
 from real_repls import repl
 
 from codriver.tools.manifest import BY_NAME
+from codriver.tools.stacktrace import error_of
 
 PYTHON = "import json\n\ndef outer(text):\n    return json.loads(text)\n"
 LISP = "(ns deep.core)\n(defn inner [x] (/ 1 x))\n(defn outer [x] (inner x))\n"
@@ -76,3 +77,17 @@ def test_a_repl_that_keeps_no_trace_says_so(tmp_path):
         assert "stacktrace" not in client.tools()
         answer = ask(client)
         assert (answer["reason"], answer["capability"]) == ("capability-missing", "stacktrace")
+
+
+FAILED_TESTS = {
+    "AssertionError: assert 1 == 2": ("AssertionError", "assert 1 == 2"),
+    "java.lang.ArithmeticException: Divide by zero": ("java.lang.ArithmeticException", "Divide by zero"),
+    '(not (= "a: b" "c"))': ("fail", '(not (= "a: b" "c"))'),
+    "(not (every? [#error {:cause 1}]))": ("fail", "(not (every? [#error {:cause 1}]))"),
+    "AssertionError": ("AssertionError", ""),
+}
+
+
+@pytest.mark.parametrize("actual", FAILED_TESTS)
+def test_a_failed_assertion_of_lisp_is_not_taken_for_the_name_of_a_class(actual):
+    assert error_of({"outcome": "fail", "actual": actual}) == FAILED_TESTS[actual]

@@ -139,7 +139,15 @@ def test_without_a_repl_there_is_nothing_to_ask(tmp_path):
         assert ask(client, "symbol_info", symbol="map")["reason"] == "capability-missing"
 
 
-def test_while_the_repl_starts_it_is_said_to_call_again(tmp_path):
+def test_the_first_call_waits_for_the_repl_that_starts(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        assert ask(client, "symbol_info", symbol="len")["ok"]
+    with serving(tmp_path / "other", "--repl", "python") as live, live.client() as client:
+        (live.workspace / "test_one.py").write_text("def test_one(): assert True")
+        assert client.call("run_tests", timeoutMs=60_000)["ok"]
+
+
+def test_while_the_repl_takes_long_to_start_it_is_said_to_call_again(tmp_path):
     slow = f"{sys.executable} -c 'import time; time.sleep(60)'"
     with serving(tmp_path, "--repl", slow) as live, live.client() as client:
         answer = ask(client, "symbol_info", symbol="map")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -395,3 +396,29 @@ def test_calls_of_functions_in_lisp_are_told_in_its_notation(tmp_path):
         again = client.call("evaluate_code", code="(defn twice [x] x)")
         assert again["ok"]
         assert "it was defined anew" in client.call("watch_app")["lines"][0]
+
+
+def following(live, **asked):
+    """The command that follows a stream, in a process of its own."""
+    return subprocess.Popen(
+        live.command("call", "watch_app", json.dumps({"who": "cli", **asked}), "--follow"),
+        env=live.environ, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_command_that_begins_a_stream_says_that_it_has_ended_or_follows_it(live, watching):
+    done = live.run("call", "watch_app", '{"topic": "error"}')
+    assert done.returncode == 0
+    assert "the stream has ended with this command: --follow stays" in done.stderr
+    done = live.run("call", "--follow", "list_sessions")
+    assert done.returncode == 2
+    assert "--follow is for watch_app with a topic" in done.stderr
+    with following(live, topic="error") as command:
+        until(lambda: "by cli" in str(watching.call("watch_app")["lines"]), "the stream to begin")
+        watching.call("evaluate_code", code="seam.emit('fx', 'quiet'); seam.emit('error', 'NoStock')")
+        printed = next(line for line in command.stdout if " error " in line)
+        assert "NoStock" in printed
+        command.send_signal(signal.SIGINT)
+        assert command.wait(WAIT_S) == 130
+    until(lambda: "by cli" not in str(watching.call("watch_app")["lines"]), "the stream to end with its command")

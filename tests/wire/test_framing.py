@@ -29,6 +29,31 @@ def test_lines_come_out_byte_by_byte(data, lines):
     assert [line for i in range(len(data)) for line in decoder.feed(data[i : i + 1])] == lines
 
 
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b"a\n", b"a"),
+        (b"a\r\n", b"a"),
+        (b"", None),
+        (b"a", None),
+        (b"\n", b""),
+        (b"a\nb\n", None),
+        (b"a\nb", None),
+        (b"a" * 100 + b"\n", b"a" * 100),
+        (b"a" * 101 + b"\n", None),
+    ],
+)
+def test_a_piece_that_is_one_line_is_told_from_others(data, line):
+    assert LineDecoder(max_line_bytes=100).whole(data) == line
+
+
+def test_the_end_of_a_line_is_no_line():
+    decoder = LineDecoder(max_line_bytes=100)
+    assert decoder.feed(b"a") == []
+    assert decoder.whole(b"b\n") is None
+    assert decoder.feed(b"b\n") == [b"ab"]
+
+
 @given(st.lists(st.binary(max_size=20).filter(lambda b: b"\n" not in b), max_size=10), st.data())
 def test_any_split_gives_the_same_lines(lines, data):
     stream = b"".join(line + b"\n" for line in lines)

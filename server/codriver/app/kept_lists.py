@@ -43,7 +43,7 @@ NOT_COMPARED: Final = "_TOKEN"
 class KeptLists:
     """Keeps what clients are told first, for the life of one server. No client waits for it, and none of it fails.
 
-    A client is its name and the protocol version it asked for.
+    A client is its name and the protocol version it asked for, in its handshake or in each request.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -103,7 +103,7 @@ def circumstances(workspace: Path) -> dict[str, object]:
 
 
 def stamp_of(file: Path) -> list[int] | None:
-    """When a file was written, how long it is and which one it is; None where there is none."""
+    """The time when a file was written, how long it is and which one it is; None where there is none."""
     try:
         status = file.stat()
     except OSError:

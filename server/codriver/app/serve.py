@@ -302,8 +302,6 @@ class Server:
         )
         self._tasks.start_soon(kernels.run)
 
-    # Stopping
-
     async def _heed_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for number in signals:

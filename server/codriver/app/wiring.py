@@ -30,8 +30,7 @@ from codriver.log.transcripts import SpillRoom, Transcripts
 from codriver.log.writer import EarlierRuns, Logbook, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
-from codriver.protocol.server import Protocol
-from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
+from codriver.protocol.mcp_server import Protocol
 from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL
 from codriver.repls.launch.recipes import Recipe, recipe
@@ -45,11 +44,12 @@ from codriver.tools.cell_writes import CellWrites
 from codriver.tools.client_traits import is_lean
 from codriver.tools.clojuredocs_export import Export
 from codriver.tools.gate import on_offer
-from codriver.tools.lean import LEAN
+from codriver.tools.lean_toolset import LEAN
 from codriver.tools.manifest import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -57,8 +57,19 @@ if TYPE_CHECKING:
     from codriver.app.live_settings import LiveSettings
     from codriver.core.dispatch import Performer
     from codriver.net.fair_threads import Work
-    from codriver.repls.adapter import Connector
+    from codriver.repls.contract.adapter import Adapter, Connector
+    from codriver.repls.contract.adapter_values import Listener
     from codriver.settings.model import Settings
+
+
+def connect_jupyter(
+    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+) -> AbstractAsyncContextManager[Adapter]:
+    """A context with a kernel's adapter, whose modules are a megabyte that many workspaces never need."""
+    from codriver.repls.jupyter import jupyter_adapter  # noqa: PLC0415  # see above
+
+    return jupyter_adapter.connect_jupyter(place, listener=listener, workspace=workspace, is_remote=is_remote)
+
 
 CONNECTORS: Mapping[str, Connector] = MappingProxyType(
     {

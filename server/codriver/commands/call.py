@@ -133,8 +133,9 @@ def load_command(
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @start_option
 @workspace_option
+@click.option("--follow", "-f", is_flag=True, help="Of watch_app: go on printing the events that come.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer on one line.")
-def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_json: bool) -> None:
+def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, follow: bool, as_json: bool) -> None:
     """Call TOOL as an agent would, with its arguments as a JSON object, and print its answer as JSON.
 
     With - as JSON they are read from standard input. `codriver tools --json` shows every tool with its arguments.
@@ -145,6 +146,9 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
         raise click.UsageError(f"the arguments are not JSON: {error}") from error
     if not isinstance(given, dict):
         raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
+    begins_stream = tool == "watch_app" and given.get("topic") is not None and given.get("stop") is None
+    if follow and not begins_stream:
+        raise click.UsageError("--follow is for watch_app with a topic; `codriver log --follow` prints all that comes")
     with connected(workspace.resolve(), start=start) as connection:
         try:
             answer = connection.call(tool, given)
@@ -152,7 +156,13 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
             if not error.is_refusal:
                 raise
             raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
-    say_json(answer, indent=None if as_json else 2)
+        say_json(answer, indent=None if as_json else 2)
+        if follow and answer.get("ok"):
+            from codriver.commands.log import follow_stream  # noqa: PLC0415  # few calls follow anything
+
+            sys.exit(follow_stream(connection, answer, given["topic"], as_json=as_json))
+    if begins_stream and answer.get("ok"):
+        say("the stream has ended with this command: --follow stays, and prints what comes", err=True)
     sys.exit(exit_status(answer))
 
 

@@ -17,13 +17,20 @@ import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.call import session_option
+from codriver.commands.documents.page import Format, Origin, summary
+from codriver.commands.documents.recordings import (
+    NothingChosenError,
+    Recording,
+    as_lines,
+    of_ids,
+    recorded,
+    since_checkpoint,
+)
 from codriver.commands.log import run_entries
 from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import workspace_option
 from codriver.commands.terminal import patience, say
 from codriver.errors import CodriverError
-from codriver.export.documents import Format, Origin, summary
-from codriver.export.recordings import NothingChosenError, Recording, as_lines, of_ids, recorded, since_checkpoint
 from codriver.files import Links, whole_files
 from codriver.files.paths import workspace_state_folder
 from codriver.net import client
@@ -32,7 +39,7 @@ from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.export.recordings import Recorded
+    from codriver.commands.documents.recordings import Recorded
     from codriver.net.client import Connection
 
 FORMATS = (*get_args(Format), "recording")
@@ -196,12 +203,9 @@ def _document(chosen: Slice, form: Format, name: str, workspace: Path, timeout_s
     origin = Origin(chosen.key, recording.repl, datetime.now(UTC).strftime("%Y-%m-%d"), name)
     with patience(lambda: f"a fresh REPL is started ({recording.repl}), in which the code runs again"):
         checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
-        settled = anyio.run(runs.settle, checked, recording.dialect, form, origin)
-    tell(settled.checked)
-    return settled.text, summary(settled.checked)
-
-
-# Choosing
+        document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
+    tell(document.checked)
+    return document.text, summary(document.checked)
 
 
 def _chosen(

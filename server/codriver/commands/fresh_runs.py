@@ -8,14 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.app.wiring import CONNECTORS
+from codriver.commands.documents import python_documents
+from codriver.commands.documents.document_check import Failed, SoundDocument, check_document
+from codriver.commands.documents.verification import Observed, Question, Raised, verifying
 from codriver.commands.terminal import say
-from codriver.export import python_documents
-from codriver.export.settling import Failed, Settled, settling
-from codriver.export.verification import Observed, Question, Raised, verifying
 from codriver.log.control_characters import one_line
 from codriver.log.transcripts import cleaner
-from codriver.repls.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.kinds import KINDS, PYTHON
+from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
 from codriver.settings.layers import load
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.export.documents import Format, Origin, Page
-    from codriver.export.recordings import Recorded
-    from codriver.export.settling import Settling
-    from codriver.export.verification import Checked
-    from codriver.repls.fresh_repl import Ran
+    from codriver.commands.documents.document_check import DocumentCheck
+    from codriver.commands.documents.page import Format, Origin, Page
+    from codriver.commands.documents.recordings import Recorded
+    from codriver.commands.documents.verification import Checked
+    from codriver.repls.launch.fresh_repl import Ran
 
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
 """How the file of a document would end, by dialect, where not with `.clj`."""
@@ -62,15 +62,17 @@ class FreshRuns:
         async with self.repl() as repl:
             return await verified(repl, evaluations, dialect, self.clean)
 
-    async def settle(self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin) -> Settled:
+    async def write_document(
+        self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
+    ) -> SoundDocument:
         """The document, which has run in one more fresh REPL."""
-        asking = settling(checked, dialect, form, origin)
+        asking = check_document(checked, dialect, form, origin)
         try:
             page = next(asking)
         except StopIteration as stop:
-            return _settled(stop)
+            return _sound_of(stop)
         async with self.repl() as repl:
-            return await settled(asking, page, partial(self.run, repl, form, origin))
+            return await drive_check(asking, page, partial(self.run, repl, form, origin))
 
     async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
         """Run a document, its tests too, and give what failed."""
@@ -110,17 +112,19 @@ def _observed(ran: Ran, clean: Callable[[str], str]) -> Observed:
     return Observed(clean(ran.values[-1]) if ran.values else None, clean(ran.out), raised)
 
 
-async def settled(asking: Settling, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]) -> Settled:
+async def drive_check(
+    asking: DocumentCheck, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]
+) -> SoundDocument:
     """The document, run until it holds; `page` is what `asking` asked for first."""
     try:
         while True:
             page = asking.send(await run(page))
     except StopIteration as stop:
-        return _settled(stop)
+        return _sound_of(stop)
 
 
-def _settled(stop: StopIteration) -> Settled:
-    found: Settled = stop.value
+def _sound_of(stop: StopIteration) -> SoundDocument:
+    found: SoundDocument = stop.value
     return found
 
 

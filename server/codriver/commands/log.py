@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.log_follower import APP_EVENT, WHOLE, Follower, FollowError, followed
+from codriver.commands.log_follower import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
 from codriver.commands.options import color_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, say, say_json
 from codriver.files.paths import presence_folder, workspace_state_folder
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
 RUNS = "runs"
+CALLS = "calls"
+"""The topic of streams that end by themselves, of events of the op `call`."""
 WHEN = "a server writes its own every 30 s while something happens, and when it ends"
 JUDGED_CODES = 20
 """So many of a session are read to find out its language; most of what one language has the other cannot read."""
@@ -103,6 +105,25 @@ def log_command(  # noqa: PLR0913  # one argument an option
                     _print(coming, as_json=as_json)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
+
+
+def follow_stream(connection: Connection, begun: dict[str, Any], topic: str, *, as_json: bool) -> int:
+    """Print the events of a stream that began, until it is over or Ctrl-C ends it; the exit status."""
+    with reading("watch_app"):
+        since, begins = int(begun["since"]), f"{begun['subId']} "
+    # Streams share the database: what is of another op is of another one.
+    ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
+    follower = Follower(connection, since, None, (APP_EVENT,), WHOLE if as_json else SHOWN_BYTES, events=True)
+    try:
+        while True:
+            entities, gap = follower.next()
+            if gap:
+                say(GAP, err=True)
+            _print([one for one in entities if None in ops or one.get("op") in ops], as_json=as_json)
+            if any(one.get("name") == STREAM_OVER and one["text"].startswith(begins) for one in entities):
+                return 0 if topic == CALLS else 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 def _refuse_unknown(categories: tuple[str, ...]) -> None:

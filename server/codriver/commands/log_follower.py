@@ -24,6 +24,8 @@ WHOLE = 16 * 2**20
 """The longest texts that can be asked for, in bytes together."""
 APP_EVENT: Final = "appEvent"
 """The category of what applications tell, which is in a database beside the log."""
+STREAM_OVER: Final = "stream-over"
+"""The name of the event that tells the end of a stream of theirs."""
 GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
 MAX_ENTITIES = 10_000
 """What one answer carries; a server whose log is larger may skip some, which is said."""

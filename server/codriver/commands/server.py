@@ -261,7 +261,7 @@ def _keepers_of(workspace: Path) -> str:
 def _stop(workspace: Path) -> None:
     """End the server that runs, and say so, or that there is none."""
     folder = presence_folder(workspace)
-    claimed = _settled_record(folder)
+    claimed = _awaited_record(folder)
     if claimed is None:
         say("no server runs for this workspace")
         return
@@ -298,7 +298,7 @@ def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
         sys.exit(1)
 
 
-def _settled_record(folder: Path) -> ServerRecord | None:
+def _awaited_record(folder: Path) -> ServerRecord | None:
     """The record of the workspace's server, None when there is none; one that starts or ends is waited for."""
     deadline = time.monotonic() + COMING_S
     is_told = False
@@ -323,7 +323,7 @@ def _settled_record(folder: Path) -> ServerRecord | None:
 
 
 def daemonize() -> Callable[[], None]:
-    """Go on in a new process; what is returned is to be called when the server can be reached.
+    """Daemonize: go on in a new process. The caller calls what is returned when the server can be reached.
 
     The process that was started waits for that call and then ends well, which leaves the new one without parents. If
     the new one ends before, the other ends as it did: whoever started it learns what became of the start. Nothing is
@@ -365,4 +365,4 @@ def _end_as(process_id: int, reading: int) -> None:
 
 
 def _stay() -> None:
-    """Nothing is to be told to anybody."""
+    """Tell nobody, as nobody waits for this process."""

@@ -176,7 +176,7 @@ def _print(cases: Sequence[Case], outputs: Sequence[str], workspace: Path, *, is
 
 @contextmanager
 def _unobeyed() -> Iterator[None]:
-    """Where GitHub Actions reads, have it obey nothing of what is written within: tests may say anything.
+    """Have GitHub Actions, where it reads, obey nothing of what is written within: tests may say anything.
 
     Source: its workflow commands, `stop-commands`. Its word to go on is known to nobody before it is said.
     """

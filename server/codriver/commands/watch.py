@@ -209,7 +209,7 @@ class _Feed:
             self.board.trouble = ""
         follower = Follower(self._connection, self._since, max_text_bytes=SHOWN_BYTES, events=True)
         while True:
-            busy = self._settle()
+            busy = self._ask_unfinished()
             changed()
             entries, gap = follower.next(LOOK_AGAIN_MS) if busy else follower.next()
             with self.lock, reading("wait_for"):
@@ -224,16 +224,16 @@ class _Feed:
             self.board.begin_server()
             self.board.take(entries)
             for old in self.board.unfinished()[:-ASKED_AT_START]:
-                self.board.settle(old, {})
+                self.board.note_status(old, {})
         self._is_first, self._session = False, self._connection.session
 
-    def _settle(self) -> bool:
+    def _ask_unfinished(self) -> bool:
         """Ask how the evaluations that are not over stand; whether some still are not."""
         with self.lock:
             asked = self.board.unfinished()
         for evaluation in asked:
             answer = self._connection.call("get_evaluation", {"evaluationId": evaluation, "maxImages": 0})
             with self.lock, reading("get_evaluation"):
-                self.board.settle(evaluation, answer)
+                self.board.note_status(evaluation, answer)
         with self.lock:
             return bool(self.board.unfinished())

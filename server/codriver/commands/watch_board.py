@@ -162,8 +162,8 @@ class Board:
         """The evaluations whose end is not known, the oldest first."""
         return [row.evaluation for row in self.rows if row.evaluation and row.status in UNFINISHED]
 
-    def settle(self, evaluation: str, answer: Mapping[str, Any]) -> None:
-        """Take the status that `get_evaluation` tells; an answer that does not know is the end of asking."""
+    def note_status(self, evaluation: str, answer: Mapping[str, Any]) -> None:
+        """Note the status that `get_evaluation` tells; an answer that does not know is the end of asking."""
         row = self._by_evaluation.get(evaluation)
         if row is None:
             return

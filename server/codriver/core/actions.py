@@ -199,6 +199,8 @@ class ReplLost(Action):
     id: str
     cause: str
     final: bool = False
+    is_unreachable: bool = False
+    """Nobody listens at its address."""
     now: Later[int] = from_context("now")
 
 
@@ -263,7 +265,7 @@ class Evaluate(Action):
 
 @dataclass(frozen=True)
 class OthersEvaluation(Action):
-    """Somebody evaluates code in a REPL past this server; it runs already. `evaluation`: the id that it gets."""
+    """An evaluation by somebody else, past this server, runs in a REPL already. `evaluation`: the id that it gets."""
 
     repl: str
     evaluation: str
@@ -301,7 +303,7 @@ class EvaluationEnded(Action):
 
 @dataclass(frozen=True)
 class StopAsked(Action):
-    """Somebody wants a running evaluation to end: `why` says who, and is told with its end."""
+    """A running evaluation is asked to end: `why` says by whom, and is told with its end."""
 
     evaluation: str
     why: str

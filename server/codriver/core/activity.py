@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from codriver.core.state import Told, with_item
 from codriver.core.values import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Reversible
-
     from codriver.core.state import Client, Seen, State
     from codriver.core.values import Evaluation
 
@@ -19,37 +17,40 @@ MAX_CALLERS = 64
 """Callers of one client that are remembered; each needs a name of its own, so more are hardly ever met."""
 MAX_SESSIONS = 64
 """Sessions that a caller's answers were about and that are remembered."""
+MOST_OWN = 16
+"""Evaluations of a caller itself that it may be behind: to pass over them costs less than to note each as told."""
 NOTHING = Told(0, frozenset())
 _NUMBER = attrgetter("number")
 
 
-def since_told(state: State, client: str, who: str) -> tuple[Evaluation, ...]:
-    """The evaluations of others that began or ended since the caller was told, by number.
-
-    None at the first call, as there is no time before it to tell about.
-    """
+def told_to(state: State, client: str, who: str) -> Told | None:
+    """The knowledge of a caller; None before its first answer."""
     known = state.clients.get(client)
-    told = known.told.get(who) if known else None
-    if told is None:
-        return ()
-    changed = [e for e in _unknown(state, told) if e.over or e.number > told.number]
-    return tuple([e for e in changed if (e.client, e.who) != (client, who)])
+    return known.told.get(who) if known else None
+
+
+def since_told(state: State, told: Told, client: str, who: str) -> list[Evaluation]:
+    """The evaluations of others that began or ended since this was told to the caller, by number."""
+    unknown = _unknown(state, told, client, who)
+    return [e for e in unknown if e.over or e.number > told.number] if unknown else unknown
+
+
+def is_current(state: State, told: Told, session: str | None, stands: Seen | None) -> bool:
+    """Whether a caller to whom nothing can be told knows all that is to be noted, and how this session stands.
+
+    Its own evaluations are no news to it, whether they are noted or not.
+    """
+    is_near = not told.live and state.evaluated - told.number < MOST_OWN
+    return is_near and (session is None or told.seen.get(session) == stands)
 
 
 def with_told(state: State, client: Client, who: str) -> Client:
     """The client, of which the caller `who` now knows how every evaluation stands."""
     told = client.told.get(who, NOTHING)
-    live = frozenset([e.id for e in _unknown(state, told) if not e.over])
+    live = frozenset([e.id for e in _unknown(state, told, client.id, who) if not e.over])
     others = [(name, mark) for name, mark in client.told.items() if name != who][-(MAX_CALLERS - 1) :]
     known = Told(state.evaluated, live, told.seen)
     return replace(client, told=MappingProxyType(dict([*others, (who, known)])))
-
-
-def seen(state: State, client: str, who: str, session: str) -> Seen | None:
-    """The standing of the session with this key as the caller's last answer said it; None if there was none."""
-    known = state.clients.get(client)
-    told = known.told.get(who) if known else None
-    return told.seen.get(session) if told else None
 
 
 def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
@@ -62,12 +63,15 @@ def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
     return replace(client, told=with_item(client.told, who, known))
 
 
-def _unknown(state: State, told: Told) -> list[Evaluation]:
-    """The evaluations of which the end, or the beginning, was not told, by number."""
-    found = [state.evaluations[name] for name in told.live if name in state.evaluations]
+def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation]:
+    """The evaluations of others than this caller of which the end, or the beginning, was not told, by number."""
+    known = state.evaluations
+    found = [known[name] for name in told.live if name in known] if told.live else []
     # The newest come last, so only they are looked at, however many are kept.
-    for evaluation in reversed(cast("Reversible[Evaluation]", state.evaluations.values())):
+    for evaluation in reversed(known.values()):  # type: ignore[call-overload]  # a dict's can be
         if evaluation.number <= told.number:
             break
-        found.append(evaluation)
-    return sorted(found, key=_NUMBER) if len(found) > 1 else found
+        if evaluation.who != who or evaluation.client != client:
+            found.append(evaluation)
+    theirs = [one for one in found if one.who != who or one.client != client] if told.live else found
+    return sorted(theirs, key=_NUMBER) if theirs else theirs

@@ -42,7 +42,7 @@ def await_grace(state: State, client: str) -> tuple[Effect, ...]:
     return (AwaitGrace(then=(GraceOver(client),)),)
 
 
-def mark(state: State, client: str) -> Outcome:
+def end_grace(state: State, client: str) -> Outcome:
     """The state after the grace of a client: what it left is orphaned, and ended where nobody wants it."""
     for one in state.unfinished():
         if one.client == client:
@@ -50,8 +50,8 @@ def mark(state: State, client: str) -> Outcome:
             state = replace(state, evaluations=with_item(state.evaluations, one.id, orphan))
     closed: list[Effect] = []
     for repl, session in _lanes(state, client):
-        state = put(state, repl, replace(session, is_leaving=True))
-        closed += settle(state, repl, session.name)
+        state = put_session(state, repl, replace(session, is_leaving=True))
+        closed += close_if_left(state, repl, session.name)
     ended = end_unwanted(state)
     return replace(ended, effects=(*closed, *ended.effects))
 
@@ -104,7 +104,7 @@ def leave(state: State, client: str) -> Outcome:
             if session.client != client or session.lane is not None:
                 continue
             leaving = replace(session, client=None, is_leaving=True)
-            state = put(state, repl.id, leaving)
+            state = put_session(state, repl.id, leaving)
             left = _unfinished(state, repl.id, session.name)
             follow_ups += [CancelQueued(one.id, f"never sent: {OWN_SESSION}") for one in left if one.status == "queued"]
             effects += [StopEvaluation(evaluation=one.id, why=OWN_SESSION) for one in left if one.status != "queued"]
@@ -113,7 +113,7 @@ def leave(state: State, client: str) -> Outcome:
     return Outcome(state, (*effects, *await_grace(state, client)), tuple(follow_ups))
 
 
-def settle(state: State, repl: str, name: str) -> tuple[Effect, ...]:
+def close_if_left(state: State, repl: str, name: str) -> tuple[Effect, ...]:
     """The effects of an evaluation's end on its session: one that is leaving is closed after its last."""
     session = state.repls[repl].sessions.get(name) if repl in state.repls else None
     if session is None or not session.is_leaving or _unfinished(state, repl, name):
@@ -121,7 +121,7 @@ def settle(state: State, repl: str, name: str) -> tuple[Effect, ...]:
     return (CloseSession(id=repl, name=name),)
 
 
-def forget(state: State, repl: str, name: str) -> State:
+def forget_session(state: State, repl: str, name: str) -> State:
     """The state without a session that was left and is closed now."""
     known = state.repls.get(repl)
     if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
@@ -130,7 +130,7 @@ def forget(state: State, repl: str, name: str) -> State:
     return replace(state, repls=with_item(state.repls, repl, replace(known, sessions=sessions)))
 
 
-def put(state: State, repl: str, session: Session) -> State:
+def put_session(state: State, repl: str, session: Session) -> State:
     """The state with the session as it is given."""
     known = state.repls[repl]
     known = replace(known, sessions=with_item(known.sessions, session.name, session))

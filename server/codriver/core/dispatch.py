@@ -114,7 +114,9 @@ class Core:
             outcome = handle(state, fill(action, sources))
             state = sources["state"] = outcome.state
             if outcome.effects:
-                effects += [_filled(effect, sources) for effect in outcome.effects]
+                effects += [
+                    _filled(effect, sources) if effect.then else fill(effect, sources) for effect in outcome.effects
+                ]
             follow_ups += outcome.follow_ups
         for effect in effects:
             if type(effect) not in self._performers:
@@ -127,11 +129,9 @@ class Core:
 
 
 def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:
-    """The effect with all filled in but what its continuation takes from its result."""
-    if effect.then:
-        then = tuple(fill(action, {**sources, "result": NOT_YET}) for action in effect.then)
-        effect = replace(effect, then=then)
-    return fill(effect, sources)
+    """The effect with all filled in but what its continuation, which it has, takes from its result."""
+    then = tuple(fill(action, {**sources, "result": NOT_YET}) for action in effect.then)
+    return fill(replace(effect, then=then), sources)
 
 
 def _check_all(kind: str, classes: Iterable[type], functions: Mapping[Any, object]) -> None:

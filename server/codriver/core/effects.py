@@ -44,7 +44,7 @@ class WindDown(Effect):
 
 @dataclass(frozen=True)
 class Remember(Effect):
-    """Keep a document beyond this run: of its kind, the name stands for it."""
+    """Keep a document beyond this run, under its kind and its name."""
 
     kind: str
     name: str

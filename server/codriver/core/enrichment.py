@@ -67,7 +67,7 @@ def from_state(path: str) -> Later[Any]:
 
 
 def from_result(part: int | None = None) -> Later[Any]:
-    """In a continuation: an effect's result, or its part number `part`, counted from 1."""
+    """The effect's result, in a continuation, or its part number `part`, counted from 1."""
     return Later("result", "all") if part is None else Later("result", str(part), itemgetter(part - 1))
 
 

@@ -81,6 +81,8 @@ def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> 
 
 def fill_queues(state: State, repl: str, now: int, follow_ups: tuple[Action, ...] = ()) -> Outcome:
     """Start the oldest queued evaluation of each free queue of a connected REPL."""
+    if not state.live:
+        return Outcome(state, follow_ups=follow_ups)
     effects: list[Effect] = []
     evaluations = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
     taken = {queue_of(state, evaluation) for evaluation in evaluations if evaluation.status in HELD}
@@ -99,7 +101,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
     repl = state.repls[action.repl]
     # A session that ended in this very moment: the REPL refuses the evaluation, and that ends what is put here.
     name = action.request.session
-    session = repl.sessions.get(name, Session(name, is_leaving=True))
+    session = repl.sessions.get(name) or Session(name, is_leaving=True)
     evaluation = _accepted(state, action, repl, session)
     if state.life.phase in ("stopping", "stopped"):
         # A connected client goes on calling until its connection is closed, which is the last thing.
@@ -254,7 +256,7 @@ def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Ou
 
 
 def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Outcome:
-    """Go on."""
+    """Let the evaluation run on, as it was given its input."""
     if evaluation.status != "needs-input":
         return Outcome(state)
     return _set_status(state, replace(evaluation, status="running"))
@@ -274,8 +276,8 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
         is_elsewhere = evaluation.request is not None and evaluation.request.namespace is not None
         namespace = session.namespace if is_elsewhere else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
-        state = client_departure.put(state, repl.id, session)
-    effects = (settle, *told, *client_departure.settle(state, repl.id, evaluation.session))
+        state = client_departure.put_session(state, repl.id, session)
+    effects = (settle, *told, *client_departure.close_if_left(state, repl.id, evaluation.session))
     if repl.phase != "connected":
         return Outcome(state, effects)
     filled = fill_queues(state, repl.id, action.now)

@@ -40,8 +40,8 @@ def gone(state: State, action: ClientGone) -> Outcome:
 
 
 def grace_over(state: State, action: GraceOver) -> Outcome:
-    """Nothing that the client left may hold up others any more."""
-    return client_departure.mark(state, action.client)
+    """The grace of a client that left is over: its evaluations may hold up nobody any more."""
+    return client_departure.end_grace(state, action.client)
 
 
 def resources_changed(state: State, _action: ResourcesChanged) -> Outcome:

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
+STALE_RETRY_S = 60.0
+"""The longest pause where nobody listens at the port of a file, which is read at once when it is written again."""
 STARTS_PER_MINUTE = 4
 """The first start and three more."""
 FOUND_TRIES = 5
@@ -239,6 +241,9 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     if repl.owned and len(recent) >= STARTS_PER_MINUTE:
         final = True
         cause += f"; it was started {len(recent)} times within a minute and is not started again (use restart_repl)"
+    is_stale = action.is_unreachable and repl.origin.kind == "port-file"
+    if is_stale:
+        cause += f", so {repl.origin.text} is left from one that has ended"
     final = final or (repl.origin.is_merely_found and repl.failures + 1 >= FOUND_TRIES)
     lost = replace(
         repl,
@@ -252,7 +257,8 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     state = _put(state, lost)
     if repl.origin.is_merely_found:
         return _found_lost(state, repl, cause, final=final)
-    effects: tuple[Effect, ...] = (Remember("given up", repl.key, cause),) if final else (_retry(lost),)
+    longest_s = STALE_RETRY_S if is_stale else LONGEST_RETRY_S
+    effects: tuple[Effect, ...] = (Remember("given up", repl.key, cause),) if final else (_retry(lost, longest_s),)
     if not final and repl.phase != "connected":
         return Outcome(state, effects)
     ends = evaluation_queue.endings(state, repl.id, cause)
@@ -269,8 +275,8 @@ def _found_lost(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome
     return Outcome(state, effects, (*ends, *says))
 
 
-def _retry(repl: Repl) -> RetryRepl:
-    delay_s = min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(repl.failures - 1, 10))
+def _retry(repl: Repl, longest_s: float = LONGEST_RETRY_S) -> RetryRepl:
+    delay_s = min(longest_s, FIRST_RETRY_S * 2 ** min(repl.failures - 1, 10))
     return RetryRepl(id=repl.id, delay_s=delay_s, then=(RetryDue(repl.id, repl.failures),))
 
 
@@ -310,12 +316,12 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
 def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
     """One session more."""
     session = Session(action.name, action.who, action.client)
-    return Outcome(client_departure.put(state, repl.id, session))
+    return Outcome(client_departure.put_session(state, repl.id, session))
 
 
 def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     """One session less, if it is one that was left."""
-    return Outcome(client_departure.forget(state, repl.id, action.name))
+    return Outcome(client_departure.forget_session(state, repl.id, action.name))
 
 
 def _put(state: State, repl: Repl) -> State:

@@ -1,4 +1,4 @@
-"""The state of the server at this moment, as one immutable value; and the queues that evaluations run in, by it.
+"""The state of the server at this moment, as one immutable value; and the queue that each evaluation waits in.
 
 Everything that outlives a call is here: the life cycle, the REPLs with their sessions, the clients, the evaluations.
 Live things (sockets, tasks, buffers) are elsewhere, found by the ids kept here, so that the state can always be
@@ -104,7 +104,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a REPL comes from: an address, a port file, something that we start, or a Jupyter kernel that runs.
+    """The origin of a REPL: an address, a port file, something that we start, or a Jupyter kernel that runs.
 
     Such a `kernel` is known by its connection file, or by the `server` that serves it.
     """
@@ -261,6 +261,8 @@ def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:
 
 def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
     """The evaluation that holds the queue in which this one waits, if any."""
+    if not state.live:
+        return None
     own = queue_of(state, evaluation)
     for other in state.unfinished():
         if other.status in HELD and other.id != evaluation.id and queue_of(state, other) == own:

@@ -160,7 +160,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Itera
 
 
 def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:
-    """As few records as an index can narrow them down to."""
+    """The records to look at, as few as an index can narrow them down to."""
     indexed = [(place, value) for place, value in match.fixed if snapshot.is_indexed(place)]
     if indexed:
         place, value = min(indexed, key=lambda one: snapshot.count_with_value(*one))

@@ -3,11 +3,14 @@
 Entities come at the end and leave, in normal life, at the front. That makes a snapshot nearly free: it is a range of
 lines. Lists that a snapshot may be reading are only ever added to at their end, or replaced as a whole, so a query can
 run in another thread while entities come and go; writers are one at a time, which is their owner's duty.
+
+The index is brought up to date by a snapshot, not by each entity: most come and leave without being asked about.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,6 +23,7 @@ Record = tuple[Value | None, ...]
 """An entity: the values in the order of its schema's attributes, None where it has none. Never changed."""
 
 TRIM_AT = 64  # a list drops its dead front when that is as long as the rest, so an eviction costs O(1) on average
+MOST_UNINDEXED = 1024  # more entities are indexed at once, within 2 ms, so that no snapshot waits for longer
 LONG_CHARACTERS = 64 * 2**10  # but at once when a text of this length would be held on to: 64 of the longest are a GiB
 
 
@@ -28,7 +32,7 @@ class Schema:
     """Attributes that an entity can have.
 
     `attributes` are names without their namespace; the first is the unique int that rises from entity to entity and is
-    the entity's id. `required` ones are on every entity. `indexed` ones get an index by value as entities arrive.
+    the entity's id. `required` ones are on every entity. `indexed` ones have an index by value.
     From `only_in[1]` on they are of the source `only_in[0]` alone, where that is given.
     """
 
@@ -117,6 +121,8 @@ class EntityStore:
         self._left = Left()
         places = [place for place, name in enumerate(schema.attributes) if name in schema.indexed]
         self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in places}
+        self._unindexed: deque[Record] = deque()
+        """The newest entities, which no snapshot has been taken of."""
         self._free_places = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
         """Where texts of any length are: no index would be kept of those."""
 
@@ -125,7 +131,7 @@ class EntityStore:
 
     def __iter__(self) -> Iterator[int]:
         """The lines, rising."""
-        return iter([_line(record) for record in self._all.records[self._all.start :]])
+        return iter(map(_line, self.records))
 
     @property
     def first_line(self) -> int | None:
@@ -153,12 +159,9 @@ class EntityStore:
         self._last_line = line
         self._by_line[line] = record
         self._all.records.append(record)
-        for place, by_value in self._by_value.items():
-            value = record[place]
-            if value is not None:
-                if value not in by_value:
-                    by_value[value] = Postings(self._left.line)
-                by_value[value].records.append(record)
+        self._unindexed.append(record)
+        if len(self._unindexed) > MOST_UNINDEXED:
+            self._index()
 
     def remove(self, line: int) -> Record:
         """Take an entity out and give it; constant time for the lowest line unless it holds a long text.
@@ -175,6 +178,9 @@ class EntityStore:
         self._all.remove(record, is_long=is_long)
         if line == self._last_line and self._by_line:
             self._last_line = _line(self._all.records[-1])
+        if self._unindexed and line >= _line(self._unindexed[0]):
+            self._unindexed.remove(record)
+            return record
         for place, by_value in self._by_value.items():
             value = record[place]
             if value is not None:
@@ -186,7 +192,23 @@ class EntityStore:
 
     def snapshot(self) -> Snapshot:
         """The entities as they are now; it stays as it is when the store goes on."""
+        self._index()
         return Snapshot(self.schema, self._all.records, self._all.start, self._by_value, self._left)
+
+    @property
+    def records(self) -> Sequence[Record]:
+        """Every entity, in line order, as a list of its own."""
+        return self._all.records[self._all.start :]
+
+    def _index(self) -> None:
+        while self._unindexed:
+            record = self._unindexed.popleft()
+            for place, by_value in self._by_value.items():
+                value = record[place]
+                if value is not None:
+                    if value not in by_value:
+                        by_value[value] = Postings(self._left.line)
+                    by_value[value].records.append(record)
 
 
 @dataclass

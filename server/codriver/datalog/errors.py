@@ -54,10 +54,10 @@ class Budget:
         self._bytes_left = MAX_MADE_BYTES
 
     def check(self) -> None:
-        """Go on.
+        """Check the time that is left.
 
         Raises:
-            OutOfTimeError: no.
+            OutOfTimeError: there is none.
         """
         if self._clock() >= self._deadline_s:
             raise OutOfTimeError
@@ -74,7 +74,7 @@ class Budget:
         return remaining
 
     def hold(self, rows: int) -> None:
-        """So many rows more are held; below 0, so many less.
+        """Count so many rows more as held; below 0, so many less.
 
         Raises:
             OutOfRowsError: these are too many.

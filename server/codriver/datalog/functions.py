@@ -103,7 +103,7 @@ def _median(values: Sequence[Any]) -> float:
 
 
 def _variance(values: Sequence[Any]) -> float:
-    """Of the whole, not of a sample."""
+    """The variance of the whole, not of a sample."""
     mean = sum(_numbers(values)) / len(values)
     return float(sum((value - mean) ** 2 for value in values) / len(values))
 

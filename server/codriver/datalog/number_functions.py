@@ -1,4 +1,4 @@
-"""Number functions of queries: arithmetic and comparison. Numbers stay bounded in size. And what any function is."""
+"""Number functions of queries: arithmetic and comparison, bounded in size; and `Function`, the shape of every one."""
 
 from __future__ import annotations
 

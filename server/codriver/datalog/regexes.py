@@ -364,7 +364,7 @@ def _paced(clock: Clock, search: Callable[..., Any]) -> Any:
 
 
 def _match_value(match: Any) -> object:
-    """As Clojure gives a match: its text, or a vector of the text and each group's."""
+    """A match as Clojure gives it: its text, or a vector of the text and each group's."""
     if match is None:
         return None
     groups = match.groups()

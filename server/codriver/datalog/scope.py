@@ -46,11 +46,11 @@ class Scope:
         return all(name in self.columns or name in self.constants for name in names)
 
     def with_names(self, names: Iterable[str]) -> Scope:
-        """With more columns after these."""
+        """The scope with more columns after these."""
         return Scope((*self.names, *names), self.constants)
 
     def inside(self, shared: Iterable[str] | None) -> Scope:
-        """For clauses inside: the columns and constants they share, all of them if None."""
+        """The scope of clauses inside: the columns and constants they share, all of them if None."""
         if shared is None:
             return self
         known = set(shared)

@@ -94,7 +94,7 @@ class LineVariables:
         self._of_rules: dict[str, list[set[str]]] = {}
 
     def of(self, clauses: Iterable[Clause]) -> set[str]:
-        """Those among the variables of clauses."""
+        """The variables of the clauses that are one."""
         found: set[str] = set()
         for clause in clauses:
             match clause:
@@ -113,7 +113,7 @@ class LineVariables:
         return found
 
     def _of_rule(self, name: str) -> list[set[str]]:
-        """Those of each of a rule's branches; a rule that calls itself adds nothing by that."""
+        """The variables of each of a rule's branches; a rule that calls itself adds nothing by that."""
         if name not in self._of_rules:
             self._of_rules[name] = []
             self._of_rules[name] = [self.of(branch.clauses) for branch in self._rules[name]]

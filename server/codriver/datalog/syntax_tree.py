@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from codriver.datalog.edn import Form, Text
     from codriver.datalog.entity_store import Schema
 
-# Terms
-
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -142,8 +140,6 @@ class Branch:
 
 
 Rules = dict[str, tuple[Branch, ...]]
-
-# What to find
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Editor, NothingToUndoError, Outcome
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit
-from codriver.editing.other_files import Elsewhere
 from codriver.editing.python_edits import InsertDef, ReplaceDef
+from codriver.editing.rename_across_files import Elsewhere
 
 __all__ = [
     "HY",

@@ -1,4 +1,4 @@
-"""Acts: files written, what changed in them loaded, tests run, as one: kept, or put back as all was.
+"""Acts, transactions of edits: files written, their changes loaded, tests run, as one: kept, or all put back.
 
 An act is one plan of steps: write, load, test, then keep or restore. Whatever ends a step before its time, a refusal, a
 failure, a client that leaves, ends the act there, and what the steps before it did is put back.

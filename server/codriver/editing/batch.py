@@ -50,7 +50,7 @@ def unified(before: str, after: str, name: str, *, is_new: bool = False, is_gone
 
 
 def cut(diff: str, max_chars: int) -> tuple[str, bool]:
-    """As many whole lines of `diff` as `max_chars` hold, and whether that is less than all."""
+    """The first whole lines of `diff` that `max_chars` hold, and whether that is less than all."""
     if len(diff) <= max_chars:
         return diff, False
     end = diff.rfind("\n", 0, max_chars) + 1
@@ -130,7 +130,7 @@ class FileResult:
 
     @property
     def is_new(self) -> bool:
-        """Whether the file was not there before."""
+        """True where the file was not there before."""
         return self.change.before.data is None
 
 

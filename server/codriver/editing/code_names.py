@@ -20,7 +20,7 @@ from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError, read
 from codriver.lisp.rename import find_references, namespace_of
 from codriver.lisp.rename.binding_forms import occurrences
-from codriver.lisp.rename.references import Renamed
+from codriver.lisp.rename.cross_file_references import Renamed
 from codriver.lisp.source_text import Document
 
 if TYPE_CHECKING:

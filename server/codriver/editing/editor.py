@@ -25,7 +25,7 @@ from codriver.editing.file_changes import (
     read,
     show,
 )
-from codriver.editing.other_files import Elsewhere, find_elsewhere, renamed_by
+from codriver.editing.rename_across_files import Elsewhere, find_elsewhere, renamed_by
 from codriver.errors import RefusedError
 from codriver.lisp.edit import Rename
 from codriver.lisp.rename import Renamed
@@ -190,7 +190,7 @@ class Editor:
         return paths, problems
 
     def _look_elsewhere(self, paths: Mapping[Path, Mapping[int, FileEdit | Create]]) -> dict[int, Elsewhere]:
-        """Of each renaming that other files may have to follow, by its index, where they name it."""
+        """The places in other files that name what a renaming changes, by the renaming's index."""
         found = {}
         for path, edits in paths.items():
             for index, edit in edits.items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.editing import python_edits
 from codriver.editing.file_changes import PYTHON_SUFFIXES
 from codriver.editing.python_edits import InsertDef, PythonEdit, ReplaceDef
-from codriver.editing.python_margins import Piece
+from codriver.editing.python_indentation import Piece
 from codriver.editing.python_source import parsed, words_of
 from codriver.lisp import edit as lisp_edits
 from codriver.lisp.edit import Append, Edited, Refused, TextEdit

@@ -181,9 +181,6 @@ def left_out(characters: int) -> dict[str, Any]:
     return {"output_type": "stream", "name": "stderr", "text": words}
 
 
-# The text and its spans
-
-
 def _top(text: str, name: str) -> dict[str, _Member]:
     """The members of the notebook itself, checked as far as they are used; of its cells the members of each.
 
@@ -300,9 +297,6 @@ def _edit(members: Mapping[str, _Member], key: str, value: str, style: _Style) -
         return later.key, later.key, f"{new},{later.lead}"
     last = list(members.values())[-1]
     return last.end, last.end, f",{last.lead}{new}"
-
-
-# Cells and outputs
 
 
 def _cell(index: int, cell: Mapping[str, Any]) -> Cell:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Literal
 
-from codriver.editing.python_margins import Piece
+from codriver.editing.python_indentation import Piece
 from codriver.editing.python_source import Definition, PythonSource, lines_of, margin_of, words_of
 from codriver.lisp.edit import Append, Done, Edited, Refused
 from codriver.lisp.targeting import Problem, ProblemError
@@ -135,7 +135,7 @@ def _into(source: PythonSource, found: Definition, piece: Piece, number: int) ->
 
 
 def _before(source: PythonSource, found: Definition) -> int:
-    """Where the comments begin that stand directly above a definition."""
+    """The beginning of the comments that stand directly above a definition."""
     at = found.first - 1
     while at and source.lines[at - 1].startswith(f"{found.margin}#"):
         at -= 1
@@ -143,7 +143,7 @@ def _before(source: PythonSource, found: Definition) -> int:
 
 
 def _behind(source: PythonSource, last: int, margin: str) -> int:
-    """Where the comments end that follow a definition and are indented as its body is."""
+    """The end of the comments that follow a definition and are indented as its body is."""
     at = last
     while at < len(source.lines) and (line := source.lines[at]).lstrip().startswith("#"):
         if len(margin_of(line)) <= len(margin):

@@ -67,7 +67,7 @@ class References:
 
 
 def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) -> References:
-    """Where `wanted` is used in files that end so. Blocks: call it in a thread.
+    """The places where `wanted` is used, in files that end so. Blocks: call it in a thread.
 
     Skipped, and counted, are files that are too long, cannot be read or parsed, or come when the time or bytes are up.
     """
@@ -100,9 +100,6 @@ def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) 
     return found
 
 
-# Lisp
-
-
 def _in_lisp(text: str, wanted: Wanted, suffix: str) -> set[int]:
     document = Document(text, is_hy=suffix == ".hy")
     if document.reading.fault is not None:
@@ -128,9 +125,6 @@ def _all(forms: Sequence[Form]) -> Iterator[Form]:
         form = pending.pop()
         yield form
         pending.extend(reversed(form.children))
-
-
-# Python
 
 
 def _in_python(text: str, wanted: Wanted, parts: tuple[str, ...]) -> set[int]:

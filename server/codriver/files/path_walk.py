@@ -125,7 +125,7 @@ class _Walk:
         self._names.append(part)
 
     def _target_of(self, part: str) -> str | None:
-        """Where the link `part` leads; None when it is no link, or nothing."""
+        """The target of the link `part`; None when it is no link, or nothing."""
         try:
             return os.readlink(part, dir_fd=self._folders[-1])
         except OSError as error:

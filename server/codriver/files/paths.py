@@ -30,7 +30,7 @@ def config_folder() -> Path:
 
 
 def relay_folder() -> Path:
-    """Where the relay is installed, so that client configurations survive upgrades."""
+    """The folder in which the relay is installed, so that client configurations survive upgrades."""
     return config_folder()
 
 

@@ -243,13 +243,13 @@ class Place:
         """
         os.unlink(self.name, dir_fd=self._folder)
 
-    def make_folder(self, mode: int = 0o777) -> None:
+    def make_folder(self) -> None:
         """Make a folder of this name, with the mode that the user's umask leaves.
 
         Raises:
             FileExistsError: something has the name.
         """
-        os.mkdir(self.name, mode, dir_fd=self._folder)
+        os.mkdir(self.name, dir_fd=self._folder)
 
     def remove_folder(self) -> None:
         """Remove the folder that has the name, if it is empty; OSError if it is not, or is no folder."""

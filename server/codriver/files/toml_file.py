@@ -7,7 +7,6 @@ before it. So the size of a file and the parts of its longest key are looked at 
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
@@ -74,6 +73,8 @@ def parse(text: str) -> dict[str, Any]:
         ValueError: it is none, or has a key of too many parts.
         RecursionError: it is nested too deeply.
     """
+    import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
+
     parts = 1 + max(piece.count(".") for piece in _NO_KEY.split(_HIDDEN.sub('"', text)))
     if parts > MAX_KEY_PARTS:
         raise ValueError(f"a key has {parts:,} parts between dots, and {MAX_KEY_PARTS} are the most that is read")

@@ -93,14 +93,11 @@ def replace(
         place.replace(data, mode=mode, is_durable=is_durable)
 
 
-def open_for_writing(path: Path, *, links: Links, root: Path | None = None, truncate: bool = False) -> int:
+def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
     """A descriptor of a private regular file to append to, made where there is none; the caller closes it.
 
     Raises:
         UnsafeFileError: what is there is a link, no regular file, or another user's.
     """
     with locate(path, links, root=root) as place:
-        descriptor = place.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    if truncate:
-        os.ftruncate(descriptor, 0)
-    return descriptor
+        return place.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)

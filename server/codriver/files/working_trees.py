@@ -58,7 +58,7 @@ def main_checkout(workspace: Path) -> Path | None:
 
 
 def is_linked_tree(folder: Path) -> bool:
-    """Whether a folder is a linked working tree, as its `.git` claims: nothing above it is its own."""
+    """True of a folder that is a linked working tree, as its `.git` claims: nothing above it is its own."""
     try:
         tree = _tree_at(folder)
     except (OSError, ValueError):

@@ -118,7 +118,7 @@ _SWALLOWED = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
 
 
 def _swallowing_string(text: str, last: int) -> int | None:
-    """Where a string before `last` begins that ran over line ends into a word, as one without closing quote does."""
+    """The start of a string before `last` that ran over line ends into a word, as one without closing quote does."""
     for token in tokens(text[:last]):
         if token.lastgroup == "string" and "\n" in token[0] and _SWALLOWED.match(text, token.end()):
             return token.start()

@@ -128,7 +128,7 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
     plan = _Plan(document, limits or Limits())
     for number, edit in edits.items():
         plan.attempt(number, edit)
-    plan.settle()
+    plan.finish()
     if plan.problems:
         return Refused(tuple(sorted(plan.problems, key=itemgetter(0))))
     assembly = assemble(document, plan.splices, plan.names)
@@ -219,13 +219,14 @@ class _Plan:
         check_new(edit.new)
         check_stays(unit, edit.new)
         if is_blank(edit.new):
+            unit = self._document.with_hints(unit)
             self._deletions.append(_Deletion(unit, unit.start, unit.end, number))
         else:
             self.splices.append((replace(self._document, unit, edit.new), number))
 
     def _move(self, number: int, edit: Move) -> None:
-        to = find(self._document, edit.to, self._limits)
-        unit = self._find(number, edit.target)
+        to = self._document.with_hints(find(self._document, edit.to, self._limits))
+        unit = self._document.with_hints(self._find(number, edit.target))
         if unit.start <= to.start < unit.end:
             words = f"the form at line {unit.line} cannot be moved next to itself or into itself"
             raise ProblemError(Problem(words, context=self._document.numbered(unit.line, self._limits.context)))
@@ -249,7 +250,7 @@ class _Plan:
         self.left[number] = {why: [line(at) for at in places] for why, places in found.left.items()}
         self.names += [Naming(*place, number) for place in found.places]
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Make splices of what depends on other edits, and find the edits that are at odds."""
         document = self._document
         self.names.sort(key=lambda name: (name.start, name.index))

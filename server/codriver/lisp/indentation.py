@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 _LAST_LINE = re.compile(r"[^\r\n]*\Z")
 
 
-def place(text: str, base: str, ending: str, old: str = "") -> str:
+def reindented(text: str, base: str, ending: str, old: str = "") -> str:
     """`text` as it stands at a place indented by `base`: its lines moved by as much as its first line moves.
 
     The first line comes without indentation, blank lines around the text go, line endings become `ending`. Lines within
     strings keep their indentation, which is part of the string.
 
     A first line without indentation may have been cut out of a line that had some. Then the others are at their place
-    already. It shows in more lines being as in `old`, the text that was there, if they do not move than if they do; and
-    where that does not tell, in that they stand right under the first line only if it is moved alone.
+    already, also those further left. It shows in more lines being as in `old`, the text that was there, if they do not
+    move than if they do; and where that does not tell, in that they stand right under the first line only if it is
+    moved alone.
     """
     found = list(tokens(text))
     indent = ""
@@ -33,8 +34,8 @@ def place(text: str, base: str, ending: str, old: str = "") -> str:
         indent = last_line(found.pop(0)[0])
     if found and found[-1].lastgroup == "space":
         found.pop()
-    if not indent and base and _is_cut_out(text, found, base, old):
-        indent = base
+    is_cut_out = not indent and bool(base) and _is_cut_out(text, found, base, old)
+    indent = base if is_cut_out else indent
     parts: list[str] = []
     for token in found:
         if token.lastgroup == "space":
@@ -43,7 +44,8 @@ def place(text: str, base: str, ending: str, old: str = "") -> str:
             for blank in others[:-1]:
                 parts += ending, blank
             if others:
-                parts += ending, base, _beyond(indent, others[-1])
+                is_left = is_cut_out and width(others[-1]) < width(base)
+                parts += ending, *((others[-1],) if is_left else (base, _beyond(indent, others[-1])))
         else:
             parts.append(LINE_END.sub(ending, token[0]))
     return "".join(parts)

@@ -101,12 +101,12 @@ class Form:
 
     @property
     def start(self) -> int:
-        """Where it begins."""
+        """The place where it begins."""
         return self._tree.starts[self._index]
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The place where it ends."""
         return self._tree.ends[self._index]
 
     @property

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,12 @@ HOLDERS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "ba
 """What begins a list whose forms stand there as at the top level: a comment, or what is run one after the other."""
 
 _BLANK = " \t\f,"
+_HINT = re.compile(r"#_[\s,]*\{?[\s,]*:[\w.*+!?-]+/")
+"""The beginning of a hint to a linter or formatter: a discarded keyword with a namespace, or a map with one first.
+
+Source: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
+"""
+_NEXT = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
 SHOWN_CHARS = 200
 """Of a line that is shown; generated files have lines of any length."""
 
@@ -151,7 +158,7 @@ class Document:
 
     @cached_property
     def sound_end(self) -> int:
-        """Where the part of the text ends whose forms can be trusted: all of it, when it balances.
+        """The end of the part of the text whose forms can be trusted: all of it, when it balances.
 
         A closer too many may have ended the form before it too early, so that form is not trusted either.
         """
@@ -196,8 +203,21 @@ class Document:
         code = before.lstrip(_BLANK)
         return before[: len(before) - len(code)] + " " * width(code)
 
+    @cached_property
+    def _hints(self) -> Mapping[int, Unit]:
+        """The discarded forms that are hints about the form behind them, by where they end."""
+        return {unit.end: unit for unit in self.units if _HINT.match(self.text, unit.start)}
+
+    def with_hints(self, unit: Unit) -> Unit:
+        """The unit with the hints before it, such as `#_:clj-kondo/ignore`: on its line or the one above."""
+        while (hint := self._hints.get(unit.floor)) is not None and unit.has_elder:
+            if _NEXT.fullmatch(self.text, hint.end, self.with_comments(unit)) is None:
+                break
+            unit = replace(unit, start=hint.start, line=hint.line, floor=hint.floor, has_elder=hint.has_elder)
+        return unit
+
     def with_comments(self, unit: Unit) -> int:
-        """Where the unit begins with the comments attached to it: whole lines directly above, no blank line between."""
+        """The start of the unit with the comments attached to it: whole lines directly above, no blank line between."""
         begin = unit.start
         if not self.begins_line(unit):
             return begin
@@ -212,7 +232,7 @@ class Document:
         return begin
 
     def end_of_line(self, unit: Unit) -> int:
-        """Where the unit ends with the comment behind it on its last line, if it has one."""
+        """The end of the unit with the comment behind it on its last line, if it has one."""
         line = self.places.line(unit.end)
         rest = self.line_text(line)[unit.end - self.places.start(line) :]
         return unit.end + len(rest) if rest.lstrip(_BLANK).startswith(";") else unit.end

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codriver.lisp.balance import balance
-from codriver.lisp.indentation import last_line, place
+from codriver.lisp.indentation import last_line, reindented
 from codriver.lisp.reader import check, read
 from codriver.lisp.targeting import Problem, ProblemError
 from codriver.lisp.tokens import LINE_END, tokens
@@ -46,7 +46,7 @@ def replace(document: Document, unit: Unit, new: str) -> Splice:
     """Put `new` in the unit's place."""
     base = document.indentation(unit)
     text = document.text
-    placed = place(new, base, document.ending, text[unit.start : unit.end])
+    placed = reindented(new, base, document.ending, text[unit.start : unit.end])
     if unit.start > 0 and _join(text[unit.start - 1], placed[0]):
         placed = " " + placed
     placed += _separator(document, placed, unit.end, base)
@@ -75,11 +75,12 @@ def _join(left: str, right: str) -> bool:
 
 
 def insert_before(document: Document, unit: Unit, new: str) -> Splice:
-    """Put `new` on lines of its own before the unit and the comments attached to it."""
+    """Put `new` on lines of its own before the unit and the hints and comments attached to it."""
+    unit = document.with_hints(unit)
     base = document.indentation(unit)
     at = document.with_comments(unit)
     lines = document.ending * (2 if _is_apart(document, unit, at) else 1)
-    placed = place(new, base, document.ending) + lines + base
+    placed = reindented(new, base, document.ending) + lines + base
     if at > 0 and _join(document.text[at - 1], placed[0]):
         placed = " " + placed
     return Splice(at, at, placed, (at, at))
@@ -87,10 +88,11 @@ def insert_before(document: Document, unit: Unit, new: str) -> Splice:
 
 def insert_after(document: Document, unit: Unit, new: str) -> Splice:
     """Put `new` on lines of its own behind the unit and the comment on its last line."""
+    unit = document.with_hints(unit)
     base = document.indentation(unit)
     at = document.end_of_line(unit)
     lines = document.ending * (2 if _is_apart(document, unit, document.with_comments(unit)) else 1)
-    placed = lines + base + place(new, base, document.ending)
+    placed = lines + base + reindented(new, base, document.ending)
     is_closed_next = unit.ceiling_closes and not document.text[at : unit.ceiling].strip(_SPACE)
     is_last_on_line = _TO_LINE_END.match(document.text, at) is not None
     if not is_last_on_line and not (is_closed_next and not _ends_in_comment(placed)):
@@ -149,7 +151,7 @@ def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, in
 
 def append(text: str, new: str, ending: str) -> str:
     """`text` with `new` behind all else, a blank line between, ending as `text` ends."""
-    placed = place(new, "", ending)
+    placed = reindented(new, "", ending)
     if not text.strip():
         return text + placed + ending
     endings = len(LINE_END.findall(text[len(text.rstrip(" \t\r\n")) :]))

@@ -9,18 +9,18 @@ from __future__ import annotations
 import logging
 import math
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from codriver.log.control_characters import one_line
-from codriver.log.eviction import BoundedStore
+from codriver.log.eviction import BoundedLog
 from codriver.log.output_log import APP_SCHEMA
 
 if TYPE_CHECKING:
-    from codriver.datalog.entity_store import Record, Snapshot, Value
+    from contextlib import AbstractContextManager
+
+    from codriver.datalog.entity_store import Record, Value
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def near(text: str, workspace: object) -> str:
 Listener = Callable[[int], None]
 
 
-class AppLog:
+class AppLog(BoundedLog[Listener]):
     """The app log of one server run: the newest events within a number and a length in bytes. Any thread may call.
 
     `next_line` gives the next line of the output log's counter and lets nobody have the one after it meanwhile.
@@ -89,35 +89,15 @@ class AppLog:
         redact: Callable[[str], str] = str,
         listener: Listener | None = None,
     ) -> None:
+        super().__init__(APP_SCHEMA, max_events, max_bytes, listener)
         self._next_line = next_line
         self._redact = redact
-        self._listeners: tuple[Listener, ...] = (listener,) if listener else ()
-        self._store = BoundedStore(APP_SCHEMA, max_events, max_bytes)
-        self._lock = threading.Lock()
         self.kept = 0
         """The number of events recorded since the start."""
         self.dropped = 0
         """The number of those told of and never recorded, as they came too fast: see `drop`."""
         self.left_line = 0
         """The highest line that has left."""
-
-    def __len__(self) -> int:
-        return len(self._store)
-
-    @property
-    def first_line(self) -> int | None:
-        """The lowest line held."""
-        return self._store.first_line
-
-    @property
-    def last_line(self) -> int | None:
-        """The highest line held."""
-        return self._store.last_line
-
-    @property
-    def text_bytes(self) -> int:
-        """The size of the events held, roughly."""
-        return self._store.bytes
 
     def record(self, event: AppEvent) -> int:
         """Add an event and give its line; what is then over the caps leaves. Its texts lose secrets and line ends."""
@@ -138,22 +118,6 @@ class AppLog:
         """Count events that are not recorded."""
         with self._lock:
             self.dropped += count
-
-    @contextmanager
-    def listening(self, listener: Listener) -> Iterator[None]:
-        """Give `listener` the lines too, for the length of the context."""
-        with self._lock:
-            self._listeners = (*self._listeners, listener)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._listeners = tuple([known for known in self._listeners if known is not listener])
-
-    def snapshot(self) -> Snapshot:
-        """The events as they are now."""
-        with self._lock:
-            return self._store.snapshot()
 
     def count(self, *, since: int | None = None, who: str | None = None) -> int:
         """The number of events held that come after a line and from somebody."""

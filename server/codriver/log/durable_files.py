@@ -101,9 +101,6 @@ def set_aside(path: Path) -> Path:
         number += 1
 
 
-# Line numbers
-
-
 class LineNumbers:
     """Line numbers that the log has given and may give, for the life of one server. `load` comes first.
 

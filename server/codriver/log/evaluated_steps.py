@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import CHECKPOINT, NOT_LISP
-from codriver.log.definitions import names_in
+from codriver.log.defined_names import names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codriver.log.redaction import StreamRedactor
+    from codriver.log.redaction import Redactor, StreamRedactor
     from codriver.log.spill import SpillFile, Store
 
 logger = logging.getLogger(__name__)
@@ -107,20 +107,21 @@ class Text:
 
     def add(self, text: str) -> None:
         """Add at the end. Never waits for the disk."""
-        store = self._store
-        if not text:
+        store, size = self._store, len(text)
+        if not size:
             return
         with store.lock:
             if self._is_forgotten:
                 return
-            if self._pieces and len(self._pieces[-1]) + len(text) <= store.small_characters:
+            if self._pieces and len(self._pieces[-1]) + size <= store.small_characters:
                 self._pieces[-1] += text
             else:
                 self._pieces.append(text)
-            self._unwritten += len(text)
-            self.total += len(text)
-            store.held += len(text)
-            self._drop_excess()
+            self._unwritten += size
+            self.total += size
+            store.held += size
+            if len(self._pieces) > 1:
+                self._drop_excess()
             is_due = self._unwritten >= PART_CHARACTERS and self.total >= self._try_at
             if is_due and not self._is_moving and store.spills:
                 self._is_moving = True
@@ -192,7 +193,7 @@ class Text:
         return min(self._files[0].start, near) if self._files else near
 
     def _spans(self, skipped: int, most: int) -> list[tuple[str, int, int]]:
-        """Where characters are that are not written: pieces, each from a place to another.
+        """The pieces of characters that are not written, each from a place to another.
 
         `skipped` of them are left out, then there are `most`, or all that there are.
         """
@@ -209,7 +210,7 @@ class Text:
         return found
 
     def _take(self, count: int) -> None:
-        """So many characters are not unwritten any more."""
+        """Count so many characters as written."""
         self._written += count
         self._unwritten -= count
         self._store.held -= count
@@ -325,21 +326,27 @@ class Text:
 class Stream(Text):
     """A text without secrets. What may be the beginning of one is kept back until more comes, or the end."""
 
-    __slots__ = ("_redactor",)
+    __slots__ = ("_redactor", "_within")
 
-    def __init__(self, store: Store, name: str, age: int, redactor: StreamRedactor) -> None:
+    def __init__(self, store: Store, name: str, age: int, redactor: Redactor) -> None:
         super().__init__(store, name, age)
         self._redactor = redactor
+        self._within: StreamRedactor | None = None
+        """The redactor of this stream, from the first text on: most evaluations print nothing."""
 
     def append(self, text: str) -> str:
         """Add `text` at the end; what of it, and of what was kept back, may be seen."""
-        seen = self._redactor.feed(text)
+        if self._within is None:
+            self._within = self._redactor.stream()
+        seen = self._within.feed(text)
         self.add(seen)
         return seen
 
     def end(self) -> str:
         """Add what was kept back, and give it: nothing comes that could make it a secret."""
-        rest = self._redactor.flush()
+        if self._within is None:
+            return ""
+        rest = self._within.flush()
         if rest:
             self.add(rest)
         return rest

@@ -26,7 +26,7 @@ import anyio
 from codriver.files import UnsafeFileError
 from codriver.log import durable_files
 from codriver.log.durable_files import LineNumbers, set_aside
-from codriver.log.eviction import BoundedStore
+from codriver.log.eviction import BoundedStore, utf8_bytes
 from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import (
     NewerFormatError,
@@ -143,18 +143,18 @@ class History:
 
         Of a text of more than 64 KiB its head and its tail are kept. What is then too much leaves, the oldest first.
         """
-        self.saw_line(entry.line)
+        self._line_numbers.saw(entry.line)
         if entry.category != EVALUATED_CODE:
             return
         entry = cut(entry)
         with self._lock:
-            self._held.insert(entry.to_record(), size_of(entry))
+            evicted = self._held.insert(entry.to_record(), size_of(entry))
             if self._is_writable and not self._is_closed:
                 self._pending.append(entry)
                 self._added_at_s = time.monotonic()
-                first = self._held.first_line or 0
-                if self._pending[0].line < first:  # the disk is behind, and must not hold them either
-                    self._pending = [e for e in self._pending if e.line >= first]
+                # Where the disk is behind it must not hold them either.
+                if evicted and self._pending[0].line <= evicted[-1]:
+                    self._pending = [e for e in self._pending if e.line > evicted[-1]]
 
     def saw_line(self, line: int) -> None:
         """The log has given this line: no later run gives it again."""
@@ -211,8 +211,6 @@ class History:
         self._is_closed = True
         self._line_numbers.close()
 
-    # Reading
-
     def _new(self) -> Newest:
         return Newest(self._max_entities, self._max_bytes)
 
@@ -252,8 +250,6 @@ class History:
                 f"{broken} entries of {self._journal} could not be read; it is now {set_aside(self._journal)}"
             )
 
-    # Writing
-
     def _compact(self) -> None:
         """Move the journal into the file."""
         with self._disk:
@@ -271,9 +267,10 @@ class History:
 
     def _replace_file(self) -> None:
         """Write all entities as the file; what the journal holds is then in it."""
-        snapshot = self.snapshot()
+        with self._lock:
+            records = self._held.records
         sizes: list[int] = []
-        durable_files.replace(self._file, _noting(sizes, transit_pieces(map(Entry.from_record, snapshot.records))))
+        durable_files.replace(self._file, _noting(sizes, transit_pieces(map(Entry.from_record, records))))
         self._file_bytes = sum(sizes)
         self._journal.unlink(missing_ok=True)
         self._journal_bytes = 0
@@ -316,13 +313,10 @@ def remembered(path: Path) -> tuple[Entry, ...]:
     return tuple([entry for entry, _ in newest.with_sizes()])
 
 
-# Bounds of what is held
-
-
 def cut(entry: Entry) -> Entry:
     """The entry, of a text of more than 64 KiB only head and tail, with words on what is left out between them."""
     text = entry.text
-    if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and _bytes(text) <= MAX_TEXT_BYTES):
+    if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
         return entry
     head = text[:END_BYTES].encode("utf-8", "replace")[:END_BYTES].decode("utf-8", "ignore")
     tail = text[-END_BYTES:].encode("utf-8", "replace")[-END_BYTES:].decode("utf-8", "ignore")
@@ -333,16 +327,15 @@ def cut(entry: Entry) -> Entry:
 def size_of(entry: Entry) -> int:
     """Bytes that the entry's texts take: in memory, or in the file where that is more."""
     others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
+    names = [text for text in others if text]
+    if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory
+        return _written(entry.text) + len(joined)
     size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
-    return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in others if text])
+    return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in names])
 
 
 def _written(text: str) -> int:
-    return _bytes(encode_basestring(text)) - 2
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    return utf8_bytes(encode_basestring(text)) - 2
 
 
 class Newest:

@@ -159,8 +159,6 @@ class Memory:
         self._lock = threading.Lock()
         self._loaded: tuple[object, EntityStore] | None = None
 
-    # Documents
-
     def remember(self, document: Document) -> None:
         """Keep a document in place of the one of its kind and name; the oldest leave when there are too many.
 
@@ -189,8 +187,6 @@ class Memory:
         """
         with self._documents() as database:
             database.drop_table(kind)
-
-    # Runs
 
     def run_ids(self) -> tuple[str, ...]:
         """The runs that are remembered, the oldest first; none of them is read."""
@@ -241,8 +237,6 @@ class Memory:
                 with contextlib.suppress(OSError):
                     leftover.unlink()
 
-    # Queries
-
     def snapshot(self, *, without: str | None = None) -> Snapshot:
         """All of it as entities: of all runs but one, each with its `run`, and after those the documents.
 
@@ -275,8 +269,6 @@ class Memory:
             }
             store.add(SCHEMA.record(known))
         return store
-
-    # Files
 
     @property
     def _runs_folder(self) -> Path:

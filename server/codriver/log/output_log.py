@@ -6,7 +6,6 @@ A bounded store in memory: an insert and an eviction cost the same at ten entiti
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
-from codriver.log.eviction import BoundedStore
+from codriver.log.eviction import BoundedLog, utf8_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -163,7 +162,7 @@ class Queryable(Protocol):
         """Its entities as they are now, with the log's attributes."""
 
 
-class OutputLog:
+class OutputLog(BoundedLog[Listener]):
     """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
 
     The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
@@ -180,24 +179,12 @@ class OutputLog:
         redact: Callable[[str], str] = str,
         listener: Listener | None = None,
     ) -> None:
+        super().__init__(SCHEMA, max_entities, max_bytes, listener)
         self._redact = redact
-        self._listeners: tuple[Listener, ...] = (listener,) if listener else ()
-        self._store = BoundedStore(SCHEMA, max_entities, max_bytes)
-        self._lock = threading.Lock()
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(_parse)
         self._next_line = next_line
         self._left_line = next_line - 1
         self._evicted = 0
-
-    @property
-    def first_line(self) -> int | None:
-        """The lowest line held."""
-        return self._store.first_line
-
-    @property
-    def last_line(self) -> int | None:
-        """The highest line held."""
-        return self._store.last_line
 
     @property
     def next_line(self) -> int:
@@ -215,16 +202,6 @@ class OutputLog:
         with self._lock:
             yield self._next_line
             self._next_line += 1
-
-    @property
-    def entity_count(self) -> int:
-        """The number of entities held."""
-        return len(self._store)
-
-    @property
-    def text_bytes(self) -> int:
-        """The length of all texts held, in bytes of UTF-8."""
-        return self._store.bytes
 
     @property
     def evicted(self) -> int:
@@ -257,7 +234,7 @@ class OutputLog:
         with self._lock:
             line = self._next_line
             entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook)
-            retracted = self._store.insert(entry.to_record(), _bytes(text))
+            retracted = self._store.insert(entry.to_record(), utf8_bytes(text))
             self._next_line = line + 1
             self._left_line = retracted[-1] if retracted else self._left_line
             self._evicted += len(retracted)
@@ -268,17 +245,6 @@ class OutputLog:
             except Exception:  # whatever it raises is its own trouble, and the entity is in the log
                 logger.exception("a listener of the output log failed at line %d", line)
         return line
-
-    @contextmanager
-    def listening(self, listener: Listener) -> Iterator[None]:
-        """Give `listener` the reports too, for the length of the context."""
-        with self._lock:
-            self._listeners = (*self._listeners, listener)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._listeners = tuple([known for known in self._listeners if known is not listener])
 
     def entries(
         self,
@@ -346,11 +312,6 @@ class OutputLog:
             query = replace(query, shape="collection" if query.shape == "scalar" else "relation")
         return solve(query, sources, inputs, limit=limit, budget=Budget(time.monotonic, time_limit_s))
 
-    def snapshot(self) -> Snapshot:
-        """The log's entities as they are now."""
-        with self._lock:
-            return self._store.snapshot()
-
 
 def _parse(text: str) -> Query:
     from codriver.datalog.query import parse  # noqa: PLC0415  # as in `OutputLog.query`
@@ -378,11 +339,6 @@ class _Sources(Mapping[str, Snapshot]):
 
     def __len__(self) -> int:
         return len(self._loaded.keys() | self._to_load)
-
-
-def _bytes(text: str) -> int:
-    """The length of the text in UTF-8, by a shortcut for the common case."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:

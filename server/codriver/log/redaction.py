@@ -76,7 +76,7 @@ class _Secrets:
 
     @cached_property
     def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-        """By a character the forms that it may be the newest of, when not all has come.
+        """The forms of secrets that a character may be the newest of, by that character, when not all has come.
 
         By the letters that they begin with, each with the length of the longest such form.
         """
@@ -118,7 +118,7 @@ class Redactor:
         self._own = _Secrets(sorted(self._by_name.items()), self._own.by_secret)
         self._gather()
 
-    def hear(self, repl: str, told: Iterable[tuple[str, str]]) -> None:
+    def learn_sensitive(self, repl: str, told: Iterable[tuple[str, str]]) -> None:
         """Take out what the application in a REPL tells to be sensitive, names and texts, until `forget`."""
         texts = dict(self._told.get(repl, {}))
         for name, text in told:

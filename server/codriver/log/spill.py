@@ -159,7 +159,7 @@ class SpillFile:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self._offsets[-1]
 
     def append(self, blocks: Sequence[str]) -> int:
@@ -243,12 +243,9 @@ def _write(descriptor: int, blocks: list[bytes]) -> None:
             left = left[os.write(descriptor, left) :]
 
 
-# The room that all texts share
-
-
 @dataclass(frozen=True, slots=True)
 class SpillRoom:
-    """Where texts that are too long for memory go: at most `max_bytes` in all, in a folder of their own in `root`."""
+    """The room for texts too long for memory: at most `max_bytes` in all, in a folder of their own in `root`."""
 
     root: Path
     max_bytes: int

@@ -65,8 +65,8 @@ class NonBlockingHandler(logging.Handler):
 
 
 @contextmanager
-def on_stderr(level: int = logging.WARNING) -> Iterator[None]:
-    """Write warnings and worse, or from another `level` on, to stderr for the length of the context."""
+def on_stderr(level: int) -> Iterator[None]:
+    """Write complaints from a `level` on to stderr for the length of the context."""
     handler = NonBlockingHandler()
     logging.basicConfig(level=level, format="codriver: %(message)s", handlers=[handler])
     try:

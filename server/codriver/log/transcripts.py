@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import anyio
 
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
-from codriver.log.growing_text import Piece, Stream, Text
+from codriver.log.growing_text import PART_CHARACTERS, Piece, Stream, Text
 from codriver.log.redaction import Redactor
 from codriver.log.spill import SpillRoom, Store
 
@@ -68,8 +68,8 @@ class Transcript:
         self.asked = asked
         self.before = before
         self.result = Text(store, f"{evaluation}.result", age)
-        self.out = Stream(store, f"{evaluation}.stdout", age, redactor.stream())
-        self.err = Stream(store, f"{evaluation}.stderr", age, redactor.stream())
+        self.out = Stream(store, f"{evaluation}.stdout", age, redactor)
+        self.err = Stream(store, f"{evaluation}.stderr", age, redactor)
         self._store = store
         self._redactor = redactor
         self._value_starts: list[int] = []
@@ -94,6 +94,8 @@ class Transcript:
     @property
     def is_in_memory(self) -> bool:
         """Whether reading any of it needs no disk."""
+        if self.total < PART_CHARACTERS:  # what is shorter never goes to the disk
+            return True
         return self.result.is_in_memory and self.out.is_in_memory and self.err.is_in_memory
 
     def add_value(self, text: str) -> str:
@@ -132,7 +134,7 @@ class Transcript:
         return {"result": self.result, "stdout": self.out, "stderr": self.err}[part]
 
     def piece(self, part: Part, start: int, length: int) -> Piece:
-        """So many characters of a part from the place `start`, all its characters counted, also those not held."""
+        """A piece of so many characters of a part from `start` on, all its characters counted, also those not held."""
         return self.text(part).read(start, max(0, start) + length)
 
     @property
@@ -246,6 +248,8 @@ class Transcripts:
         self.store = Store(max_stream_bytes, room)
         self.late = LateOutput()
         self._all: OrderedDict[str, Transcript] = OrderedDict()
+        self.get: Callable[[str], Transcript | None] = self._all.get
+        """The transcript of an evaluation, None when it was never opened or is forgotten."""
         self._newest: dict[Hashable, str] = {}
         """By what was asked: the newest evaluation of it that is held."""
         self._settled: OrderedDict[str, None] = OrderedDict()
@@ -275,10 +279,6 @@ class Transcripts:
         if asked is not None:
             self._newest[asked] = evaluation
         return transcript
-
-    def get(self, evaluation: str) -> Transcript | None:
-        """The transcript, None when it was never opened or is forgotten."""
-        return self._all.get(evaluation)
 
     def settle(self, evaluation: str) -> None:
         """The evaluation is over: its transcript can be forgotten from now on, when others need the room."""

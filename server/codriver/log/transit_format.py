@@ -72,11 +72,6 @@ def transit_pieces(entities: Iterable[Entry]) -> Iterator[bytes]:
     yield "".join([*begun, "]]"]).encode()
 
 
-def to_transit(entities: Iterable[Entry]) -> bytes:
-    """The file that holds these entities, as a whole."""
-    return b"".join(transit_pieces(entities))
-
-
 def _written(entry: Entry, cache: RollingCache) -> str:
     parts: list[Value] = [MAP]
     for name, value in entry.to_json().items():
@@ -256,9 +251,6 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[bytes | None]:
     logger.debug("the journal ended with %d torn bytes", len(begun))
 
 
-# JSON in pieces
-
-
 class PiecesError(ValueError):
     """The text is no JSON, or a value of it is longer than any that is read."""
 
@@ -347,7 +339,7 @@ class Pieces:
         raise PiecesError(f"a value has more than {MAX_PLAIN_CHARACTERS} parts")
 
     def _string(self, place: int) -> int:
-        """Where a string ends whose first character stands at `place`."""
+        """The end of a string whose first character stands at `place`."""
         while True:
             rest = STRING_REST.match(self._text, place)
             place = rest.end() if rest else place

@@ -58,7 +58,8 @@ class Logbook:
         self._history = history
         self._memory = memory
         self._transcripts = transcripts
-        self._grew = asyncio.Event()
+        self._news: _News | None = None
+        """Only there while `run` runs."""
         self._redactor = redactor
         self._loose: dict[tuple[str, str], StreamRedactor] = {}
         self.log = OutputLog(
@@ -128,7 +129,7 @@ class Logbook:
 
     def hear_sensitive(self, repl: str, texts: Iterable[tuple[str, str]]) -> None:
         """Know that the application in a REPL takes these texts, each with a name, for sensitive."""
-        self._redactor.hear(repl, texts)
+        self._redactor.learn_sensitive(repl, texts)
 
     def forget_sensitive(self, repl: str) -> None:
         """Know no more what the application in a REPL takes for sensitive: it is gone."""
@@ -164,11 +165,13 @@ class Logbook:
 
     async def run(self, tell: Callable[[], None]) -> None:
         """Call `tell` when the log has grown, until cancelled: at most once in a while, however fast it grows."""
-        while True:
-            await self._grew.wait()
-            await anyio.sleep(NEWS_S)
-            self._grew.clear()
-            tell()
+        self._news = _News(tell)
+        self._news.grown()  # by what was logged before
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self._news.end()
+            self._news = None
 
     def _logged(self, report: Report) -> None:
         for entry in report.added:
@@ -176,7 +179,34 @@ class Logbook:
                 self._history.add(entry)
             else:
                 self._history.saw_line(entry.line)
-        self._grew.set()
+        if self._news is not None:
+            self._news.grown()
+
+
+class _News:
+    """The news that the log grew, told once for all that came in a while, from a moment until `end`.
+
+    A timer tells it, as a task for it takes three turns of the event loop, and nearly every evaluation makes news.
+    """
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def grown(self) -> None:
+        """See to it that it is told."""
+        if self._timer is None:
+            self._timer = self._loop.call_later(NEWS_S, self._due)
+
+    def end(self) -> None:
+        """Tell nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _due(self) -> None:
+        self._timer = None
+        self._tell()
 
 
 class EarlierRuns:

@@ -21,12 +21,12 @@ class OpenRequests:
     def __init__(self) -> None:
         self._open: dict[str | int, list[int]] = {}
         """By id the size of each request that has it, in bytes."""
-        self._count = 0
+        self.count = 0
         self.bytes = 0
         self._changed: anyio.Event | None = None
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __contains__(self, identity: str | int) -> bool:
         return identity in self._open
@@ -34,15 +34,15 @@ class OpenRequests:
     def add(self, identity: str | int, size: int = 0) -> None:
         """One more was read, of so many bytes."""
         self._open.setdefault(identity, []).append(size)
-        self._count += 1
+        self.count += 1
         self.bytes += size
 
     def remove(self, identity: object) -> None:
-        """It is answered, or will not be. What is not open is passed over, whatever it is."""
+        """Remove a request that is answered, or will not be. What is not open is passed over, whatever it is."""
         if not isinstance(identity, str | int) or identity not in self._open:
             return
         self.bytes -= self._open[identity].pop()
-        self._count -= 1
+        self.count -= 1
         if not self._open[identity]:
             del self._open[identity]
         if self._changed is not None:
@@ -51,7 +51,7 @@ class OpenRequests:
     def clear(self) -> None:
         """Nobody is left to answer."""
         self._open.clear()
-        self._count = self.bytes = 0
+        self.count = self.bytes = 0
 
     async def wait_removed(self) -> None:
         """Wait until one more is not open any more."""
@@ -75,7 +75,10 @@ class ClientSession:
         self.envelope: Mapping[str, object] | None = None
         """What a request of it that was let in said of it, where it makes no handshake and says so in each."""
         self.greeting: tuple[str, Mapping[str, object]] | None = None
-        """The protocol version that its `initialize` asked for, and the answer to it without the instructions."""
+        """The protocol version that it asked for, and the answer to its `initialize` or `server/discover`.
+
+        Its instructions are not those of the next time.
+        """
         self.takes_tasks = False
         """Whether it declared in the handshake that it knows tasks."""
         self.knows_withheld = False
@@ -88,6 +91,8 @@ class ClientSession:
         self.calls = 0
         self.conversation = ""
         """The id of the session of its own that its newest call says it came from; empty where it says none."""
+        self.take_at_once: Callable[[bytes], bool] = lambda _data: False
+        """Given what comes while nothing else waits to be read; whether it took all of it, which is then not read."""
         self.has_left = False
         """Nothing more comes from it: what is cancelled from now on, it did not cancel itself."""
         self.told_line = 0
@@ -113,8 +118,6 @@ class Clients:
         self._introduced = introduced
         self._sessions: dict[str, ClientSession] = {}
         self._accepted = 0
-        self.dropped_before = 0
-        """Notifications lost by clients that are gone."""
 
     def __iter__(self) -> Iterator[ClientSession]:
         return iter(tuple(self._sessions.values()))
@@ -139,7 +142,6 @@ class Clients:
 
     def remove(self, session: ClientSession) -> None:
         """The client's connection is over."""
-        self.dropped_before += session.outbox.dropped
         del self._sessions[session.id]
         self._core.report(ClientGone(session.id))
 

@@ -73,7 +73,7 @@ def listener_of(connection: socket.socket) -> Peer | None:
 
 
 def listener_at(there: Address) -> Peer | None:
-    """Whoever gets the connections to an address of this machine; None when nobody does.
+    """The listener that gets the connections to an address of this machine; None when nobody does.
 
     Raises:
         KernelSilentError: this system does not tell.
@@ -81,7 +81,7 @@ def listener_at(there: Address) -> Peer | None:
     return _ask(there, ("::" if ":" in there[0] else "0.0.0.0", 0))  # noqa: S104  # asked for, not bound
 
 
-def holder_of(lock: os.stat_result, inode: int, *, hint: int | None = None) -> int | None:
+def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
     """The process that holds the lock on a file and has the socket `inode`; None when no process of ours has both.
 
     `hint`: a process to ask too, where the kernel names the locked file otherwise than its status does.

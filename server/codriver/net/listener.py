@@ -219,7 +219,7 @@ class Listener:
             self._clients.remove(session)
 
     def _make_room(self) -> None:
-        """Where too many connections are open, the oldest that nobody knows yet makes room."""
+        """Make room where too many connections are open: the oldest that nobody knows yet is closed."""
         if len(self._clients) + len(self._at_the_door) < self._limits.clients + ROOM_TO_TELL:
             return
         oldest = next(iter(self._at_the_door))
@@ -239,7 +239,7 @@ class Listener:
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
-            await self._protocol.serve(session, receiving(stream, first))
+            await self._protocol.serve(session, receiving(stream, first, session))
             session.outbox.close()
             # A writer ends when all is written; one whose client does not read is not waited for.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S

@@ -66,12 +66,12 @@ class Outbox:
 
     def put(self, line: bytes) -> None:
         """Add a response. It stays until it is written or the connection is gone."""
-        if not self._is_written(line):
+        if not (self._is_idle and self._write_now(line)):
             self._add(line)
 
     def offer(self, line: bytes) -> None:
         """Add a notification; the oldest waiting ones make room for it."""
-        if self._is_written(line):
+        if self._is_idle and self._write_now(line):
             return
         self._notifications[self._next] = len(line)
         self._notification_bytes += len(line)
@@ -117,9 +117,6 @@ class Outbox:
         self._closed = True
         if self._room is not None:
             self._room.set()
-
-    def _is_written(self, line: bytes) -> bool:
-        return self._is_idle and self._write_now(line)
 
     def _add(self, line: bytes) -> None:
         self._lines[self._next] = line

@@ -22,7 +22,7 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
 from codriver.files.paths import hook_file, workspace_state_folder
-from codriver.net.server_record import STOPPED_FOR_GOOD, ServerRecord, place, read_port, read_record, read_token
+from codriver.net.server_record import STOPPED_FOR_GOOD, ServerRecord, locate_in, read_port, read_record, read_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ class Claim:
 
     @property
     def port_file(self) -> Path:
-        """Where clients find the port."""
+        """The file in which clients find the port."""
         return self._folder / "port"
 
     def demand_token(self) -> str:
@@ -210,12 +210,12 @@ def _stop_mark(workspace: Path) -> Path:
 
 def _prepare(folder: Path) -> tuple[int, bool]:
     """The lock, open, in the folder, made private; and whether the folder was private before."""
-    with place(folder, "lock", make=True, is_last_followed=False) as lock:
+    with locate_in(folder, "lock", make=True, is_last_followed=False) as lock:
         was_private = files.is_private(lock.folder_status())
         lock.make_folder_private()
         descriptor = lock.open_private(os.O_RDWR | os.O_CREAT)
     try:
-        with place(folder, ".gitignore", is_last_followed=False) as ignored:
+        with locate_in(folder, ".gitignore", is_last_followed=False) as ignored:
             status = ignored.status()
         if status is None or not stat.S_ISREG(status.st_mode):
             _write(folder, ".gitignore", "*\n")
@@ -227,13 +227,13 @@ def _prepare(folder: Path) -> tuple[int, bool]:
 
 def _write(folder: Path, name: str, text: str) -> None:
     """Write a small file that is the user's alone, as a whole; a link with its name is replaced, not followed."""
-    with place(folder, name, is_last_followed=False) as there:
+    with locate_in(folder, name, is_last_followed=False) as there:
         there.replace(text.encode())
 
 
 def _remove(folder: Path, name: str) -> None:
     try:
-        with place(folder, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
+        with locate_in(folder, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
             stale.remove()
     except OSError as error:
         raise ClaimError(folder, error) from error

@@ -70,7 +70,7 @@ def write(who: str, now_s: float) -> None:
 
 
 def read() -> Mapping[str, int]:
-    """When each client was seen, in seconds since 1970; empty where nothing is recorded, or nothing that is read."""
+    """The newest time of each client, in seconds since 1970; empty where nothing is recorded that can be read."""
     found = files.read_json(state_folder() / RECORD, RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

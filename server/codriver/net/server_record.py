@@ -52,7 +52,7 @@ class ServerRecord:
     port_note: str | None = None
 
 
-def place(folder: Path, name: str, *, is_last_followed: bool = True, make: bool = False) -> files.Place:
+def locate_in(folder: Path, name: str, *, is_last_followed: bool = True, make: bool = False) -> files.Place:
     """The place of one of the files, reached from the workspace without a link. Raises like `files.locate`."""
     return files.locate(
         folder / name,
@@ -109,7 +109,7 @@ def read_record(folder: Path) -> ServerRecord | None:
 def log_tail(folder: Path) -> str:
     """The last words of a server that was started in the background; empty where there are none to be read."""
     try:
-        with place(folder, "serve.log") as log:
+        with locate_in(folder, "serve.log") as log:
             descriptor = log.open(CLAIM)
     except OSError:
         return ""
@@ -124,7 +124,7 @@ def open_log(folder: Path, *, truncate: bool) -> int:
     Raises:
         OSError: it is no regular file of this user's alone, or cannot be written.
     """
-    with place(folder, "serve.log", make=True) as log:
+    with locate_in(folder, "serve.log", make=True) as log:
         log.make_folder_private()
         descriptor = log.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     if truncate:
@@ -140,7 +140,7 @@ def lock_file(folder: Path) -> Path:
 def lock_status(folder: Path) -> os.stat_result | None:
     """The status of the lock; None where there is none."""
     try:
-        with place(folder, "lock") as lock:
+        with locate_in(folder, "lock") as lock:
             return lock.status()
     except OSError:
         return None
@@ -153,7 +153,7 @@ def is_claimed(folder: Path) -> bool | None:
     again.
     """
     try:
-        with place(folder, "lock") as there:
+        with locate_in(folder, "lock") as there:
             lock = there.open_private(os.O_RDWR)
     except OSError:
         return False
@@ -166,7 +166,7 @@ def is_claimed(folder: Path) -> bool | None:
 
 
 def _read(folder: Path, name: str, rules: Rules) -> bytes:
-    with place(folder, name) as there:
+    with locate_in(folder, name) as there:
         status = there.folder_status()
         if status.st_uid not in (_user(), 0):
             raise files.NotOwnError(folder, "it is another user's folder, so nothing in it counts")

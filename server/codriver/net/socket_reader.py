@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import SocketStream
 
+    from codriver.net.client_sessions import ClientSession
+
 READ_BYTES: Final = 64 * 1024
 MOST_WAITING_BYTES: Final = 64 * 1024
 """When so much waits, the rest is left to the kernel, and then to the client."""
@@ -26,9 +28,14 @@ MOST_WAITING_BYTES: Final = 64 * 1024
 class SocketReader(asyncio.Protocol):
     """Reader of one connection, which takes over from the library's protocol. That one goes on with the writing."""
 
-    def __init__(self, transport: asyncio.Transport, before: Any, first: bytes) -> None:
-        """`before`: the library's protocol. `first`: the bytes that were read already."""
+    def __init__(self, transport: asyncio.Transport, before: Any, first: bytes, session: ClientSession | None) -> None:
+        """`before`: the library's protocol. `first`: the bytes that were read already.
+
+        What comes while somebody waits for it, the `session` may take at once: then nobody is woken.
+        """
         self._transport = transport
+        self._session = session
+        self._is_awaited = False
         self._before = before
         self._waiting: deque[bytes] = deque([first] if first else [])
         self._waiting += before.read_queue
@@ -49,7 +56,11 @@ class SocketReader(asyncio.Protocol):
                 self._is_paused = False
                 self._transport.resume_reading()
             self._news.clear()
-            await self._news.wait()
+            self._is_awaited = True
+            try:
+                await self._news.wait()
+            finally:
+                self._is_awaited = False
         if not self._waiting:
             return None if self._has_failed else b""
         data = self._waiting.popleft()
@@ -63,7 +74,11 @@ class SocketReader(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Something came. Windows' event loop gives it in an array of its own."""
-        self._waiting.append(bytes(data))
+        data = bytes(data)
+        if self._is_awaited and self._session is not None and self._session.take_at_once(data):
+            return
+        self._is_awaited = False
+        self._waiting.append(data)
         self._waiting_bytes += len(data)
         if self._waiting_bytes >= MOST_WAITING_BYTES and not self._is_paused:
             self._is_paused = True
@@ -92,14 +107,18 @@ class SocketReader(asyncio.Protocol):
         self._before.resume_writing()
 
 
-def receiving(stream: SocketStream, first: bytes) -> Callable[[], Awaitable[bytes | None]]:
+def receiving(
+    stream: SocketStream, first: bytes, session: ClientSession | None = None
+) -> Callable[[], Awaitable[bytes | None]]:
     """Gives `first`, then what the stream brings: empty at its end, None when it is broken.
+
+    What the `session` takes at once is not given.
 
     The library keeps its transport and its protocol to itself; without them it reads its own way.
     """
     transport, before = getattr(stream, "_transport", None), getattr(stream, "_protocol", None)
     if isinstance(transport, asyncio.Transport) and before is not None:
-        return SocketReader(transport, before, first).receive
+        return SocketReader(transport, before, first, session).receive
     waiting = [first] if first else []
 
     async def receive() -> bytes | None:

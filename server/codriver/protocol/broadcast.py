@@ -58,15 +58,24 @@ class Broadcast:
 
     def log_grew_for(self, session: ClientSession) -> None:
         """Tell this one."""
+        is_subscribed, has_streams = LOG_URI in session.subscribed, self._subscriptions.has(session.id)
+        if not is_subscribed and not has_streams:
+            return
         last_line = self._log.last_line or 0
         if session.told_line < last_line:
             session.told_line = last_line
-            _resource_updated(session, LOG_URI)
-            self._subscriptions.deliver(ResourceUpdated(uri=LOG_URI), session.id)
+            if is_subscribed:
+                _resource_updated(session, LOG_URI)
+            if has_streams:
+                self._subscriptions.deliver(ResourceUpdated(uri=LOG_URI), session.id)
+
+    def log_known_to(self, session: ClientSession) -> None:
+        """Take what is logged already for no news to this one, which is about to subscribe."""
+        self.log_grew_for(session)
+        session.told_line = self._log.last_line or 0
 
 
 def _resource_updated(session: ClientSession, uri: str) -> None:
-    """Notify a client of the handshake eras, if it subscribed to the resource."""
-    if uri in session.subscribed:
-        message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
-        session.outbox.offer(json.dumps(message).encode() + b"\n")
+    """Notify a client of the handshake eras, which subscribed to the resource."""
+    message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+    session.outbox.offer(json.dumps(message).encode() + b"\n")

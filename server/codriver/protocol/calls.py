@@ -20,11 +20,11 @@ import anyio
 from mcp_types.jsonrpc import INTERNAL_ERROR
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from codriver.net.tasks import TaskSet
+from codriver.net.tasks import Workers
 from codriver.tools.base import Call, LastingCall
 from codriver.tools.client_traits import traits_of
 from codriver.tools.envelope import answer
-from codriver.tools.lean import tool_called
+from codriver.tools.lean_toolset import tool_called
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -136,44 +136,44 @@ class PlainCalls:
         self._client = client
         self.replies = replies
         self._caller = caller
-        self._tasks = TaskSet()
+        self._workers = Workers()
         self.max_open_requests = max_open_requests
         self._running: dict[str | int, anyio.CancelScope] = {}
 
     def take(self, line: bytes, read: object = None) -> bool:
         """Begin the call in `line`, if a plain call is what it holds. `read`: the JSON in it, where that is known."""
         opened = self._client.open_requests
-        is_known = self._client.handshake or self._client.envelope is not None
-        if not is_known or MARK not in line or self.too_much(len(line)) is not None:
+        is_known, size = self._client.handshake or self._client.envelope is not None, len(line)
+        if not is_known or MARK not in line or self.too_much(size) is not None:
             return False
         try:
             message: Any = from_json(line) if read is None else read
         except ValueError:
             return False
-        if not _is_plain(message):
+        plain = _plain(message)
+        if plain is None:
             return False
-        identity, params = message["id"], message["params"]
-        meta = params.get("_meta", {})
+        identity, name, arguments, meta = plain
         # A call that was cancelled is not open any more, and ends only when what it began is in order.
         is_taken = identity in opened or identity in self._running
         if is_taken or not self._knows(meta):
             return False
-        called = self._caller.find(self._client, params["name"], params.get("arguments", {}))
+        called = self._caller.find(self._client, name, arguments)
         if called is None:
             return False
         tool, arguments = called
-        conversation = self._client.note_conversation(meta)
-        self.replies.expect(identity, len(line))
-        scope = self._running[identity] = anyio.CancelScope()
-        self._tasks.start(self._run(identity, tool, arguments, (meta.get(TOKEN), conversation), scope))
+        conversation = self._client.note_conversation(meta) if meta else self._client.conversation
+        self.replies.expect(identity, size)
+        work = self._run(identity, tool, arguments, meta.get(TOKEN) if meta else None, conversation)
+        self._running[identity] = self._workers.start(work)
         return True
 
     def too_much(self, size: int) -> str | None:
         """Why a request of so many bytes is one too many for this client now; None when it is not."""
         opened = self._client.open_requests
-        if len(opened) >= self.max_open_requests:
+        if opened.count >= self.max_open_requests:
             return f"{self.max_open_requests} requests of this client are not answered yet: wait for answers first"
-        if opened and opened.bytes + size > MAX_OPEN_BYTES:
+        if opened.count and opened.bytes + size > MAX_OPEN_BYTES:
             return (
                 f"{opened.bytes:,} bytes of this client's requests are not answered yet, and with these {size:,} it "
                 f"would be more than {MAX_OPEN_BYTES:,}: wait for answers first"
@@ -195,21 +195,15 @@ class PlainCalls:
         for scope in self._running.values():
             scope.cancel()
         with anyio.CancelScope(shield=True):
-            await self._tasks.join()
+            await self._workers.end()
 
     async def _run(
-        self,
-        identity: str | int,
-        tool: Tool,
-        arguments: dict[str, Any],
-        said: tuple[object, str],
-        scope: anyio.CancelScope,
+        self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, conversation: str
     ) -> None:
-        line = None
+        line, scope = None, self._running[identity]
         try:
-            with scope:
-                if not scope.cancel_called:
-                    line = await self._line(identity, tool, arguments, *said)
+            if not scope.cancel_called:
+                line = await self._line(identity, tool, arguments, token, conversation)
         finally:
             del self._running[identity]
         if line is not None and not scope.cancel_called:
@@ -233,7 +227,8 @@ class PlainCalls:
             error = {"code": INTERNAL_ERROR, "message": FAULT}
             return _as_line({"jsonrpc": "2.0", "id": identity, "error": error})
         content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
-        content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
+        if answered.images:
+            content += [{"type": "image", "data": one.data, "mimeType": one.mime_type} for one in answered.images]
         # The fields are JSON already, and need not be read and written again.
         is_error = "false" if answered.ok else "true"
         about_us = "" if self._client.handshake else self._caller.about_us
@@ -256,19 +251,21 @@ def envelope(meta: Mapping[str, object]) -> Mapping[str, object]:
     return {key: value for key, value in meta.items() if key.startswith(PROTOCOL_PREFIX)}
 
 
-def _is_plain(message: object) -> bool:
-    """Whether this is a call and nothing about it needs the SDK."""
-    if not isinstance(message, dict) or message.keys() != KEYS:
-        return False
-    if message["jsonrpc"] != "2.0" or message["method"] != "tools/call" or type(message["id"]) not in (int, str):
-        return False
-    params = message["params"]
-    if not isinstance(params, dict) or not params.keys() <= PARAMETERS or not isinstance(params.get("name"), str):
-        return False
-    meta = params.get("_meta", {})
-    if not isinstance(params.get("arguments", {}), dict) or not isinstance(meta, dict):
-        return False
-    return type(meta.get(TOKEN, 0)) in (int, str)
+def _plain(message: object) -> tuple[str | int, str, dict[str, Any], dict[str, Any]] | None:
+    """The id, the name, the arguments and the `_meta` of a call; None for others, and where it needs the SDK."""
+    if type(message) is not dict or message.keys() != KEYS:
+        return None
+    identity, params = message["id"], message["params"]
+    if message["jsonrpc"] != "2.0" or message["method"] != "tools/call" or type(identity) not in (int, str):
+        return None
+    if type(params) is not dict or not params.keys() <= PARAMETERS:
+        return None
+    name, arguments, meta = params.get("name"), params.get("arguments", {}), params.get("_meta", {})
+    if type(name) is not str or type(arguments) is not dict or type(meta) is not dict:
+        return None
+    if meta and type(meta.get(TOKEN, 0)) not in (int, str):
+        return None
+    return identity, name, arguments, meta
 
 
 def _as_javascript(found: re.Match[str]) -> str:

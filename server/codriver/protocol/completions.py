@@ -161,7 +161,7 @@ class Completions:
         return (str(entry.line) for entry in reversed(self._services.log.entries(limit=MOST_LOOKED_AT + 1)))
 
     def _start(self) -> Iterable[str]:
-        """When the server was started."""
+        """The time at which the server was started."""
         started_at = self._services.core.state.life.started_at
         yield datetime.fromtimestamp(started_at / 1000, UTC).isoformat(timespec="seconds")
 
@@ -226,7 +226,7 @@ class Completions:
 
 
 def fitting(values: Iterable[str], text: str) -> list[str]:
-    """Those that begin with `text`, and then those that hold it; in their order, and whatever their case."""
+    """The values that begin with `text`, then those that hold it; in their order, and whatever their case."""
     wanted = text.casefold()
     begin: list[str] = []
     hold: list[str] = []

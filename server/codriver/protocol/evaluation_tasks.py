@@ -101,8 +101,6 @@ class EvaluationTasks:
             "tasks/update": (UpdateParams, self._update),
         }
 
-    # Begun by a call
-
     async def augmented(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """The answer to a call that asks for a task: the task. Any other answer as it is.
 
@@ -177,7 +175,7 @@ class EvaluationTasks:
         await self._running.end()
 
     def listened(self, ctx: Context, asked: Iterable[object]) -> frozenset[str]:
-        """Of the ids that a client wants to be told of, those of its own tasks.
+        """The ids of a client's own tasks among those that it wants to be told of.
 
         Raises:
             MCPError: it does not declare that it knows tasks.
@@ -219,8 +217,6 @@ class EvaluationTasks:
         finally:
             if not task.is_answered:
                 task.fail(gone)
-
-    # Asked for
 
     async def _get(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
         task = self._own(ctx, params.task_id)
@@ -291,8 +287,6 @@ class EvaluationTasks:
                 excess -= task.bytes
                 del own[task.id]
 
-    # Input, and the end
-
     async def _ask(self, ctx: Context, task: Task) -> None:
         """Ask the client for the line that the code waits for; return as soon as the code waits for it no more."""
         number = task.question
@@ -340,8 +334,6 @@ class EvaluationTasks:
             return
 
         return Call(self._services, task.client.id, task.client.name, silent)
-
-    # Told
 
     def _tell(self, task: Task) -> None:
         """Tell the client that the status is another: unasked in 2025-11-25, where it subscribed in 2026-07-28."""

@@ -30,7 +30,7 @@ from codriver.skills import LIVE_APP
 from codriver.tools.backseat_driver import address
 from codriver.tools.base import client_slug, slug
 from codriver.tools.clojuredocs import describe_docs
-from codriver.tools.handoff import handoff
+from codriver.tools.live_handoff import handoff
 from codriver.tools.symbol_answers import describe_symbol
 
 if TYPE_CHECKING:

@@ -108,8 +108,7 @@ class MessageStream:
         self._ready: list[SessionMessage] = []
         """Messages that are not taken yet, the last one first."""
         self._ended = False
-
-    # Reading
+        session.take_at_once = self._take_at_once
 
     def __aiter__(self) -> Self:
         return self
@@ -155,6 +154,16 @@ class MessageStream:
     def drop(self) -> None:
         """Let go of what was read, as nobody reads on."""
         self._lines.drop()
+
+    def _take_at_once(self, data: bytes) -> bool:
+        """Take in a plain call, if that is all that came; whether it was. Nothing else waits to be read.
+
+        Nearly everything that comes is one. So no task has to be woken to read it, and another one to run it.
+        """
+        if len(data) > LIGHT_BYTES or self._session.outbox.is_congested:
+            return False
+        line = self._lines.whole(data)
+        return line is not None and not has_halves(line) and self._calls.take(line)
 
     async def _take(self, data: bytes) -> None:
         try:
@@ -297,8 +306,6 @@ class MessageStream:
                     await self._session.open_requests.wait_removed()
                 if silence.cancelled_caught:
                     self._session.outbox.offer(PROBE)
-
-    # Writing
 
     async def send(self, item: SessionMessage, /) -> None:
         """Queue a message for the client. Never waits: the outbox bounds what may be lost."""

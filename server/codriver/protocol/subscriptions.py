@@ -85,6 +85,10 @@ class Subscriptions:
         streams = [stream for own in self._open.values() for stream in own.values()]
         return frozenset().union(*(stream.uris for stream in streams))
 
+    def has(self, client: str) -> bool:
+        """Whether this client has a stream open."""
+        return client in self._open
+
     def deliver(self, event: ServerEvent, client: str | None = None) -> None:
         """Give `event` to every stream, or to those of one client."""
         chosen = [self._open.get(client, {})] if client is not None else list(self._open.values())

@@ -93,8 +93,6 @@ class Task:
         """Wait until anything of it is another."""
         await self._changed.wait()
 
-    # What happens to it
-
     def note(self, evaluation: Evaluation) -> None:
         """Follow the evaluation that the call waits for."""
         self.evaluation = evaluation.id
@@ -142,8 +140,6 @@ class Task:
     def _wake(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
-
-    # What is told of it
 
     def older(self) -> dict[str, Any]:
         """The task as 2025-11-25 tells it."""

@@ -1,1 +1,1 @@
-"""REPL connections: the contract of an adapter, nREPL, discovery, supervised processes."""
+"""REPLs: the contract of an adapter, adapters by protocol, discovery, supervision, evaluations run and interrupted."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_id, session_key
 from codriver.core.values import Failure
-from codriver.repls.adapter_values import (
+from codriver.repls.contract.adapter_values import (
     AppEvents,
     InputNeeded,
     OthersCode,
@@ -19,7 +19,7 @@ from codriver.repls.adapter_values import (
     Value,
     ValueKept,
 )
-from codriver.repls.media import Display, text_of
+from codriver.repls.contract.media import Display, text_of
 
 if TYPE_CHECKING:
     from codriver.core.dispatch import Core
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Category
     from codriver.log.transcripts import Transcripts
     from codriver.log.writer import Logbook
-    from codriver.repls.adapter_values import Event, OthersEnding
-    from codriver.repls.app_streams import AppEventRecorder
+    from codriver.repls.app_events import AppEventRecorder
+    from codriver.repls.contract.adapter_values import Event, OthersEnding
 
 
 logger = logging.getLogger(__name__)
@@ -56,29 +56,30 @@ class EventRecorder:
 
     def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
         """An event from a REPL: into the transcript of its evaluation, and into the log."""
-        if isinstance(event, OthersCode):
-            self._others_began(repl_id, str(evaluation_id), event.code)
-            return
-        if isinstance(event, SeamShown | AppEvents | SensitiveSeen):
-            self._app_told(repl_id, event)
-            return
-        if self._others and (repl_id, evaluation_id) in self._others:
-            evaluation_id = self._others[repl_id, str(evaluation_id)]
+        told_as = evaluation_id
+        if self._others and (repl_id, told_as) in self._others:
+            evaluation_id = self._others[repl_id, str(told_as)]
         state = self._core.state
         evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
         repl = state.repls.get(repl_id)
-        if isinstance(event, Output):
-            if repl is not None:
-                self._output(event, repl, evaluation)
-        elif isinstance(event, Value):
-            if repl is not None:
-                text = text_of(event.bundle) if event.bundle else event.text
-                self._value(replace(event, text=text), repl, evaluation)
-        elif isinstance(event, Display):
-            if repl is not None:
-                self._display(event, repl, evaluation)
-        elif evaluation is not None:
-            self._happened(event, evaluation)
+        match event:
+            case Value():
+                if repl is not None:
+                    told = replace(event, text=text_of(event.bundle)) if event.bundle else event
+                    self._value(told, repl, evaluation)
+            case Output():
+                if repl is not None:
+                    self._output(event, repl, evaluation)
+            case Display():
+                if repl is not None:
+                    self._display(event, repl, evaluation)
+            case OthersCode():
+                self._others_began(repl_id, str(told_as), event.code)
+            case SeamShown() | AppEvents() | SensitiveSeen():
+                self._app_told(repl_id, event)
+            case _:
+                if evaluation is not None:
+                    self._happened(event, evaluation)
 
     def _happened(self, event: InputNeeded | ValueKept | OthersEnding, evaluation: Evaluation) -> None:
         """Report an event of an evaluation that has no text for the log."""
@@ -115,7 +116,7 @@ class EventRecorder:
             self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
     def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
-        """Somebody evaluates in the REPL past this server: an evaluation like ours from now on."""
+        """Note an evaluation in the REPL by somebody else, past this server: one like ours from now on."""
         evaluation = next_id(self._core.state)
         self._others[repl_id, told_as] = evaluation
         if len(self._others) > KEPT_OTHERS:
@@ -200,10 +201,11 @@ class EventRecorder:
         evaluation = self._core.state.evaluations[effect.evaluation]
         if evaluation.over:
             repl = self._core.state.repls.get(evaluation.repl)
-            for update in self._updates.pop(effect.evaluation, {}).values():
-                text = transcript.add_value(text_of(update.bundle))
-                if repl is not None:
-                    self._record("evaluationResults", text, repl, evaluation)
+            if effect.evaluation in self._updates:
+                for update in self._updates.pop(effect.evaluation).values():
+                    text = transcript.add_value(text_of(update.bundle))
+                    if repl is not None:
+                        self._record("evaluationResults", text, repl, evaluation)
             for stream, is_error in ((transcript.out, False), (transcript.err, True)):
                 rest = stream.end()
                 if rest and repl is not None:

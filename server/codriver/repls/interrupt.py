@@ -8,7 +8,7 @@ import anyio
 
 from codriver.core import actions
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls.errors import OpTimedOutError
+from codriver.repls.contract.errors import OpTimedOutError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.adapter import Adapter
+    from codriver.repls.contract.adapter import Adapter
 
 ASK_AGAIN_S = 0.1
 ANSWER_S = 3.0

@@ -92,7 +92,7 @@ PYTHON: Final = Kind(
     "Python", "py", "python", ("python",),
     suffixes=(".py",), telling_suffix=".py", precedence=1,
     marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
-    # Of REPLs in running applications, where `.nrepl-port` is another's; see `worker/port_files.py`.
+    # Of REPLs in running applications, where `.nrepl-port` is another's; see `worker/embedded_port_file.py`.
     port_files=tuple(f".codriver/app{number}.port" for number in ("", "-2", "-3", "-4")),
     launcher="worker", arguments=("python",), by_hand="codriver serve --repl python",
 )  # fmt: skip
@@ -231,7 +231,7 @@ def suffixes_of(dialect: str) -> frozenset[str]:
 
 
 def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
-    """By a source file's ending: the dialects that can load it, the likeliest first."""
+    """The dialects that can load a source file, by its ending, the likeliest first."""
     found: dict[str, tuple[str, ...]] = {}
     for kind in KINDS:
         for suffix in kind.suffixes:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 from codriver.core import actions
 from codriver.core.values import TEST_SESSION, Failure, PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls.errors import SessionNotOpenError
+from codriver.repls.contract.errors import SessionNotOpenError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.core import effects
     from codriver.core.dispatch import Core
-    from codriver.repls.adapter import Adapter
-    from codriver.repls.adapter_values import Ending
+    from codriver.repls.contract.adapter import Adapter
+    from codriver.repls.contract.adapter_values import Ending
     from codriver.repls.events import Faults
     from codriver.repls.interrupt import Interrupter
 
@@ -134,7 +134,7 @@ class Runner:
             self._look_at(first)
 
     async def _end_overlong(self, effect: effects.RunEvaluation) -> None:
-        """It ran longer than anything may: interrupt it, and say so whatever comes of it."""
+        """Interrupt what ran longer than anything may, and say so whatever comes of it."""
         evaluation, request = effect.request.id, effect.request
         session = TEST_SESSION if request.kind == "run-tests" else request.session
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"

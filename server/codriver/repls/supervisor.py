@@ -16,11 +16,11 @@ import anyio
 
 from codriver.core import actions, effects
 from codriver.core.values import replace
-from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
-from codriver.repls.app_streams import AppEventRecorder, AppStreamKeeper
-from codriver.repls.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
+from codriver.repls.app_events import AppEventRecorder, AppStreamKeeper
+from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.events import EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.jupyter.started_kernels import StartedKernels, say_farewell
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Profile
     from codriver.log.transcripts import Transcripts
     from codriver.log.writer import Logbook
-    from codriver.repls.adapter import Adapter, Connector
+    from codriver.repls.contract.adapter import Adapter, Connector
 
 E = TypeVar("E")
 logger = logging.getLogger(__name__)
@@ -151,10 +151,8 @@ class Repls:
             await life.over.wait()
         await anyio.to_thread.run_sync(self._kernels.discard_all)
 
-    # Lives
-
     async def _live(self, repl_id: str, life: _Life, before: _Life | None) -> None:
-        cause, final = "the connection ended", False
+        cause, final, is_unreachable = "the connection ended", False, False
         try:
             if before is not None:
                 before.scope.cancel()
@@ -165,7 +163,7 @@ class Repls:
                 except (recipes.RecipeError, PackageMissingError) as error:
                     cause, final = str(error), True
                 except CodriverError as error:
-                    cause = str(error)
+                    cause, is_unreachable = str(error), isinstance(error, ReplUnreachableError)
                 except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
                     cause = self._faults.latch(f"the connection to the REPL {repl_id}", error)
         finally:
@@ -174,7 +172,7 @@ class Repls:
             if self._lives.get(repl_id) is life:
                 del self._lives[repl_id]
         if not life.scope.cancel_called and self._core.state.life.phase in ("starting", "started"):
-            self._core.report(actions.ReplLost(repl_id, cause, final))
+            self._core.report(actions.ReplLost(repl_id, cause, final, is_unreachable))
             given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
                 logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
@@ -194,13 +192,14 @@ class Repls:
             await anyio.to_thread.run_sync(self._kernels.prepare, file)
         try:
             cause = await self._live_through(repl, recipe)
+        except StartError as error:
+            _check_remedies(repl, recipe, str(error))
+            raise
         finally:
             current = self._core.state.repls.get(repl.id, repl)
             if file is not None and current.generation == repl.generation:
                 self._kernels.discard(file)  # perhaps somebody else has its ports
-        for words, remedy in recipe.remedies:
-            if words in cause:
-                raise recipes.RecipeError(repl.origin.text, remedy)
+        _check_remedies(repl, recipe, cause)
         return cause
 
     async def _live_through(self, repl: Repl, recipe: recipes.Recipe) -> str:
@@ -254,7 +253,7 @@ class Repls:
         try:
             async with self._connectors[protocol](
                 place,
-                listener=lambda evaluation, event: self._events.heard(repl_id, evaluation, event),
+                listener=partial(self._events.heard, repl_id),
                 workspace=self._workspace,
                 is_remote=is_remote,
             ) as adapter:
@@ -315,3 +314,10 @@ class Repls:
     async def _stop_left(self, effect: effects.StopEvaluation) -> None:
         said = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
         logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(said))
+
+
+def _check_remedies(repl: Repl, recipe: recipes.Recipe, cause: str) -> None:
+    """Raise RecipeError if it is known what helps against the cause of a REPL's end: to start it again does not."""
+    for words, remedy in recipe.remedies:
+        if words in cause:
+            raise recipes.RecipeError(repl.origin.text, remedy)

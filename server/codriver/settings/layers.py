@@ -81,7 +81,7 @@ class SettingsError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value comes from: `default`, `user`, `workspace`, `environment` or `command line`, and which place."""
+    """The origin of a value: `default`, `user`, `workspace`, `environment` or `command line`, and which place."""
 
     layer: str
     place: str = ""

@@ -227,7 +227,7 @@ _OF_ITEMS: Mapping[str, str] = MappingProxyType(
 
 
 def when_it_counts(name: str) -> str:
-    """In words, when a workspace's file decides the setting `name`."""
+    """The condition, in words, under which a workspace's file decides the setting `name`."""
     if name in _GRANTING_VALUES:
         return f"{json.dumps(_GRANTING_VALUES[name])} once accepted"
     return _OF_ITEMS.get(name) or ("once accepted" if name in _GRANTING_TEXTS else "always")

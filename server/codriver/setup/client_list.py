@@ -46,7 +46,7 @@ def _moment(when: int | None) -> str:
 
 
 def _entry(client: Client, launch: Launch, environment: Environment) -> str:
-    """Where its entries are; where one is of another kind than `init` writes, or its file cannot be read, that too."""
+    """The places of its entries; that one is of another kind than `init` writes, or its file cannot be read, too."""
     told: list[str] = []
     for scope in client.scopes:
         (change,) = plan([client], launch, environment, scope=scope)

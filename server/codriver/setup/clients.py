@@ -96,7 +96,7 @@ class Environment:
         return shutil.which(name, path=self.variables.get("PATH", ""))
 
     def _claude_package(self) -> Path | None:
-        """Where Claude Desktop keeps its files when it was installed as a package of Windows.
+        """The folder of Claude Desktop's files when it was installed as a package of Windows.
 
         Such a package sees a folder of its own in place of `AppData/Roaming`. Its name ends in its publisher's key.
         """
@@ -123,7 +123,7 @@ class Launch:
 
     @classmethod
     def here(cls, workspace: Path) -> Launch:
-        """For this interpreter and the relay of this user.
+        """The launch by this interpreter and the relay of this user.
 
         The path of the interpreter is left as it is: a virtual environment is known through its links.
         """
@@ -163,7 +163,7 @@ class Client:
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """Where it keeps entries, the place to be preferred first."""
+        """The scopes in which it keeps entries, the one to be preferred first."""
         places: tuple[tuple[Scope, object], ...] = (("workspace", self.workspace), ("user", self.user))
         return tuple(scope for scope, files in places if files)
 
@@ -243,13 +243,13 @@ class Client:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is such a file or folder; one in a folder that cannot be looked into is none."""
+    """True where there is such a file or folder; one in a folder that cannot be looked into is none."""
     return os.path.exists(path)  # noqa: PTH110  # `Path.exists` raises where it may not look
 
 
-def known_clients(folder: Path | None = None) -> Mapping[str, Client]:
-    """Every client, by its id, in the order they are shown. `folder`: where the templates lie, if not with us."""
-    folder = folder or shipped_folder("wrapper-config")
+def known_clients() -> Mapping[str, Client]:
+    """Every client, by its id, in the order they are shown."""
+    folder = shipped_folder("wrapper-config")
     table = tomllib.loads((folder / "clients.toml").read_text(encoding="utf-8"))
     return MappingProxyType({name: _client(name, row, folder) for name, row in table.items()})
 

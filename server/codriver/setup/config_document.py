@@ -92,7 +92,7 @@ def _data(client: Client, text: str) -> Any:
     if root is None:
         return {}
     if not isinstance(root.value, dict):
-        raise FileFaultError("here should be an object", *jsonc.place(text, root.start))
+        raise FileFaultError("here should be an object", *jsonc.line_and_column(text, root.start))
     return root.value
 
 
@@ -101,7 +101,7 @@ def _toml_place(text: str, message: str) -> tuple[int, int]:
     numbers = [
         int(word) for word in message.rpartition("(at ")[2].replace(",", " ").rstrip(")").split() if word.isdigit()
     ]
-    return (numbers[0], numbers[1]) if len(numbers) == 2 else jsonc.place(text, len(text))
+    return (numbers[0], numbers[1]) if len(numbers) == 2 else jsonc.line_and_column(text, len(text))
 
 
 def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:

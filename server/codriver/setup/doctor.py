@@ -21,12 +21,11 @@ from codriver.files.paths import port_file, presence_folder
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
 from codriver.net.registration import RELAY_RULES, is_running, relay_files
-from codriver.net.server_record import is_claimed, place, read_port, read_record
+from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
 from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import runtime_folder
 from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.project_python import find_python
-from codriver.repls.nrepl import seam_providers
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.doctor_report import Check, ReplReport, Report, Row
@@ -34,6 +33,7 @@ from codriver.setup.entry_checks import check_entries
 from codriver.setup.hook_checks import check_hooks
 from codriver.setup.project import find_projects, port_text
 from codriver.setup.reachability import NAME, check_exposure, has_listener, obstacle
+from codriver.setup.seam_checks import SEAM, seam_row
 from codriver.skills import Selection, SkillLibrary
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     if not isinstance(health, dict):
         checks += _check_kernels(workspace, environment)
         checks += _check_python(workspace, environment)
-    return Report(tuple(checks), tuple(_repl_report(session) for session in sessions))
+    return Report(tuple(checks), tuple(_repl_report(session, ask) for session in sessions))
 
 
 def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
@@ -235,7 +235,7 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
 def _file_problems(folder: Path) -> Iterator[Check]:
     """The faults in the modes of the folder and its files. Others who write the port file redirect clients."""
     try:
-        with place(folder, "port", is_last_followed=False) as there:
+        with locate_in(folder, "port", is_last_followed=False) as there:
             status = there.folder_status()
     except FileNotFoundError:
         return
@@ -363,18 +363,18 @@ def _check_port_files(workspace: Path) -> Iterator[Check]:
             yield from check_exposure(name, "127.0.0.1", int(written))
 
 
-def _repl_report(session: dict[str, Any]) -> ReplReport:
+def _repl_report(session: dict[str, Any], ask: Ask) -> ReplReport:
     versions = ", ".join(f"{name} {version}" for name, version in _map(session, "versions").items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
     rows = [
         Row(name, SUPPORT.get(str(support.get("support")), "works"), f"by {support.get('op')}")
         for name, support in _map(session, "capabilities").items()
-        if isinstance(support, dict)
+        if isinstance(support, dict) and name != SEAM
     ]
     rows += [Row(name, "missing", str(how)) for name, how in _map(session, "missing").items()]
-    if session.get("phase") == "connected" and "seam" not in _map(session, "capabilities"):
-        how = seam_providers.WAYS.get(str(session.get("dialect")), seam_providers.NO_WAY)
-        rows.append(Row("seam", "missing", how))
+    seam = _map(_map(session, "capabilities"), SEAM)
+    row = seam_row(session, SUPPORT.get(str(seam.get("support")), "works") if seam else None, ask)
+    rows += [row] if row is not None else []
     state = f"{session.get('phase')}, generation {session.get('generation')}"
     notes = tuple(str(note) for note in session.get("notes", ()))
     if "capabilities" not in session:

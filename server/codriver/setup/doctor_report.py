@@ -89,7 +89,7 @@ class Report:
             yield "ok", f"\n{self._good_news()}\n"
 
     def _good_news(self) -> str:
-        """That nothing is wrong, with as much praise as is due."""
+        """The good news that nothing is wrong, with as much praise as is due."""
         notes = sum(check.state == "note" for check in self.checks)
         return f"Nothing is wrong; {notes} of {len(self.checks)} checks have a note." if notes else "All is well."
 

@@ -74,7 +74,7 @@ def _entry(client: Client, change: Change, launch: Launch) -> object:
 
 
 def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
-    """Whether a word of a command line names a program or script that is not there."""
+    """True of a word of a command line that names a program or script that is not there."""
     if Path(word).is_absolute():
         return (is_command or word.endswith(".py")) and not Path(word).exists()
     return is_command and not environment.has_command(word)

@@ -128,7 +128,7 @@ class _Target:
         return replace(self._change(state, before, after), next=self.file.next)
 
     def skipped(self, text: str) -> Change:
-        """That the file is left alone: others get it, and it would name paths of this machine. Not if it is so now."""
+        """No change: others get the file, and it would name paths of this machine. Not if it is so now."""
         change = self.installed(text, force=True)
         if not change.is_pending:
             return change

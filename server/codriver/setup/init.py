@@ -90,7 +90,7 @@ class Report:
     exit_status: int
 
 
-def run_init(launch: Launch, options: InitOptions, environment: Environment | None = None) -> Report:
+def run_init(launch: Launch, options: InitOptions, environment: Environment) -> Report:
     """Set `launch.workspace` up for its clients, or with `remove` take their entries out again.
 
     The relay has to be at `launch.relay` when a client starts: whoever calls this installs it, unless for a dry run.
@@ -100,7 +100,6 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment | No
         NoSuchScopeError: a client has no file in the scope asked for.
         UnreadableFolderError: the workspace cannot be looked into.
     """
-    environment = environment or Environment.here()
     _look_into(launch.workspace)
     lacking = _lacking(options)
     chosen = tuple(client for client in chosen_clients(options.clients) if client not in lacking)
@@ -292,7 +291,7 @@ _WORDS = {
 
 
 def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], bool]:
-    """Do it unless it is a dry run; a line for each change, and whether one failed. One failure stops no other."""
+    """Apply the changes, unless in a dry run; a line for each, and whether one failed. One failure stops no other."""
     lines, failed = [], False
     named = {client.title for client in chosen_clients(name for name in options.clients if name != "all")}
     for change in changes:

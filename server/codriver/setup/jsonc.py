@@ -129,7 +129,7 @@ def dump(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\
     return json.dumps(value, ensure_ascii=False)
 
 
-def place(text: str, offset: int) -> tuple[int, int]:
+def line_and_column(text: str, offset: int) -> tuple[int, int]:
     """The line and the column, from 1, of an offset."""
     line_start = text.rfind("\n", 0, offset) + 1
     return text.count("\n", 0, offset) + 1, offset - line_start + 1
@@ -140,7 +140,7 @@ def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str
     holder, rest = root, list(path)
     while True:
         if not isinstance(holder.value, dict):
-            raise FileFaultError("here should be an object", *place(text, holder.start))
+            raise FileFaultError("here should be an object", *line_and_column(text, holder.start))
         member = holder.member(rest[0])
         if len(rest) == 1 or member is None:
             return holder, rest
@@ -220,7 +220,7 @@ class _Parser:
         return True
 
     def _comma(self, bracket: str) -> int | None:
-        """Where the comma behind a value is; None when `bracket` follows."""
+        """The place of the comma behind a value; None when `bracket` follows."""
         self._skip()
         at = self._at
         if self._text.startswith(",", at):
@@ -254,7 +254,7 @@ class _Parser:
             self._at = comment.end()
 
     def _fault(self, problem: str) -> FileFaultError:
-        return FileFaultError(problem, *place(self._text, self._at))
+        return FileFaultError(problem, *line_and_column(self._text, self._at))
 
 
 def _no_constant(name: str) -> None:
@@ -324,7 +324,7 @@ class _Edit:
         return self._newline + self._indent(holder.start) + rest.lstrip(" \t") if at == holder.end - 1 else rest
 
     def _line_rest(self, at: int) -> int:
-        """Where the blanks and comments end that stand on the same line behind `at`."""
+        """The end of the blanks and comments that stand on the same line behind `at`."""
         while found := re.compile(r"[ \t]*(//[^\r\n]*|/\*[^\n]*?\*/)").match(self._text, at):
             at = found.end()
         return at

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A text to be pasted: the place that it belongs to, the template, and whether that is YAML."""
+    """A text to be pasted: the place that it belongs to, and the template."""
 
     place: str
     template: str
-    is_yaml: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,5 @@ def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tu
 
 
 def _client(name: str, row: Mapping[str, Any]) -> PrintedClient:
-    blocks = tuple(
-        Block(place, shipped_text(template), not template.endswith(".json")) for template, place in row["paste"].items()
-    )
+    blocks = tuple(Block(place, shipped_text(template)) for template, place in row["paste"].items())
     return PrintedClient(name, row["title"], row["scope"], row["next"], blocks)

@@ -45,7 +45,7 @@ class Project:
     command: str
 
     def can_start(self, workspace: Path, environment: Environment) -> bool:
-        """Whether a program that the REPL needs is installed. Python and its Lisp need none but ours."""
+        """True where a program that the REPL needs is installed. Python and its Lisp need none but ours."""
         return not self.programs or any(_has_program(name, workspace, environment) for name in self.programs)
 
 

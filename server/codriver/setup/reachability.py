@@ -113,7 +113,7 @@ def has_listener(port: int) -> bool:
 
 
 def _reached_from_outside(port: int) -> str | None:
-    """Where the system has no such table: this machine's own outer address, if the port answers there."""
+    """The outer address of this machine, if the port answers there: for systems without such a table."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             # Connecting a datagram socket sends nothing; it only chooses the address that would be used.

@@ -118,7 +118,7 @@ def _sources() -> Mapping[str, Path]:
 
 
 def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """Those of the files that are there."""
+    """The files that are there."""
     found: dict[str, bytes] = {}
     for name in names:
         try:

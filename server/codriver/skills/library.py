@@ -70,7 +70,7 @@ class Skill:
 
     @property
     def uri(self) -> str:
-        """Where its guide is read."""
+        """The address at which its guide is read."""
         return f"skill://{self.id}/{FILE}"
 
 

@@ -48,7 +48,7 @@ _IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
 
 
 class Folder(Protocol):
-    """Where the files of one skill lie."""
+    """The folder in which the files of one skill lie."""
 
     def read(self, path: str) -> bytes | None:
         """The file at a relative path, None when there is none.

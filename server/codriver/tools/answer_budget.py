@@ -59,7 +59,7 @@ def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:
 
 def json_bytes(text: str) -> int:
     """The length of a text as it stands in JSON, in bytes of UTF-8."""
-    return len(_escaped(text))
+    return len(encode_basestring(text).encode("utf-8", "replace")) - 2
 
 
 def head(text: str, max_bytes: int) -> Cut:

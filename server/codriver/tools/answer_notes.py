@@ -30,13 +30,18 @@ MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in 
 MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
 
 
-def notes_of_others(call: Call, who: str, session: str | None = None, stands: Seen | None = None) -> list[str]:
+def notes_of_others(call: Call, who: str, session: str | None, stands: Seen | None) -> list[str]:
     """The doings of others since this caller's last call, one line each, the newest last; from now on they are told.
 
     So does how the session with this key `stands`.
     """
-    theirs = activity.since_told(call.state, call.client, who)
-    call.dispatch(ClientTold(session=session, seen=stands), who=who)
+    state = call.services.core.state
+    told = activity.told_to(state, call.client, who)
+    theirs = activity.since_told(state, told, call.client, who) if told else []
+    if told is None or theirs or not activity.is_current(state, told, session, stands):
+        call.dispatch(ClientTold(session=session, seen=stands), who=who)
+    if not theirs:
+        return []
     lines = [_line(call, evaluation) for evaluation in theirs[-MAX_OTHERS:]]
     more = len(theirs) - len(lines)
     return [*lines, f"and {more} more by others before these: see repl_output_log"] if more else lines
@@ -48,12 +53,8 @@ def notes_of_background(call: Call, who: str, evaluation: Evaluation) -> list[st
     Not of the evaluation that the answer is about, whose output shows it.
     """
     last_line = call.services.log.last_line or 0
-    news = [
-        late
-        for late in call.services.transcripts.late.tell((call.client, who), last_line)
-        if late.source != evaluation.id
-    ]
-    if not news:
+    told = call.services.transcripts.late.tell((call.client, who), last_line)
+    if not told or not (news := [late for late in told if late.source != evaluation.id]):
         return []
     newest = news[-1]
     of_it = [late for late in news if late.source == newest.source]
@@ -76,7 +77,7 @@ def _line(call: Call, evaluation: Evaluation) -> str:
 
 
 def notes_of_place(state: State, evaluation: Evaluation) -> list[str]:
-    """With a caller's first evaluation in a place: how that differs from the one it will take it for."""
+    """The notes of a caller's first evaluation in a place: how that differs from the one it will take it for."""
     repl = state.repls.get(evaluation.repl)
     if repl is None:
         return []
@@ -85,7 +86,7 @@ def notes_of_place(state: State, evaluation: Evaluation) -> list[str]:
 
 
 def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """With the first evaluation in a session of one's own: what it shares with the others."""
+    """The note of the first evaluation in a session of one's own: what it shares with the others."""
     if repl.profile is None or not repl.profile.shares:
         return []
     session = repl.sessions.get(evaluation.session)
@@ -101,14 +102,14 @@ def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 
 def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """With a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
+    """The note of a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
     if evaluation.lane is None or not lanes.are_given(repl) or not repl_connections.is_first(state, evaluation):
         return []
     return [f"{repl.key} has {lanes.MOST} lanes, the most there may be: this session is shared"]
 
 
 def _of_home(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """With a caller's first evaluation in a REPL: that it is another project's, or lacks the project's packages."""
+    """The notes of a caller's first evaluation in a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
     notes = [note for note in (repl_connections.stray(state, repl), repl.caution, outside) if note]
     return notes if notes and repl_connections.is_first(state, evaluation) else []
@@ -131,11 +132,11 @@ async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Tr
 
     Beside it: whether result and output are the same, so that nobody will ask for more.
     """
-    before = transcript.before
+    before, state = transcript.before, call.services.core.state
     for _ in range(MAX_REPEATS):
         if before is None:
             break
-        earlier, known = call.services.transcripts.get(before), call.state.evaluations.get(before)
+        earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
         if earlier is None or known is None:
             break
         if known.status in ("done", "failed"):

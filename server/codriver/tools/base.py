@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from codriver.errors import RefusedError
 from codriver.net.fair_threads import Work
+from codriver.net.tasks import Alarms
 from codriver.tools.client_traits import traits_of
 from codriver.tools.conflict_ledger import Conflicts
 from codriver.tools.lisp_drift import LispKnown
@@ -171,6 +173,8 @@ class Services:
     """The threads for blocking work, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
     """The queries that stand."""
+    alarms: Alarms = field(default_factory=Alarms)
+    """Of the waits for evaluations."""
     saves: Saves = field(default_factory=Saves)
     edits_noted: EditsNoted = field(default_factory=EditsNoted)
     apps_told: AppsTold = field(default_factory=AppsTold)
@@ -215,7 +219,7 @@ class Call:
 
     @property
     def state(self) -> State:
-        """The state now."""
+        """The state now. What runs for each evaluation takes it from `services.core`, which is a call less."""
         return self.services.core.state
 
     def dispatch(self, *actions: Action, who: str | None = None) -> None:
@@ -256,6 +260,7 @@ def slug(text: str) -> str:
     return _BETWEEN_WORDS.sub("-", text.lower()).strip("-")[:60].strip("-")
 
 
+@lru_cache(maxsize=64)
 def client_slug(client_name: str) -> str:
     """The name of a client's callers where they give none: a short one, or the client's own in kebab-case."""
     return traits_of(client_name).who or slug(client_name)

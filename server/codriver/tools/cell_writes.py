@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.editing import Editor
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.media import CellRun
+    from codriver.repls.contract.media import CellRun
     from codriver.repls.supervisor import Repls
 
 KEPT: Final = 1000

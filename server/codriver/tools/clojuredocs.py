@@ -17,7 +17,7 @@ from codriver.tools.session_choice import Target, own, resolve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.repls.adapter_values import ClojureDocs
+    from codriver.repls.contract.adapter_values import ClojureDocs
     from codriver.tools.base import Services
 
 SITE: Final = "https://clojuredocs.org"

@@ -7,12 +7,9 @@ Source: https://clojuredocs.org/clojuredocs-export.json, an object with `vars`.
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
@@ -22,7 +19,7 @@ from anyio import to_thread
 from codriver import files
 from codriver.errors import RefusedError
 from codriver.files import Links, Rules
-from codriver.repls.adapter_values import ClojureDocs
+from codriver.repls.contract.adapter_values import ClojureDocs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -125,6 +122,10 @@ def fetch(url: str, file: Path) -> None:
     Raises:
         FetchError: it could not be fetched, is no export, or cannot be written.
     """
+    import http.client  # noqa: PLC0415  # with the next two a third of a megabyte, for one fetch a week
+    import urllib.error  # noqa: PLC0415
+    import urllib.request  # noqa: PLC0415
+
     if not url.startswith(("http://", "https://")):
         raise FetchError("its address is neither http nor https")
     deadline = time.monotonic() + FETCH_S

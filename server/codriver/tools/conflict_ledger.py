@@ -92,7 +92,10 @@ class Life:
 
     def module(self, name: str) -> str:
         """The module that a name means: one that was loaded from a file whose path ends so, else itself."""
-        return next((module for module in self.modules if module.endswith(f".{name}")), name)
+        for module in self.modules:
+            if module.endswith(f".{name}"):
+                return module
+        return name
 
     def add(self, said: Said) -> None:
         """Keep it, and let go of the oldest where it is too much."""
@@ -187,7 +190,7 @@ class Conflict:
         return self.evaluation or self.at_ms, self.place, self.name
 
     def told(self, now: int) -> str:
-        """It in words."""
+        """The conflict in words."""
         age = ago(now - self.at_ms)
         what = f"eval {self.evaluation}" if self.evaluation else self.place
         change = code_names.delta(self.before, self.made) if self.before is not None else ""

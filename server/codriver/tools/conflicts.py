@@ -46,7 +46,7 @@ def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
     repl, session = target.repl, target.session
     language = language_of(repl.dialect)
     is_apart = language != "lisp" and session.lane is None and session.name != MAIN_SESSION
-    evaluation = call.state.evaluations.get(request.id)
+    evaluation = call.services.core.state.evaluations.get(request.id)
     if is_apart or request.kind == "run-tests" or evaluation is None:
         return
     code = "\n".join(form.text for form in request.forms) if request.kind == "load-forms" else request.code
@@ -67,7 +67,7 @@ def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
 
 
 async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
-    """With the first answer about an evaluation: what others redefined of what it uses, or redefined before it did."""
+    """The notes of the first answer about an evaluation: what others redefined of what it uses or redefined."""
     life = call.services.conflicts.lives.get(evaluation.repl)
     if life is None or len(life.callers) < 2 or life.generation != evaluation.generation:
         return []
@@ -96,7 +96,7 @@ def _told(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
 
 
 async def notes_of_edits(call: Call, who: str, results: Iterable[FileResult]) -> list[str]:
-    """With an edit of files: what others did to them, and to what the changed definitions use, since they were told."""
+    """The notes of an edit of files: what others did since to them, and to what the changed definitions use."""
     notes: list[str] = []
     for result in results:
         change = result.change
@@ -107,7 +107,7 @@ async def notes_of_edits(call: Call, who: str, results: Iterable[FileResult]) ->
 
 
 def note_of_write(call: Call, who: str, path: Path, shown: str) -> str:
-    """With a write to a file by other means than ours: who else edited it last; blank if nobody did, or it was told."""
+    """The note of a write by other means than ours: who else edited the file last; blank if nobody, or it was told."""
     edit = Edit(who, call.client, call.services.now())
     return _others_edit(call, shown, edit, call.services.conflicts.edited(path, edit))
 
@@ -137,7 +137,7 @@ async def _of_edit(call: Call, path: Path, shown: str, edit: Edit) -> list[str]:
 
 
 def _others_edit(call: Call, shown: str, edit: Edit, earlier: Sequence[Edit]) -> str:
-    """That somebody else edited a file last, once and for an hour."""
+    """The note that somebody else edited a file last, once and for an hour."""
     last = earlier[-1] if earlier else None
     if last is None or is_own(call.state, edit, last) or edit.at_ms - last.at_ms > RECENT_MS:
         return ""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from codriver.core.values import Form
 from codriver.errors import RefusedError
+from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.dialects.lisp_expressions import removal
-from codriver.repls.errors import CapabilityMissingError
-from codriver.tools.stale_objects import drift_of, few
+from codriver.tools.drift_notes import drift_of, few
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl

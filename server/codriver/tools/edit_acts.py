@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
-from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.edit_loads import EditLoads, unwatched_save
 from codriver.tools.gate import await_search
 from codriver.tools.run_tests import TestArguments, run_tests
-from codriver.tools.session_choice import server_of
-from codriver.tools.turn_gate import targets_of
+from codriver.tools.session_choice import await_server, server_of
+from codriver.tools.turn_tests import targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -96,6 +96,8 @@ class LiveSteps:
             path = self._call.services.workspace / file
             if not dialects_by_suffix().get(path.suffix):
                 continue
+            if self._hold or self._tests:
+                await await_server(self._call, path, self._call.services.settings.evaluate_timeout_ms / 1000)
             repl = self._server(path)
             if not isinstance(repl, str):
                 for capability in (*(["restore"] if self._hold else []), *(["test"] if self._tests else [])):

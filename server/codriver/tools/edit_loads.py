@@ -27,7 +27,7 @@ from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.gate import await_search
-from codriver.tools.session_choice import Target, evaluation_of, in_lane, server_of
+from codriver.tools.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -110,6 +110,7 @@ class EditLoads:
         ends_at = anyio.current_time() + self._wait_s
         for file in files:
             path = results[file.place].change.path
+            await await_server(call, path, max(0.0, ends_at - anyio.current_time()))
             why = held_up or file.fault
             repl = None if why else server_of(path, call.state.repls.values(), call.services.workspace)
             if repl is None or isinstance(repl, str):

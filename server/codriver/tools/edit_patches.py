@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-BEGIN: Final = "*** Begin Patch"
-END: Final = "*** End Patch"
 ADD: Final = "*** Add File: "
 UPDATE: Final = "*** Update File: "
 MOVE: Final = "*** Move to: "

@@ -75,7 +75,7 @@ def read_edited(workspace: Path, path: Path) -> str | None:
 
 
 def fault_of(shown: str, text: str, most: int) -> str:
-    """Where a text does not read, why, and what its indentation suggests, in so many characters; empty if it reads."""
+    """The fault of a text that does not read: where, why, and what its indentation suggests; empty if it reads."""
     try:
         fault = read(text, most_forms=MAX_FORMS).fault
     except TooManyFormsError:

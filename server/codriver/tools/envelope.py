@@ -1,4 +1,4 @@
-"""One envelope for every answer, and the one place where errors become answers and secrets are taken out."""
+"""One envelope for every answer, and the one place where errors become answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.tools import inspect_app
 from codriver.tools.base import Answer, BadArgumentsError, Call, Tool
-from codriver.tools.gate import await_search, refusal
+from codriver.tools.gate import await_search, await_start, refusal
 
 if TYPE_CHECKING:
     from codriver.tools.base import Arguments, Json
@@ -77,9 +77,12 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     Raises:
         RefusedError: it cannot, or will not.
     """
-    if tool.needs and call.state.life.is_searching:
-        await await_search(call.services.core)
-    refused = refusal(tool, call.state, call.services.settings)
+    core = call.services.core
+    if tool.needs and core.state.life.is_searching:
+        await await_search(core)
+    refused = refusal(tool, core.state, call.services.settings)
+    if refused is not None:
+        refused = await await_start(tool, core, call.services.settings)
     if refused is not None:
         raise refused
     given = parse(tool, arguments)

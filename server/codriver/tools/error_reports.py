@@ -6,12 +6,13 @@ read from the report. One that cannot be told for sure from the program's own wo
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.repls.adapter_values import AROUND, NO_MESSAGE
-from codriver.repls.stack_frames import FRAME
+from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
+from codriver.repls.contract.stack_frames import FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,6 +140,19 @@ def without_interruption(said: str) -> str:
     return said[: found.start()] if found and is_told else said
 
 
+def without_own_traceback(said: str) -> str:
+    """Output without the Python traceback at its end that has no frame of a file, but those of our own program alone.
+
+    Such an error is told whole by its message.
+    """
+    start = _block(said, len(said))
+    if start is None:
+        return said
+    frames = list(itertools.takewhile(lambda line: line.startswith(" "), said[start + len(HEADER) :].splitlines()))
+    files = [match["file"] for line in frames if (match := _PRINTED_FRAME.match(line))]
+    return said[:start] if files and all(file.startswith("<") for file in files) else said
+
+
 def _words(error: Mapping[str, Any]) -> str:
     """The lines in which Python says an error, without the modules of its class."""
     said = "\n".join([f"{error.get('message', '')}".strip(), *error.get("notes", ())])
@@ -147,7 +161,7 @@ def _words(error: Mapping[str, Any]) -> str:
 
 
 def _start(stderr: str, error: Mapping[str, Any]) -> int:
-    """Where the report begins of a failure whose chain is known; the end of the text if its end is no such report."""
+    """The beginning of the report of a failure whose chain is known; the end of the text if that is no such report."""
     links = [error, *(link for link in error.get("chain", ()) if link["relation"] in ("cause", "context"))]
     start, end = len(stderr), len(stderr)
     for number, link in enumerate(links):
@@ -163,7 +177,7 @@ def _start(stderr: str, error: Mapping[str, Any]) -> int:
 
 
 def _told(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """Where the traceback of an error that ends at `end` begins, or its words alone if it was never raised."""
+    """The beginning of an error's traceback that ends at `end`, or of its words alone if it was never raised."""
     words = _words(link)
     last = stderr[:end].rstrip("\n")
     if not last.endswith(words):
@@ -175,7 +189,7 @@ def _told(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
-    """Where the traceback of a group begins that ends at `end`: every line of it has a margin."""
+    """The beginning of a group's traceback that ends at `end`: every line of it has a margin."""
     start = stderr.rfind(GROUP_HEADER, 0, end)
     if start < 0 or (start and stderr[start - 1] != "\n"):
         return None
@@ -185,7 +199,7 @@ def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
 
 
 def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
-    """Where the report begins that the embedded Lisp prints of a failure, if the text ends with it."""
+    """The beginning of the report that the embedded Lisp prints of a failure, if the text ends with it."""
     if HEADER in stderr:
         return None
     lines = "".join(f"{link['relation']}: {link['class']}{_said(link)}\n" for link in error.get("chain", ()))
@@ -212,13 +226,13 @@ def _last_clojure(stderr: str) -> re.Match[str] | None:
 
 
 def _block(text: str, end: int) -> int | None:
-    """Where the last traceback before `end` begins, if it begins a line."""
+    """The beginning of the last traceback before `end`, if it begins a line."""
     start = text.rfind(HEADER, 0, end)
     return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
 
 
 def _end_before(text: str, start: int) -> int | None:
-    """Where the traceback ends that the one at `start` came from."""
+    """The end of the traceback that the one at `start` came from."""
     return next((start - len(words) for words in BETWEEN if text.endswith(words, 0, start)), None)
 
 

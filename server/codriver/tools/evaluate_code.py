@@ -24,12 +24,12 @@ from codriver.tools.answer_budget import budget
 from codriver.tools.base import TEXTS, UNLISTED, Answer, Call, Schema, Tool, answer_schema
 from codriver.tools.client_traits import traits_of
 from codriver.tools.conflicts import note_sent
+from codriver.tools.drift_notes import look_at_load, notes_of_load
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.session_choice import Target, check_tree, evaluation_of, in_lane, isolated, resolve
-from codriver.tools.stale_objects import look_at_load, notes_of_load
-from codriver.tools.syntax_check import check_brackets, check_by_repl, check_python, speaks_lisp
+from codriver.tools.syntax_check import check_brackets, check_by_repl, check_python, meant, speaks_lisp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -152,24 +152,25 @@ class WrongLanguageError(RefusedError):
 
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
-    who = call.who(arguments.who)
-    state = call.state
+    who, core = call.who(arguments.who), call.services.core
+    state = core.state
     target = resolve(state, arguments.repl_session_key)  # a wrong key is told before the code is judged
-    repl, lisp = target.repl, speaks_lisp(state, arguments.repl_session_key)
+    repl, readers = target.repl, meant(state, arguments.repl_session_key)
+    lisp = speaks_lisp(readers)
     if lisp:
         await look_at_load(call, repl, arguments.code)
-    forms = await _forms(call, arguments.repl_session_key, arguments.code, lisp=lisp)
+    forms = await _forms(call, readers, arguments.code, lisp=lisp)
     if not lisp:
         await check_by_repl(call, repl, arguments.code)
-    if call.state is not state:  # judging it took a while
-        target = resolve(call.state, arguments.repl_session_key)
+    if core.state is not state:  # judging it took a while
+        target = resolve(core.state, arguments.repl_session_key)
     check_tree(call, target, who, arguments.repl_session_key)
     if arguments.isolate:
         target = await isolated(call, target, who)
     elif arguments.repl_session_key is None:
         target = in_lane(call, target, who)
     request = Request(
-        id=evaluation_queue.next_id(call.state),
+        id=evaluation_queue.next_id(core.state),
         code=arguments.code,
         session=target.session.name,
         namespace=arguments.namespace,
@@ -229,10 +230,11 @@ class _Loads:
         text = await call.services.work.files.run(call.client, partial(_read, path))
         repl = resolve(call.state, arguments.repl_session_key).repl
         _check_language(path, repl)
-        lisp = path.suffix != ".py" and speaks_lisp(call.state, arguments.repl_session_key)
+        readers = meant(call.state, arguments.repl_session_key)
+        lisp = path.suffix != ".py" and speaks_lisp(readers)
         if repl.dialect == "unknown":
             await check_by_repl(call, repl, text)
-        forms = await _forms(call, arguments.repl_session_key, text, lisp=lisp)
+        forms = await _forms(call, readers, text, lisp=lisp)
         if arguments.prune or arguments.dependents:
             read = partial(definitions, text)
             self.namespace = self.namespace or (await call.services.work.texts.run(call.client, read)).namespace
@@ -270,7 +272,9 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
     Raises:
         TooMuchCodeError: too much waits already.
     """
-    check_room(call.state.unfinished(), call.client, request)
+    state = call.services.core.state
+    if state.live:
+        check_room(state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     asked = (target.repl.id, request.session, request.namespace, request.file, request.cell, request.kind, code)
     shown = f"load-file {request.file}" if request.file and request.cell is None else request.code
@@ -302,14 +306,14 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     return Answer(fields, ok=False, images=answer.images)
 
 
-async def _forms(call: Call, key: str | None, code: str, *, lisp: bool) -> tuple[Form, ...]:
+async def _forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> tuple[Form, ...]:
     """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole. Refused is what nobody can read.
 
     Raises:
         UnbalancedError, PythonSyntaxError: it cannot be read.
     """
     if not lisp:
-        check_python(call.state, key, code)
+        check_python(readers, code)
         return ()
     texts = call.services.work.texts
     # What comes after long code does not overtake it, however short it is.

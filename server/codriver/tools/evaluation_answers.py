@@ -10,7 +10,7 @@ from codriver.core import lanes
 from codriver.core.state import Seen
 from codriver.errors import RefusedError
 from codriver.log.transcripts import Transcript, read
-from codriver.repls.adapter_values import NAMESPACE_MISSING
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING
 from codriver.tools.answer_budget import Cut, Images, head, json_bytes, shorten, tail
 from codriver.tools.answer_notes import notes_of_background, notes_of_others, notes_of_place, notes_of_repetition
 from codriver.tools.base import Answer, Call
@@ -72,8 +72,7 @@ async def describe(
     It leaves out what its reader knows, unless `asked` wants detail.
     """
     await call.services.cell_writes.settled(evaluation)
-    session = key_of(call.state, evaluation)
-    fields, said = _standing(call, evaluation, session)
+    fields, said, session = _standing(call, evaluation)
     if evaluation.failure:
         fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
@@ -97,7 +96,7 @@ async def describe(
         said += repetition
     said += _notes_of_standing(call, evaluation)
     who = _asking(call, evaluation, asked)
-    reader = reader_of(call, asked, who, evaluation)
+    reader = reader_of(call, asked, who, evaluation, session)
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
     said += await notes_of_conflicts(call, evaluation)
     told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
@@ -122,8 +121,10 @@ def _error(call: Call, failure: Failure, max_bytes: int) -> object:
     return error
 
 
-def _standing(call: Call, evaluation: Evaluation, session: str) -> tuple[dict[str, object], list[str]]:
-    """The fields and the notes of an evaluation that are known whatever became of its texts."""
+def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], list[str], str]:
+    """The fields and the notes of an evaluation that are known whatever became of its texts; the key of its session."""
+    state = call.services.core.state
+    session = key_of(state, evaluation)
     fields: dict[str, object] = {
         "evaluationId": evaluation.id,
         "status": evaluation.status,
@@ -132,11 +133,11 @@ def _standing(call: Call, evaluation: Evaluation, session: str) -> tuple[dict[st
         "generation": evaluation.generation,
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
-    said = [*notes_of_place(call.state, evaluation), *evaluation.notes]
+    said = [*notes_of_place(state, evaluation), *evaluation.notes]
     if cell := call.services.cell_writes.told(evaluation.id):
         fields["cell"] = cell[0]
         said += filter(None, cell[1:])
-    return fields, said
+    return fields, said, session
 
 
 def _notes_of_standing(call: Call, evaluation: Evaluation) -> list[str]:
@@ -169,7 +170,7 @@ def failure_json(failure: Failure) -> dict[str, object]:
 
 def others_since(call: Call, evaluation: Evaluation) -> list[str]:
     """The others who evaluated in this session, or a lane beside it, since the same caller's evaluation before."""
-    repl = call.state.repls.get(evaluation.repl)
+    repl = call.services.core.state.repls.get(evaluation.repl)
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:
         return []
@@ -215,12 +216,16 @@ def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, i
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
         said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
-    ends = {key: text.last(max_bytes + 1) for key, text in streams.items() if text.total}
     wanted = {"result": _size(result, max_bytes + 1)}
-    wanted |= {key: _size(end.text, max_bytes + 1) for key, end in ends.items()}
+    ends: dict[Part, Piece] = {}
+    for key, text in streams.items():
+        if text.total:
+            ends[key] = text.last(max_bytes + 1)
+            wanted[key] = _size(ends[key].text, max_bytes + 1)
     if earlier:
         wanted["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated(result)])
-    shares = share(_without_notes(max_bytes, wanted), wanted)
+    is_short = sum(wanted.values()) <= max_bytes
+    shares = wanted if is_short else share(_without_notes(max_bytes, wanted), wanted)
     if values:
         cut = head(result, shares["result"]) if wanted["result"] > shares["result"] else Cut(result)
         # Where its images were taken out, what is read is shorter than what is there, and whole.
@@ -243,9 +248,7 @@ def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, i
 
 
 def _without_notes(max_bytes: int, wanted: Mapping[str, int]) -> int:
-    """The bytes left for texts of these sizes when there is a note with each that is cut."""
-    if sum(wanted.values()) <= max_bytes:
-        return max_bytes
+    """The bytes left for texts of these sizes, which are too long, when there is a note with each that is cut."""
     fair = max_bytes // sum(size > 0 for size in wanted.values())
     return max(max_bytes // 2, max_bytes - NOTE_BYTES * sum(size > fair for size in wanted.values()))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import anyio
 
 from codriver.core.actions import CancelQueued
 from codriver.core.state import holder
+from codriver.net.tasks import Alarm
 from codriver.tools.session_choice import evaluation_of
 
 if TYPE_CHECKING:
@@ -35,14 +35,14 @@ async def wait(
     stopped: if queued it never runs, if running it is interrupted. What is lasting is waited for without end if it
     `may_last`, and also while it wants input that the client is asked for.
     """
-    lasting = call.lasting if owns else None
+    core, lasting = call.services.core, call.lasting if owns else None
     transcript = call.services.transcripts.get(evaluation)
     began = told = monotonic()
     deadline = math.inf if lasting is not None and may_last else began + timeout_s
     held_up_since: float | None = None
     try:
         while True:
-            current = evaluation_of(call.state, evaluation)
+            current = evaluation_of(core.state, evaluation)
             now = monotonic()
             if lasting is not None:
                 lasting.note(current)
@@ -58,8 +58,8 @@ async def wait(
             if now >= told + PROGRESS_S:
                 told = now
                 await call.progress(now - began, _progress(call, evaluation))
-            pause_s = min(deadline, told + PROGRESS_S) - now
-            await _changed(transcript, min(pause_s, BEHIND_INPUT_S) if is_held_up else pause_s)
+            until = min(deadline, told + PROGRESS_S)
+            await _changed(call, transcript, min(until, now + BEHIND_INPUT_S) if is_held_up else until)
     except anyio.get_cancelled_exc_class():
         if owns and not (lasting is not None and lasting.is_detached):
             with anyio.move_on_after(2 * SETTLE_S, shield=True):
@@ -67,13 +67,14 @@ async def wait(
         raise
 
 
-async def _changed(transcript: Transcript, within_s: float) -> None:
-    """Wait until the evaluation changed, or so long. A timer that wakes all who wait costs less than a cancel scope."""
-    timer = asyncio.get_running_loop().call_later(within_s, transcript.signal)
+async def _changed(call: Call, transcript: Transcript, until: float) -> None:
+    """Wait until the evaluation changed, or this moment. To wake all who wait costs less than a cancel scope."""
+    alarms, alarm = call.services.alarms, Alarm(until, transcript.signal)
+    alarms.set(alarm)
     try:
         await transcript.wait_changed()
     finally:
-        timer.cancel()
+        alarms.drop(alarm)
 
 
 def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:

@@ -1,4 +1,4 @@
-"""Which tools are on offer now. Listing and calling ask the same question here, as clients cache lists."""
+"""The gate: which tools are on offer now. Listing and calling ask the same question here, as clients cache lists."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from codriver.core.values import LISP
 from codriver.errors import RefusedError
-from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.settings.model import spelled
 
 if TYPE_CHECKING:
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
 
 
 LOOK_S = 0.02
+PYTHON_AT_ONCE = "put repl = ['python'] in codriver.toml, or start one (found in a second)"
+"""A running server starts the REPLs that are added to its settings; Python's needs nothing of the workspace."""
 SEARCH_S = 10.0
 """The first search for REPLs takes a second at most, on a disk that answers."""
+START_S = 10.0
+"""The embedded REPLs connect within a second or two, those on the JVM mostly within ten."""
 
 
 class SwitchedOffError(RefusedError):
@@ -48,6 +53,16 @@ async def await_search(core: Core) -> None:
             await anyio.sleep(LOOK_S)
 
 
+async def await_start(tool: Tool, core: Core, settings: Settings) -> RefusedError | None:
+    """The refusal of a tool that no connected REPL can serve, once those that come up had time to connect."""
+    with anyio.move_on_after(START_S):
+        while isinstance(refused := refusal(tool, core.state, settings), CapabilityMissingError):
+            if not any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values()):
+                break
+            await anyio.sleep(LOOK_S)
+    return refused
+
+
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
     """Why `tool` cannot be used now; None when it can."""
     if refused := switched_off(tool, settings):
@@ -56,12 +71,12 @@ def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None
         wanted = tool.needs[0]
         is_any = any(repl.phase == "connected" for repl in state.repls.values())
         message = None if is_any else f"no REPL is connected, and {tool.name} needs one"
-        return CapabilityMissingError(wanted, _provider(wanted, state), message=message)
+        return CapabilityMissingError(wanted, _provider(wanted, state, settings), message=message)
     return None
 
 
 def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> SwitchedOffError | None:
-    """That `tool` is switched off, if it is; `by`: what else would do the same, and did nothing."""
+    """The refusal of a `tool` that is switched off; `by`: what else would do the same, and did nothing."""
     if tool.setting is None or getattr(settings, tool.setting):
         return None
     return SwitchedOffError(by or tool.name, spelled(tool.setting), ": nothing was written" if by else "")
@@ -86,7 +101,7 @@ def _may_be_listed(refused: RefusedError | None, *, lists_once: bool) -> bool:
     return refused is None or (lists_once and is_to_come)
 
 
-def _provider(capability: str, state: State) -> str:
+def _provider(capability: str, state: State, settings: Settings) -> str:
     """The way to a capability that no connected REPL has, in words."""
     ways = {
         repl.profile.missing[capability]
@@ -111,4 +126,6 @@ def _provider(capability: str, state: State) -> str:
         if repl.phase in ("stopped", "waiting") and repl.note
     )
     why = f" ({gone})" if gone else ""
+    if not state.repls and not settings.repl and LISP not in state.languages():
+        return f"no connected REPL has it: {PYTHON_AT_ONCE}"
     return f"no connected REPL has it{why}: start one (its port file is found within a second), or see list_sessions"

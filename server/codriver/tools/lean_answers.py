@@ -22,7 +22,7 @@ from codriver.errors import RefusedError
 from codriver.tools.base import UNLISTED, Arguments
 from codriver.tools.client_traits import traits_of
 from codriver.tools.error_reports import shortened, without_report
-from codriver.tools.session_choice import key_of, own
+from codriver.tools.session_choice import own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,10 +72,11 @@ def wants_detail(call: Call, arguments: Evaluating) -> bool:
     return traits_of(call.client_name).wants_detail if arguments.detail is None else arguments.detail
 
 
-def reader_of(call: Call, arguments: Evaluating, who: str, evaluation: Evaluation) -> Reader:
-    """The reader of an answer to these arguments, the caller `who`, about this evaluation."""
-    repl = call.state.repls.get(evaluation.repl)
-    seen = activity.seen(call.state, call.client, who, key_of(call.state, evaluation))
+def reader_of(call: Call, arguments: Evaluating, who: str, evaluation: Evaluation, session: str) -> Reader:
+    """The reader of an answer to these arguments, the caller `who`, about this evaluation in this session."""
+    state = call.services.core.state
+    repl, told = state.repls.get(evaluation.repl), activity.told_to(state, call.client, who)
+    seen = told.seen.get(session) if told else None
     reads_python = repl is not None and repl.dialect == "python"
     return reader_with(call, arguments, who, seen, reads_python=reads_python)
 

@@ -15,14 +15,14 @@ import anyio
 
 from codriver.lisp.definitions import mentions
 from codriver.lisp.ledger import Ledger
-from codriver.repls.drift_values import Difference
+from codriver.repls.contract.drift_values import Difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codriver.lisp.definitions import Definition, Definitions
     from codriver.lisp.ledger import Made
-    from codriver.repls.drift_values import DriftKind, Loaded, LoadedNamespace, LoadedVar
+    from codriver.repls.contract.drift_values import DriftKind, Loaded, LoadedNamespace, LoadedVar
 
 Stamp = tuple[int, int, int]
 """When a file was written, when it became that file, in nanoseconds, and its length."""
@@ -45,7 +45,7 @@ class Source:
 
     @property
     def written_ms(self) -> int:
-        """When it was written, or became another file."""
+        """The time at which it was written, or became another file."""
         return max(self.stamp[:2]) // 1_000_000
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
     from codriver.log.output_log import Entry
-    from codriver.repls.drift_values import Difference, Loaded, LoadedNamespace
+    from codriver.repls.contract.drift_values import Difference, Loaded, LoadedNamespace
     from codriver.tools.base import Call
     from codriver.tools.lisp_drift import LispKnown
 

@@ -12,7 +12,8 @@ from codriver.core import app_streams, repl_connections
 from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD, MAIN_SESSION
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import CAPABILITIES
+from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.nrepl.seam_providers import CONTRACT
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Tool, answer_schema, client_slug
 from codriver.tools.inspect_app import SEAM, read_told
 
@@ -29,7 +30,7 @@ LOOK_S: Final = 1.0
 
 
 class NoArguments(Arguments):
-    """For a tool that takes none."""
+    """The arguments of a tool that takes none."""
 
 
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
@@ -49,7 +50,7 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
 
 
 async def _seams(call: Call) -> dict[str, dict[str, object]]:
-    """By REPL, the application that shows itself there, in short.
+    """The application that shows itself in each REPL, in short, by REPL.
 
     All are asked: an application may have begun to do it by itself, with no evaluation of ours.
     """
@@ -72,6 +73,7 @@ def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, ob
         "frames": told.get("frames", []),
         "bands": [name for name in bands if bands[name] is True],
         "subscriptions": sum(stream.repl == repl.id for stream in app_streams.live(state)),
+        **({} if told.get("contract", CONTRACT) == CONTRACT else {"contract": told["contract"]}),
     }
 
 
@@ -150,8 +152,9 @@ def event_counts(app_log: AppLog) -> dict[str, object]:
     """The events of applications, where there were some."""
     if not app_log.kept and not app_log.dropped:
         return {}
-    counted = {"entities": len(app_log), "bytes": app_log.text_bytes, "kept": app_log.kept, "dropped": app_log.dropped}
-    return {"appLog": {"firstLine": app_log.first_line, "lastLine": app_log.last_line, **counted}}
+    counts = {"entities": app_log.entity_count, "bytes": app_log.text_bytes}
+    counts |= {"kept": app_log.kept, "dropped": app_log.dropped}
+    return {"appLog": {"firstLine": app_log.first_line, "lastLine": app_log.last_line, **counts}}
 
 
 def iso(epoch_ms: int) -> str:

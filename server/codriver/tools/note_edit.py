@@ -16,14 +16,14 @@ from pydantic import Field
 
 from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
-from codriver.log.handoff import MOST_BYTES
+from codriver.log.handoff_report import MOST_BYTES
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.tools.base import Answer, Arguments, Tool, answer_schema
 from codriver.tools.conflicts import note_of_write
 from codriver.tools.edit_patches import MOST_FILES, PatchedFile, patched_files
 from codriver.tools.edited_lisp import Edit, fault_of, is_lisp, read_edited, reload
-from codriver.tools.handoff import handoff
-from codriver.tools.turn_gate import failures
+from codriver.tools.live_handoff import handoff
+from codriver.tools.turn_tests import failures
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -60,7 +60,7 @@ class NoCodeError(RefusedError):
 
 
 class NoKernelError(RefusedError):
-    """It is not clear in which kernel the notebook's cells run."""
+    """The kernel in which the notebook's cells run is not clear."""
 
     reason = "no-kernel"
 

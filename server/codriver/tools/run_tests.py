@@ -14,19 +14,18 @@ from codriver.core import evaluation_queue
 from codriver.core.values import Request, TestSelection
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
-from codriver.repls.adapter_values import UNKNOWN_TEST
-from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.contract.adapter_values import UNKNOWN_TEST
+from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.tools.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answer_notes import with_notes, with_outside
 from codriver.tools.base import ROWS, UNLISTED, Answer, Call, Tool, answer_schema
-from codriver.tools.error_reports import without_interruption
+from codriver.tools.drift_notes import notes_of_fresh, notes_of_tests, outcomes
+from codriver.tools.error_reports import without_interruption, without_own_traceback
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
-from codriver.tools.fresh_results import notes_of_fresh, outcomes
 from codriver.tools.lean_answers import Evaluating, lean, reader_of, wants_detail
 from codriver.tools.session_choice import check_tree, evaluation_of, in_lane, key_of, resolve
-from codriver.tools.stale_objects import notes_of_tests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -149,7 +148,7 @@ async def describe_run(
         return await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call))
     said = transcript.out.last(budget(call)).text
     if report is None:
-        return _refused(evaluation, tail(said, budget(call)).text)
+        return _refused(evaluation, tail(without_own_traceback(said), budget(call)).text)
     stopped = report.get("stopped")
     if stopped:
         said = without_interruption(said)
@@ -160,14 +159,15 @@ async def describe_run(
     notes = await _notes(call, evaluation, report)
     fields = with_notes(with_outside(fields, repl), notes)
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
-    fields |= {"elapsedMs": elapsed, "sessionKey": key_of(call.state, evaluation)}
+    session = key_of(call.state, evaluation)
+    fields |= {"elapsedMs": elapsed, "sessionKey": session}
     if stopped:
         if _is_named(stopped):
             fields["stoppedIn"] = _row(stopped, call.services.workspace)
         if "frames" not in stopped and transcript.own_stacks:
             fields["stacks"] = tail(transcript.own_stacks, STACKS_BYTES).text
     if not wants_detail(call, asked):
-        fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation))
+        fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation, session))
     if evaluation.status == "done":
         return Answer(fields)
     hint = "results lists errors and failures first; stacktrace with this evaluationId has all frames"

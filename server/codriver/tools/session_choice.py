@@ -1,10 +1,12 @@
-"""Which session a call means: the one named, else the caller's lane in the only REPL; never a silent pick."""
+"""Choice of the session that a call means: the one named, else the caller's lane in the only REPL; never a guess."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import anyio
 
 from codriver.core import lanes
 from codriver.core.actions import LaneWanted, SessionOpened
@@ -14,8 +16,9 @@ from codriver.core.state import without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.seen_clients import OWN_NAMES
-from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.gate import LOOK_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,25 +137,27 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target
     Raises:
         NoReplError, AmbiguousSessionError, UnknownSessionError, ReplStoppedError: as they say.
     """
-    candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
-        reachable = [repl for repl in candidates if repl.phase != "waiting" or repl.generation]
+        repls = state.repls.values()
+        reachable = [one for one in repls if one.phase != "stopped" and (one.phase != "waiting" or one.generation)]
         if len(state.repls) > 1:
-            origins = [repl.origin for repl in state.repls.values()]
+            origins = [repl.origin for repl in repls]
             is_wanted = any(one.kind != "port-file" and not one.is_merely_found for one in origins)
             known = without_merely_found(reachable)
             reachable = [repl for repl in known if not (is_wanted and repl.origin.is_merely_found)]
         if not reachable:
-            raise NoReplError(tuple(state.repls.values()))
-        if len(reachable) > 1:
+            raise NoReplError(tuple(repls))
+        only, *others = reachable
+        if others:
             raise AmbiguousSessionError(reachable)
-        return Target(reachable[0], reachable[0].sessions[MAIN_SESSION])
+        return Target(only, only.sessions[MAIN_SESSION])
     for repl in state.repls.values():
         for session in repl.sessions.values():
             if session_key(repl, session.name) == key and (may_leave or not session.is_leaving):
                 if repl.phase == "stopped":
                     raise ReplStoppedError(repl)
                 return Target(repl, session)
+    candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     named = [session_key(repl, one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
     raise UnknownSessionError(key, named)
 
@@ -163,7 +168,7 @@ def own(call: Call, key: str | None, who: str) -> Target:
     Raises:
         RefusedError: as `resolve` says.
     """
-    target = resolve(call.state, key)
+    target = resolve(call.services.core.state, key)
     if key is not None or not lanes.are_given(target.repl):
         return target
     lane = _lane(call, who)
@@ -238,6 +243,16 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str 
     if len(best) == 1:
         return best[0]
     return f"{' and '.join(sorted(repl.key for repl in best))} could serve it alike"
+
+
+async def await_server(call: Call, file: Path, wait_s: float) -> None:
+    """Wait for a REPL on its way that may serve a file, as an evaluation does, where no other one serves it."""
+    dialects = dialects_by_suffix().get(file.suffix, ())
+    with anyio.move_on_after(wait_s):
+        while server_of(file, call.state.repls.values(), call.services.workspace) is None:
+            if not any(repl.is_coming and repl.dialect in dialects for repl in call.state.repls.values()):
+                return
+            await anyio.sleep(LOOK_S)
 
 
 def _home(repl: Repl, workspace: Path) -> Path:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from codriver.repls.adapter_values import StackFrame, StackTrace
-from codriver.repls.stack_frames import folded, read_frame
+from codriver.repls.contract.adapter_values import StackFrame, StackTrace
+from codriver.repls.contract.stack_frames import folded, read_frame
 from codriver.tools.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.run_tests import report_of
@@ -24,6 +25,8 @@ LOCAL_CHARACTERS = 120
 """Of the value of a local variable."""
 SENT_CHARACTERS = 2000
 """What a REPL sends of one: a secret that is longer than what is shown is then known for one."""
+_CLASS: Final = re.compile(r"[\w.$]+")
+"""The name of an exception's class."""
 NEAREST = 5
 """Frames shown of a trace that never passes through the user's code."""
 
@@ -79,13 +82,20 @@ async def _kept(call: Call, failed: Evaluation) -> StackTrace | None:
         report = await report_of(call, failed)
         wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
         if row := next((row for row in wrong if row.get("frames")), wrong[0] if wrong else None):
-            kind, _, message = str(row.get("actual", "")).partition(": ")
+            kind, message = error_of(row)
             frames = tuple(_frame(frame) for frame in row.get("frames", ()))
             place = StackFrame(f"{row.get('file')}:{row.get('line')}", row.get("file"), row.get("line"), row["test"])
             return StackTrace(kind, message, frames or (place,), f"test {row['ns']}/{row['test']}")
     if failed.failure is None:
         return None
     return _trace_of(failed.failure)
+
+
+def error_of(row: Json) -> tuple[str, str]:
+    """The class and message of a test that did not pass; its outcome and values, where nothing was thrown."""
+    actual = str(row.get("actual", ""))
+    kind, _, message = actual.partition(": ")
+    return (kind, message) if _CLASS.fullmatch(kind) else (str(row["outcome"]), actual)
 
 
 def _trace_of(failure: Failure) -> StackTrace:

@@ -57,7 +57,7 @@ class Waits:
 
     @contextmanager
     def remembering(self, client: str, rows: int) -> Iterator[None]:
-        """So many rows more are remembered for this client, for the length of the context.
+        """Count so many rows more as remembered for this client, for the length of the context.
 
         Raises:
             TooManyWaitsError: they would be too many.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codriver.editing.references import Wanted, find_references
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
-from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.kinds import KINDS
 from codriver.tools.answer_budget import budget, fit, head
 from codriver.tools.session_choice import resolve
@@ -17,7 +17,7 @@ from codriver.tools.session_choice import resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codriver.repls.adapter_values import Listed, Names, Symbol
+    from codriver.repls.contract.adapter_values import Listed, Names, Symbol
     from codriver.tools.base import Call, Services
     from codriver.tools.session_choice import Target
 
@@ -129,7 +129,7 @@ def _newest_definition(codes: Sequence[str], name: str) -> str | None:
 async def describe_references(
     call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """Where the workspace's files use `symbol`, of which this much is known, under the keys of an answer."""
+    """The places where the workspace's files use `symbol`, of which this much is known, under the keys of an answer."""
     target = resolve(call.state, key)
     dialect = target.repl.dialect
     kinds = [kind for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, State
     from codriver.lisp.bracket_errors import Unbalanced
     from codriver.lisp.reader import Reading
-    from codriver.repls.adapter_values import SyntaxFault
+    from codriver.repls.contract.adapter_values import SyntaxFault
     from codriver.tools.base import Call
 
 MAX_FORMS = 1_000_000
@@ -69,7 +69,7 @@ class PythonSyntaxError(RefusedError):
 
     reason = "syntax-error"
 
-    def __init__(self, error: SyntaxError, code: str = "") -> None:
+    def __init__(self, error: SyntaxError, code: str) -> None:
         line, column = error.lineno or 1, max(error.offset or 1, 1)
         super().__init__(
             f"this is no Python: {error.msg} (line {line}, column {column})",
@@ -110,6 +110,10 @@ MAGICS: Mapping[str, str] = MappingProxyType({
 """Python's own way to do what IPython's magics do."""
 
 
+_MAY_BE_DOUBTFUL = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
+"""Of escapes, of numbers that run into words, and of jumps out of `finally` Python warns as it parses. To look for them
+costs less than to change the filters of warnings and back, which are the whole process's. Source: CPython's tokenizer,
+and PEP 765."""
 _ASSIGNED = re.compile(r"[^=!%]+=\s*(?=[!%])")
 """The beginning of a line that keeps what one of IPython's commands gives."""
 
@@ -128,10 +132,21 @@ def _in_python(lines: list[str]) -> str:
     return "correct the code and call again"
 
 
-def speaks_lisp(state: State, key: str | None) -> bool:
-    """Whether the code is Lisp, as far as the sessions it may be meant for tell."""
-    repls = _meant(state, key)
-    return bool(repls) and all(repl.dialect not in NOT_LISP for repl in repls)
+def meant(state: State, key: str | None) -> list[Repl]:
+    """The REPLs that code for the session of this key may be meant for."""
+    repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
+    if key is None:
+        return without_merely_found(repls)
+    # Where no session is called so, any of them may be meant: the code is read before the name is refused.
+    return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
+
+
+def speaks_lisp(repls: list[Repl]) -> bool:
+    """Whether code is Lisp, as far as the REPLs it may be meant for tell."""
+    for repl in repls:
+        if repl.dialect in NOT_LISP:
+            return False
+    return bool(repls)
 
 
 def check_brackets(code: str) -> Reading:
@@ -153,18 +168,20 @@ def check_brackets(code: str) -> Reading:
     raise UnbalancedError(explain(code, reading.fault), None if balanced.error else balanced.text)
 
 
-def check_python(state: State, key: str | None, code: str) -> None:
-    """Refuse what is no Python for any of the sessions it may be meant for.
+def check_python(repls: list[Repl], code: str) -> None:
+    """Refuse what is no Python for any of the REPLs it may be meant for.
 
     A REPL with a newer Python than ours, or one that did not say which it has, parses for itself.
 
     Raises:
         PythonSyntaxError: says where.
     """
-    repls = _meant(state, key)
     if len(code) > MAX_PYTHON_CHARACTERS or not repls or not all(map(_parses_as_we_do, repls)):
         return
     try:
+        if not _MAY_BE_DOUBTFUL.search(code):
+            ast.parse(code)
+            return
         # What is only doubtful is for the REPL to warn of.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -189,14 +206,6 @@ async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
         fault = await call.services.repls.adapter(repl.id).fault_of(code)
     if fault is not None:
         raise CodeUnreadableError(fault)
-
-
-def _meant(state: State, key: str | None) -> list[Repl]:
-    repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
-    if key is None:
-        return without_merely_found(repls)
-    # Where no session is called so, any of them may be meant: the code is read before the name is refused.
-    return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
 
 
 def _parses_as_we_do(repl: Repl) -> bool:

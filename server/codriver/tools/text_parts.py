@@ -151,7 +151,7 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
 
 def is_same(one: Text, another: Text) -> bool:
     """Whether two texts are the same, as far as they are held."""
-    if max(one.total, another.total) <= PART_CHARACTERS:
+    if one.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
         return one.all() == another.all()
     if one.total - one.dropped != another.total - another.dropped:
         return False

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.values import NOT_LISP
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.drift_notes import STALE, drift_of, few, stale_line
 from codriver.tools.session_choice import resolve
-from codriver.tools.stale_objects import STALE, drift_of, few, stale_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codriver.core.state import Repl
-    from codriver.repls.drift_values import Difference
+    from codriver.repls.contract.drift_values import Difference
 
 HEADS: Final = {
     "edited": "edited in the file since",

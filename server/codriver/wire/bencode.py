@@ -9,13 +9,14 @@ Source: nREPL documentation, "Transports", and BEP 3, "bencoding".
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import itemgetter
 from typing import Final, TypeAlias
 
 from codriver.errors import PeerError
 
 Value: TypeAlias = "int | str | bytes | list[Value] | dict[str, Value]"
 """A value of bencode. A key that is no UTF-8 holds its odd bytes as lone surrogates and encodes to the same bytes."""
+
+Container: TypeAlias = "list[Value] | dict[str, Value]"
 
 MAX_DEPTH: Final = 64
 """nREPL's deepest answer seen is 7 deep (cider-nrepl's test results); without a cap one packet could exhaust memory."""
@@ -62,14 +63,18 @@ class Decoder:
         """The beginning of a number or of a string's length."""
         self._pieces: list[bytes] = []
         self._missing = 0
-        self._open: list[list[Value] | dict[str, Value]] = []
-        self._keys: list[str | None] = []
         self._done: list[Value] = []
+        self._container: Container = self._done
+        """The innermost that is open, outside of all the values that are done."""
+        self._key: str | None = None
+        """The key in it of the value that comes next."""
+        self._around: list[tuple[Container, str | None]] = []
+        """The containers around it, and the key that each waits for a value of."""
 
     @property
     def is_idle(self) -> bool:
         """Whether no value has begun: a connection that ends now ends between two messages."""
-        return not self._rest and not self._open and not self._missing
+        return not self._rest and not self._around and not self._missing
 
     @property
     def missing_bytes(self) -> int:
@@ -100,12 +105,16 @@ class Decoder:
         return self._take()
 
     def _take(self) -> list[Value]:
-        done, self._done = self._done, []
+        done = self._done[:]
+        self._done.clear()
         return done
 
     def _read(self, data: bytes, at: int) -> int:
-        """Read the tokens from the place `at` on; where one begins whose bytes are not all there, or the end."""
-        size = len(data)
+        """Read the tokens from the place `at` on; where one begins whose bytes are not all there, or the end.
+
+        A message is some twenty strings, so they are read here, without a call for each.
+        """
+        size, container, key = len(data), self._container, self._key
         while at < size:
             token = data[at]
             if _ZERO <= token <= _NINE:
@@ -114,41 +123,62 @@ class Decoder:
                 while colon < size and _ZERO <= data[colon] <= _NINE and colon - at < _LENGTH_DIGITS:
                     count = 10 * count + data[colon] - _ZERO
                     colon += 1
-                if colon == size or data[colon] != _COLON:
-                    self._check_length(data, at)
-                    return at
-                start = colon + 1
-                if count > self._max_string_bytes:
-                    limit = self._max_string_bytes
-                    raise BencodeError(f"a string of {count} bytes is longer than the limit of {limit} bytes")
-                at = start + count
-                if at > size:
-                    self._pieces, self._missing = [data[start:]], at - size
-                    return size
-                self._add_string(data[start:at])
+                end = colon + 1 + count
+                if end > size or data[colon] != _COLON or count > self._max_string_bytes:
+                    at = self._begin_string(data, at, colon, count)
+                    break
+                raw, at = data[colon + 1 : end], end
+                if key is None and type(container) is dict:
+                    key = raw.decode("utf-8", "surrogateescape")
+                    continue
+                try:
+                    value: Value = raw.decode()
+                except UnicodeDecodeError:
+                    value = raw
             elif token == _END:
-                self._close()
-                at += 1
+                self._check_end(key)
+                value, at = container, at + 1
+                container, key = self._around.pop()
             else:
-                end = self._read_other(token, data, at)
-                if end is None:
-                    return at
-                at = end
+                other = self._read_other(token, data, at, is_key=key is None and type(container) is dict)
+                if other is None:
+                    break
+                value, at = other
+                if type(value) is dict or type(value) is list:
+                    self._around.append((container, key))
+                    container, key = value, None
+                    continue
+            if type(container) is list:
+                container.append(value)
+            elif type(container) is dict and key is not None:
+                container[key] = value
+                key = None
+        self._container, self._key = container, key
         return at
 
-    def _read_other(self, token: int, data: bytes, at: int) -> int | None:
-        """Read what can be no key; where it ends, None while its bytes are not all there."""
-        if self._open and type(self._open[-1]) is dict and self._keys[-1] is None:
+    def _begin_string(self, data: bytes, at: int, colon: int, count: int) -> int:
+        """Keep what is there of a string that is not whole; where what is kept elsewhere ends."""
+        size, start = len(data), colon + 1
+        if colon == size or data[colon] != _COLON:
+            self._check_length(data, at)
+            return at
+        if count > self._max_string_bytes:
+            limit = self._max_string_bytes
+            raise BencodeError(f"a string of {count} bytes is longer than the limit of {limit} bytes")
+        self._pieces, self._missing = [data[start:]], start + count - size
+        return size
+
+    def _read_other(self, token: int, data: bytes, at: int, *, is_key: bool) -> tuple[int | Container, int] | None:
+        """An integer, or an empty container that begins, and where it ends; None while its bytes are not all there."""
+        if is_key:
             raise BencodeError(f"a dictionary's key must be a string, and one begins with the byte 0x{token:02x}")
-        if token == _DICTIONARY:
-            self._begin({})
-        elif token == _LIST:
-            self._begin([])
-        elif token == _INTEGER:
+        if token == _INTEGER:
             return self._read_integer(data, at + 1)
-        else:
+        if token not in (_DICTIONARY, _LIST):
             raise BencodeError(f"a value cannot begin with the byte 0x{token:02x}")
-        return at + 1
+        if len(self._around) >= self._max_depth:
+            raise BencodeError(f"it is nested deeper than the limit of {self._max_depth}")
+        return ({} if token == _DICTIONARY else []), at + 1
 
     def _check_length(self, data: bytes, at: int) -> None:
         """Raise, unless what is there can still become a string's length."""
@@ -158,7 +188,14 @@ class Decoder:
         if len(digits) > _LENGTH_DIGITS:
             raise BencodeError(f"a string's length has more than {_LENGTH_DIGITS} digits")
 
-    def _read_integer(self, data: bytes, start: int) -> int | None:
+    def _check_end(self, key: str | None) -> None:
+        """Raise, unless a container is open and can end."""
+        if not self._around:
+            raise BencodeError("an end came where nothing was open")
+        if key is not None:
+            raise BencodeError("a dictionary ended after a key without a value")
+
+    def _read_integer(self, data: bytes, start: int) -> tuple[int, int] | None:
         end = data.find(_END, start, start + MAX_INTEGER_DIGITS + 1)
         if end < 0:
             if len(data) - start > MAX_INTEGER_DIGITS:
@@ -167,55 +204,23 @@ class Decoder:
         digits = data[start:end]
         if not digits.removeprefix(b"-").isdigit():
             raise BencodeError(f"an integer reads {digits!r}")
-        self._add(int(digits))
-        return end + 1
+        return int(digits), end + 1
 
     def _add_string(self, raw: bytes) -> None:
-        """Put a complete string where it belongs: a key that waits for its value, or a value."""
-        container = self._open[-1] if self._open else None
-        key = self._keys[-1] if type(container) is dict else None
-        if type(container) is dict and key is None:
-            self._keys[-1] = raw.decode("utf-8", "surrogateescape")
+        """Put a string that came in pieces where it belongs: as a key that waits for its value, or as a value."""
+        container, key = self._container, self._key
+        if key is None and type(container) is dict:
+            self._key = raw.decode("utf-8", "surrogateescape")
             return
-        value: Value
         try:
-            value = raw.decode()
+            value: Value = raw.decode()
         except UnicodeDecodeError:
             value = raw
-        if type(container) is dict and key is not None:
-            # As `_add` does: most strings of a message are the values of its fields.
-            container[key] = value
-            self._keys[-1] = None
-        else:
-            self._add(value)
-
-    def _begin(self, container: list[Value] | dict[str, Value]) -> None:
-        if len(self._open) >= self._max_depth:
-            raise BencodeError(f"it is nested deeper than the limit of {self._max_depth}")
-        self._open.append(container)
-        self._keys.append(None)
-
-    def _close(self) -> None:
-        if not self._open:
-            raise BencodeError("an end came where nothing was open")
-        if self._keys.pop() is not None:
-            raise BencodeError("a dictionary ended after a key without a value")
-        self._add(self._open.pop())
-
-    def _add(self, value: Value) -> None:
-        """Put a complete value where it belongs."""
-        if not self._open:
-            self._done.append(value)
-            return
-        container = self._open[-1]
         if type(container) is list:
             container.append(value)
-        elif type(container) is dict:
-            key = self._keys[-1]
-            if key is None:
-                raise BencodeError("a dictionary's key must be a string, and one is a container")
+        elif type(container) is dict and key is not None:
             container[key] = value
-            self._keys[-1] = None
+            self._key = None
 
 
 def encode(value: Value) -> bytes:
@@ -230,10 +235,15 @@ def encode(value: Value) -> bytes:
 
 
 @lru_cache(maxsize=_KEYS_KEPT)
-def _encoded_key(key: str) -> tuple[bytes, bytes]:
-    """A dictionary's key as raw bytes, by which keys are sorted, and with its length before them."""
-    raw = key.encode("utf-8", "surrogateescape")
-    return raw, b"%d:%b" % (len(raw), raw)
+def _raw_key(key: str) -> bytes:
+    """A dictionary's key as raw bytes, by which keys are sorted."""
+    return key.encode("utf-8", "surrogateescape")
+
+
+@lru_cache(maxsize=_KEYS_KEPT)
+def _encoded_key(key: str) -> bytes:
+    raw = _raw_key(key)
+    return b"%d:%b" % (len(raw), raw)
 
 
 def _write(value: Value, pieces: list[bytes]) -> None:
@@ -247,13 +257,13 @@ def _write(value: Value, pieces: list[bytes]) -> None:
     elif type(value) is dict:
         pieces += (b"d",)
         # BEP 3 orders keys by their raw bytes, which for UTF-8 is the order of code points.
-        named = [(*_encoded_key(key), item) for key, item in value.items()]
-        for _, key, item in sorted(named, key=itemgetter(0)):
+        for key in sorted(value, key=_raw_key):
+            item = value[key]
             if type(item) is str:
                 raw = item.encode("utf-8", "surrogateescape")
-                pieces += (key, b"%d:" % len(raw), raw)
+                pieces += (_encoded_key(key), b"%d:" % len(raw), raw)
             else:
-                pieces += (key,)
+                pieces += (_encoded_key(key),)
                 _write(item, pieces)
         pieces += (b"e",)
     elif type(value) is list:

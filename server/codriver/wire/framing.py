@@ -51,7 +51,7 @@ class LineRoom:
         self._total = 0
 
     def hold(self, holder: LineDecoder, held_bytes: int) -> None:
-        """So much is held for this decoder now; of the one that has most, all is given up if that is too much."""
+        """Count so much as held for this decoder; where that is too much, all of the one that has most is given up."""
         before = self._held.pop(holder, 0)
         if held_bytes > UNCOUNTED_BYTES:
             self._held[holder] = held_bytes
@@ -99,6 +99,13 @@ class LineDecoder:
         if last:
             self._hold(last)
         return [line for line in (raw.removesuffix(b"\r") for raw in (first, *whole)) if line.strip()]
+
+    def whole(self, data: bytes) -> bytes | None:
+        """The line that `data` is, without its line end; None where it is a part of one, or of more than one."""
+        line, newline, rest = data.partition(b"\n")
+        if rest or not newline or self._held or self.fault is not None or len(line) > self._max_line_bytes:
+            return None
+        return line.removesuffix(b"\r")
 
     def give_up(self, fault: PeerError) -> None:
         """Let go of what is held, as there is no room for it."""

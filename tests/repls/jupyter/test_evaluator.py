@@ -9,12 +9,12 @@ from scripted_channel import ScriptedChannel
 
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.adapter_values import OthersCode, OthersEnding, Output, Value
+from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output, Value
+from codriver.repls.contract.media import Display
 from codriver.repls.jupyter import evaluator
 from codriver.repls.jupyter.execution import CUT_BY_SERVER
 from codriver.repls.jupyter.failures import NOT_RUN
 from codriver.repls.jupyter.jupyter_adapter import connect
-from codriver.repls.media import Display
 
 pytestmark = pytest.mark.anyio
 

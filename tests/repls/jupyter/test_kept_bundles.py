@@ -1,7 +1,7 @@
 """Bundles are kept for a while, and read in parts by type."""
 
 from codriver.core.values import PrintLimits, ValuePart
-from codriver.repls.adapter_values import Value
+from codriver.repls.contract.adapter_values import Value
 from codriver.repls.jupyter.kept_bundles import KeptBundles
 
 PAGE = {"text/plain": "<Page>", "text/html": "<b>hi</b>", "application/json": {"a": [1]}}

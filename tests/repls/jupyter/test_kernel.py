@@ -9,7 +9,7 @@ import pytest
 from scripted_channel import ScriptedChannel
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.errors import NotAnReplError, OpTimedOutError
+from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
 from codriver.repls.jupyter import kernel as kernel_module
 from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.expressions import expression

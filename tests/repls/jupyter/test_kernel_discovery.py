@@ -29,8 +29,8 @@ from codriver.repls.jupyter.kernel_discovery import (
     YOUNG_S,
     KernelDiscovery,
     KernelSearch,
-    folders_of_processes,
 )
+from codriver.repls.jupyter.kernel_process import folders_of_processes
 from codriver.repls.jupyter.notebook_servers import (
     NotebookServerError,
     is_alive,

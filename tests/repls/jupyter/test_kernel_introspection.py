@@ -12,10 +12,11 @@ from evaluations import evaluate
 
 from codriver.core import values
 from codriver.core.values import TEST_SESSION, Request
-from codriver.repls.adapter_values import Output, SyntaxFault, Value
-from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.adapter_values import Output, SyntaxFault, Value
+from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.repls.jupyter import python_questions
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
-from codriver.repls.jupyter.kernel import open_kernel
+from codriver.repls.jupyter.kernel import Kernel, open_kernel
 from codriver.repls.jupyter.questions import KernelBusyError
 from codriver.repls.jupyter.zmq_channel import open_zmq
 
@@ -137,6 +138,73 @@ async def test_the_last_error_has_its_chain_and_locals_of_plain_values(adapter):
     assert cause.frames[0].function == "inner"
     assert cause.frames[0].locals == {"n": "0", "odd": "<object>"}
     assert not (await adapter.last_stacktrace()).chain[0].frames[0].locals
+
+
+FAILING = (
+    "class Odd:\n    def __repr__(self):\n        print('looked at')\n        return 'odd'\n\n"
+    "def half(n, token, odd, long, whole, name='a', last=1):\n    return whole / n\n"
+)
+
+
+@python_kernels
+async def test_an_error_is_told_with_the_first_plain_locals_of_its_place(name, monkeypatch):
+    """Whole, of no secret's name and by no code of the user's, as the embedded Python tells them."""
+    monkeypatch.setattr(python_questions, "LOCALS_S", 60)
+    kernel, events = real_kernels.kernel(name), []
+    async with connected(kernel, lambda _evaluation, event: events.append(event)) as adapter:
+        await evaluate(adapter, Request("define", FAILING))
+        failed = await evaluate(adapter, Request("fail", "half(0, 'hidden', Odd(), 'x' * 61, [1])"))
+        assert failed.failure.locals == ("n=0", "whole=[1]", "name='a'")
+        assert (await evaluate(adapter, Request("flat", "n = 0\n1 / n"))).failure.locals == ()
+        await evaluate(adapter, load(kernel, "thirds.py", "def third(n):\n    return 3 / n\n"))
+        request = load(kernel, "uses_thirds.py", "third(0)\n")
+        assert (await evaluate(adapter, request)).failure.locals == ("n=0",)
+        assert "looked at\n" not in [one.text for one in events if isinstance(one, Output)]
+
+
+@ipykernel
+async def test_only_an_error_in_a_function_is_asked_about(adapter, monkeypatch):
+    """A value costs no message more, nor does an error of the cell itself, which has no locals."""
+    sent, post = [], Kernel.post
+
+    def noting(*args, **fields):
+        sent.append(args[2])
+        return post(*args, **fields)
+
+    await evaluate(adapter, Request("define", FAILING))
+    await evaluate(adapter, Request("bring-in", "half(0, 1, 2, 3, 4)"))
+    monkeypatch.setattr(Kernel, "post", noting)
+    for identity, code, count in (("good", "1 + 1", 1), ("flat", "1 / 0", 1), ("deep", "half(0, 1, 2, 3, 4)", 2)):
+        sent.clear()
+        await evaluate(adapter, Request(identity, code))
+        assert sent == ["execute_request"] * count, code
+
+
+THEIRS = """\
+def fail_next(*_):
+    import sys
+    try:
+        half(0, 1, 2, 3, '4')
+    except TypeError as error:
+        for name in {"last_exc", "last_value"} & set(dir(sys)):
+            setattr(sys, name, error)
+
+def mine(n):
+    raise ValueError(n)
+
+get_ipython().events.register("post_execute", fail_next)
+"""
+
+
+@ipykernel
+async def test_locals_of_somebody_elses_error_are_not_told_as_ones_own(adapter, monkeypatch):
+    monkeypatch.setattr(python_questions, "LOCALS_S", 60)
+    await evaluate(adapter, Request("define", FAILING))
+    assert (await evaluate(adapter, Request("hook", THEIRS))).status == "done"
+    try:
+        assert (await evaluate(adapter, Request("fail", "mine(1)"))).failure.locals == ()
+    finally:
+        await evaluate(adapter, Request("unhook", "get_ipython().events.unregister('post_execute', fail_next)"))
 
 
 CASES = (

@@ -150,7 +150,7 @@ def test_tests_run_in_the_projects_folder_and_may_begin_an_event_loop(interprete
         "    def test_place(self):\n        self.assertTrue(os.getcwd().endswith('project'))\n"
     )
     interpreter.run("exec", f"sys.path.insert(0, {str(folder / 'project')!r})")
-    names = {"ns": "folder_cases", "name": "", "match": "", "words": [], "only": []}
+    names = {"ns": "folder_cases", "name": "", "match": "", "words": [], "only": [], "root": ""}
     code = WORKER_PYTHON.expression("test", **names)
     question = python_programs.question("test", code=code, folder=str(folder / "project"))
     interpreter.run("exec", f"import asyncio\nasync def within():\n    return {question}")

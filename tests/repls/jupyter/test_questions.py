@@ -7,7 +7,7 @@ import anyio.lowlevel
 import pytest
 from scripted_channel import ScriptedChannel
 
-from codriver.repls.adapter_values import Completion, SyntaxFault
+from codriver.repls.contract.adapter_values import Completion, SyntaxFault
 from codriver.repls.jupyter.kernel import open_kernel
 from codriver.repls.jupyter.python_questions import is_plain
 from codriver.repls.jupyter.questions import KernelBusyError, Questions, read_completions, read_symbol

@@ -16,10 +16,10 @@ from evaluations import evaluate
 from codriver.app.wiring import CONNECTORS
 from codriver.core.values import Form, Request, ValuePart
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.adapter_values import InputNeeded, OthersCode, OthersEnding, Output, Value
-from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.contract.adapter_values import InputNeeded, OthersCode, OthersEnding, Output, Value
+from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.media import Display
 from codriver.repls.jupyter import zmq_channel
-from codriver.repls.media import Display
 
 pytestmark = pytest.mark.anyio
 

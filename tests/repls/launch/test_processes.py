@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from codriver.errors import StartError
-from codriver.repls.adapter_values import Endpoint
+from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.launch import processes
 
 pytestmark = pytest.mark.anyio
@@ -138,6 +138,28 @@ async def test_the_line_that_tells_where_it_listens_is_no_last_word(tmp_path, mo
         await until(lambda: said(heard).endswith(f"4711\n{more}\n"))
         with anyio.fail_after(15):
             assert await running.wait() == words
+
+
+CRASHING = """
+import faulthandler, os, threading
+faulthandler.enable()
+for _ in range(3):
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+def dig(): os.abort()
+
+dig()
+"""
+
+
+async def test_a_crash_is_told_with_the_frames_that_crashed_and_not_the_last_ones_printed(tmp_path):
+    (tmp_path / "crash.py").write_text(CRASHING)
+    async with started(tmp_path, sys.executable, str(tmp_path / "crash.py")) as (running, _):
+        file = tmp_path / "crash.py"
+        assert await running.wait() == (
+            "it was killed by SIGABRT; Fatal Python error: Aborted | "
+            f'File "{file}", line 7 in dig | File "{file}", line 9 in <module>'
+        )
 
 
 async def test_kill_ends_the_tree_and_says_who_did_it(tmp_path):

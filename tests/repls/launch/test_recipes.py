@@ -124,6 +124,27 @@ def test_what_cannot_work_here_says_what_to_install(place, words, advice):
         recipe(words, workspace, environ)
 
 
+def test_hy_without_its_server_says_what_to_install(place):
+    workspace, environ = place
+    install(workspace / "venv" / "bin", "python")
+    install(workspace / "venv" / "bin", "hy")
+    ((words, remedy),) = recipe("hy", workspace, environ).remedies
+    assert words == "No module named 'hy_nrepl'"
+    missing = f"{workspace / 'venv' / 'bin' / 'hy'} is there, and hy-nrepl is not installed beside it"
+    assert remedy == f"{missing}; run `pip install hy hy-nrepl` in that environment"
+
+
+def test_who_evaluates_is_told_the_remedy_and_nothing_is_started_again(tmp_path):
+    workspace = tmp_path / "workspace"
+    install(workspace / "venv" / "bin", "python")
+    told = "ImportError: (ModuleNotFoundError: No module named 'hy_nrepl')"
+    install(workspace / "venv" / "bin", "hy", f'#!/bin/sh\necho x >> starts\necho "{told}" >&2\nexit 1\n')
+    with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
+        said = str(client.call("evaluate_code", code="1", timeoutMs=60_000))
+        assert "run `pip install hy hy-nrepl` in that environment" in said
+        assert (workspace / "starts").read_text() == "x\n"
+
+
 def test_a_program_of_the_projects_node_modules_is_found_first(place):
     workspace, environ = place
     install(Path(environ["PATH"]), "nbb")

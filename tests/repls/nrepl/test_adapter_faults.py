@@ -1,5 +1,6 @@
 """The adapter against a scripted server: faults, and answers of servers that are not installed here."""
 
+import asyncio
 import json
 import socket
 import sys
@@ -14,8 +15,8 @@ from scripted_nrepl import CLOSE, OPS, scripted
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
-from codriver.repls.adapter_values import InputNeeded, Output, Value
-from codriver.repls.errors import (
+from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
+from codriver.repls.contract.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
     NotAnReplError,
@@ -102,6 +103,69 @@ async def test_each_way_to_say_error_is_one(steps):
         ending = await evaluate(opened, code("code"))
         assert ending.status == "failed"
         assert ending.failure.type
+
+
+async def test_an_evaluation_that_went_well_is_over_when_its_answer_is_filed_and_takes_no_task():
+    async with adapter(answering(VALUE, DONE)) as (opened, events, _):
+        endings, found = [], []
+
+        def ended(how):
+            endings.append(how)
+            tasks = [task for task in asyncio.all_tasks() if "Evaluator" in repr(task.get_coro())]
+            found.append((tasks, opened._main.turn.is_taken, opened._main.running))
+
+        opened.start_evaluation(code("code"), ended)
+        await until(lambda: endings)
+        assert [how.status for how in endings] == ["done"]
+        assert found == [([], False, None)]
+        assert events == [("e", Value("3", "user"))]
+
+
+async def test_output_that_comes_with_the_end_is_told_before_it():
+    seen = []
+    async with adapter(answering((VALUE, DONE, {"out": "late"}))) as (opened, events, _):
+        opened.start_evaluation(code("code"), lambda _: seen.extend(events))
+        await until(lambda: seen)
+        assert seen == [("e", Value("3", "user")), ("e", Output("out", "late"))]
+
+
+async def test_an_evaluation_may_begin_the_next_one_when_its_end_is_told():
+    async with adapter({**answering(VALUE, DONE), ("eval", "next"): [{"value": "4"}, DONE]}) as (opened, events, _):
+        endings = []
+
+        def then_next(how):
+            endings.append(how)
+            opened.start_evaluation(code("next"), endings.append)
+
+        opened.start_evaluation(code("code"), then_next)
+        await until(lambda: len(endings) == 2)
+        assert [how.status for how in endings] == ["done", "done"]
+        assert [event.text for _, event in events] == ["3", "4"]
+
+
+async def test_an_end_that_cannot_be_told_costs_nobody_the_connection(caplog):
+    async with adapter({**answering(VALUE, DONE), ("eval", "next"): [VALUE, DONE]}) as (opened, _, _):
+        told = []
+
+        def failing(how):
+            told.append(how)
+            raise ValueError("nobody wants to know")
+
+        opened.start_evaluation(code("code"), failing)
+        await until(lambda: told)
+        assert (await evaluate(opened, code("next"))).status == "done"
+        assert "the end of the evaluation e could not be told" in caplog.text
+
+
+async def test_a_second_evaluation_of_a_session_waits_for_the_one_that_was_sent_at_once():
+    steps = {**answering({"out": "x"}, 0.05, VALUE, DONE), ("eval", "next"): [VALUE, DONE]}
+    async with adapter(steps) as (opened, _, _):
+        endings = []
+        opened.start_evaluation(code("code"), lambda _: endings.append("code"))
+        opened.start_evaluation(code("next"), lambda _: endings.append("next"))
+        assert opened._main.running is not None
+        await until(lambda: len(endings) == 2)
+        assert endings == ["code", "next"]
 
 
 async def test_a_second_done_is_ignored_and_what_follows_is_filed():
@@ -266,7 +330,7 @@ async def test_an_interrupt_between_two_forms_is_remembered():
         async def interrupt():
             outcomes.append(await opened.interrupt())
 
-        async with opened._main.lock, anyio.create_task_group() as tasks:
+        async with opened._main.turn, anyio.create_task_group() as tasks:
             tasks.start_soon(interrupt)
         assert outcomes[0].outcome == "requested"
         assert opened._main.is_stopping
@@ -298,6 +362,24 @@ async def test_an_evaluation_whose_end_was_never_told_holds_its_session_no_longe
         await until(lambda: endings)
         assert endings[0].status == "interrupted"
         assert (await evaluate(opened, code("next"))).status == "done"
+
+
+async def test_a_session_that_owes_an_end_and_runs_nothing_is_replaced_by_its_clone(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.TAKEN_UP_S", 0)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
+    answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
+    async with adapter(answers) as (opened, events, server):
+        endings = []
+        opened.start_evaluation(code("code"), endings.append)
+        await until(lambda: events)
+        server.answers["clone"] = [{"new-session": "s2", "status": ["done"]}]
+        interruption = await opened.interrupt()
+        assert "a new session goes on" in interruption.note
+        await until(lambda: endings)
+        assert [(await evaluate(opened, code("next"))).status for _ in range(2)] == ["done", "done"]
+        assert [request["session"] for request in server.seen("eval") if request["code"] == "next"] == ["s2", "s2"]
+        assert [request["session"] for request in server.seen("clone") if "session" in request] == ["s1"]
+        assert [request["session"] for request in server.seen("eval") if request["code"] == "(in-ns 'user)"] == ["s2"]
 
 
 async def test_an_interrupt_that_is_not_answered_times_out(monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.core.values import PrintLimits
-from codriver.repls import adapter_values as values
+from codriver.repls.contract import adapter_values as values
 from codriver.repls.nrepl.responses import cut_in
 from codriver.repls.nrepl.test_files import located
 

@@ -9,7 +9,7 @@ from real_repls import fresh
 
 import codriver_seam
 from codriver.core.values import Request
-from codriver.repls.adapter_values import AppEvents, Ending, Output
+from codriver.repls.contract.adapter_values import AppEvents, Ending, Output
 from codriver.repls.nrepl.connection import LINGERING
 from codriver.repls.nrepl.nrepl_adapter import connect
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def occurrences(
     document: Document, forms: Sequence[Form], names: tuple[str, str], words: Iterable[str]
 ) -> list[Occurrence]:
-    """Where `words` stand in the code of top-level `forms`, in order, each with what both `names` are there."""
+    """The places of `words` in the code of top-level `forms`, in order, each with what both `names` are there."""
     walk = Walk(document.text, *names, words, is_hy=document.is_hy)
-    return walk.go(forms, HY_BINDERS if document.is_hy else BINDERS)
+    return walk.walk(forms, HY_BINDERS if document.is_hy else BINDERS)
 
 
 def _let(walk: Walk, items: Items, scope: Scope) -> None:

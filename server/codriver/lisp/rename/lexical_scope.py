@@ -99,7 +99,7 @@ class Walk:
         self._beside: dict[int, list[Form]] = {}
         """Discarded forms, by where the form begins that they stand beside and whose scope they share."""
 
-    def go(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> list[Occurrence]:
+    def walk(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> list[Occurrence]:
         """Walk `forms` with what binds names in a call, by the name of what is called: all that is found, in order."""
         for top in forms:
             self.code([top], Scope())

@@ -50,7 +50,7 @@ class Found:
 
 
 def find_names(document: Document, old: str, new: str, span: tuple[int, int] | None = None) -> Found:
-    """Where `old` is named in the code of `document`, or of its form at `span`, and what each place becomes.
+    """The places that name `old` in the code of `document`, or of its form at `span`, and what each becomes.
 
     A symbol is the namespace's name wherever no local name hides it, also with the namespace in front. Within a form
     that binds it, it is the local name. A keyword is the same one everywhere. Strings and comments are left alone.
@@ -235,7 +235,7 @@ class _Symbol:
 
 
 def taken(document: Document, at: int, word: str) -> str:
-    """That `word` is a key."""
+    """The problem that `word` is a key."""
     words = f"{word!r} at line {document.places.line(at)} names the key that is taken from a map; "
     return words + "replace that form by one that binds the key in another way, and rename then"
 
@@ -243,7 +243,7 @@ def taken(document: Document, at: int, word: str) -> str:
 def keywords(
     document: Document, old: str, new: str, start: int, end: int, *, checks: bool = True
 ) -> list[tuple[int, int, str]]:
-    """Where the keyword `old` is between `start` and `end`; with `checks` a `ProblemError` if something would clash."""
+    """The places of the keyword `old` from `start` to `end`; with `checks` a `ProblemError` if something clashes."""
     text = document.text
     found: list[tuple[int, int, str]] = []
     bare = {name.lstrip(":").rpartition("/")[2] for name in (old, new)}

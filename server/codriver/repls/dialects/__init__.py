@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, Union
 
 from codriver.repls.dialects import (
-    held_definitions,
+    held_clojure,
     lisp_expressions,
     loaded_code,
     python_tests,
@@ -219,7 +219,7 @@ CLOJURE: Final = Dialect(
         "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
         "drift": loaded_code.LOADED_CLOJURE,
         "drift-keep": loaded_code.KEEP_LOADED_CLOJURE,
-        **held_definitions.ASK_CLOJURE,
+        **held_clojure.ASK_CLOJURE,
     },
     before=dict.fromkeys(("test", "source", "hold"), "(require 'clojure.test 'clojure.java.io)"),
     tooling=_JAVA_TOOLING,

@@ -127,7 +127,7 @@ def answer_of(said):
     raise RuntimeError(name + ": " + words)
 
 
-def run_anew(program, *arguments):
+def run_anew(program, root, *arguments):
     with tempfile.TemporaryDirectory(prefix="codriver-tests-") as folder:
         result, output = os.path.join(folder, "result"), os.path.join(folder, "output")
         asked = {"program": program, "arguments": arguments, "result": result}
@@ -135,7 +135,7 @@ def run_anew(program, *arguments):
         with open(output, "wb") as out, open(output, encoding="utf-8", errors="replace") as printed:
             child = subprocess.Popen(
                 [python(), "-c", CHILD], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.STDOUT,
-                env=environment(), start_new_session=True,
+                env=environment(), cwd=root or None, start_new_session=True,
             )
             with child.stdin as lifeline:
                 try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.drift_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
+from codriver.repls.contract.drift_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,6 +12,7 @@ PYTEST: Final = """
 
 ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
 NO_LISP = ["-p", "no:basilisp_test_runner"]
+INTERNAL = "INTERNALERROR> "
 LISP, WALKED = (".lpy", ".cljc"), 20000
 wrapper = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
 early = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
@@ -23,7 +24,7 @@ class Plugin:
         self.wanted = wanted.replace("::", ".")
         self.running, self.stopped = None, None
         self.rows, self.seen, self.output, self.times = [], set(), [], {}
-        self.saved, self.errors = {}, {}
+        self.saved, self.errors, self.causes = {}, {}, {}
         self.before, self.patterns, self.is_silent = set(sys.modules), [], sys.dont_write_bytecode
         self.broken, self.is_known, self.is_stopped = None, False, False
 
@@ -109,16 +110,21 @@ class Plugin:
     def pytest_exception_interact(self, node, call, report):
         if not isinstance(node, pytest.Item) and call.excinfo is not None:
             self.broken = call.excinfo.value.__cause__ or call.excinfo.value
+            self.causes[report.nodeid] = self.broken
 
     def pytest_collectreport(self, report):
         if not report.passed:
             file = os.path.realpath(report.nodeid.partition("::")[0])
             skipped = report.skipped and isinstance(report.longrepr, tuple)
+            cause = None if report.skipped else self.causes.get(report.nodeid)
+            told = {"actual": None if report.skipped else str(report.longrepr)[-TEXT:]}
+            if cause:
+                told = cause_of(cause, file)
             self.rows.append({
                 "test": "(collection)", "ns": self.names.get(file, report.nodeid), "file": file,
                 "outcome": "pass" if report.skipped else "error", "skipped": report.skipped,
                 "message": report.longrepr[2] if skipped else None,
-                "actual": None if report.skipped else str(report.longrepr)[-TEXT:],
+                **told,
             })
 
     def pytest_runtest_makereport(self, item, call):
@@ -163,6 +169,24 @@ class Plugin:
                 if title.endswith(report.when):
                     self.output.append(f"--- {row['test']}: {title} ---\\n{text[-TEXT:].rstrip()}\\n")
         self.rows.append(row)
+
+
+def cause_of(error, file):
+    # Not pytest's report, which begins with its own frames: a reader who sees but the beginning learns no reason of it.
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [one.lineno for one in frames if os.path.realpath(one.filename) == file]
+    imports = os.sep + "importlib" + os.sep
+    told = [one for one in frames_of(frames) if imports not in one["file"] and one["file"][0] != "<"]
+    words = str(error) if type(error).__name__ == "CollectError" else "".join(
+        traceback.format_exception_only(type(error), error)
+    )
+    return {"actual": words.strip()[:TEXT], "line": lines[-1] if lines else None, "frames": told}
+
+
+def reason_in(said):
+    # Of an error in a hook the last lines have the place and the words; before them stand pytest's own hundred.
+    inner = [one[len(INTERNAL):] for one in said.splitlines() if one.startswith(INTERNAL)]
+    return "\\n".join(inner[-6:]) if inner else said[-TEXT:]
 
 
 def words_of(error):
@@ -222,7 +246,7 @@ def by_pytest(targets, names, extra, wanted, match, only, is_one):
     if plugin.is_stopped and not plugin.stopped:
         raise KeyboardInterrupt
     if status in (3, 4) and not plugin.rows:
-        raise RuntimeError("pytest could not run:\\n" + screen.getvalue().strip()[-TEXT:])
+        raise RuntimeError("pytest could not run:\\n" + reason_in(screen.getvalue().strip()))
     if status == 2 and not plugin.stopped:
         print(screen.getvalue().strip()[-TEXT:])
     if is_one and plugin.broken and not plugin.seen:

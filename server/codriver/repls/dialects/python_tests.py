@@ -57,6 +57,24 @@ def beneath(file):
     return os.path.relpath(file).replace(os.sep, "/") if own(file) else file
 
 
+@contextlib.contextmanager
+def in_folder(folder):
+    # Evaluated code may have gone to another folder, or a test may: what is looked for there is not the project's.
+    try:
+        before = os.getcwd()
+    except OSError:
+        before = folder
+    if folder and not os.path.isdir(folder):
+        raise FileNotFoundError(f"the REPL's folder {folder} is gone")
+    if folder:
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.chdir(before or ".")
+
+
 def be_deaf():
     # Who interrupts goes on until all is over, and what passed is yet to be told; the worker hears again afterwards.
     if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "_on_signal":
@@ -244,7 +262,12 @@ def is_path(ns):
     return folder or os.path.isfile(ns) or (os.path.isdir(ns) and "/" in ns)
 
 
-def answer(ns, wanted, match, words, only, session=""):
+def answer(ns, wanted, match, words, only, session="", root=""):
+    with in_folder(root):
+        return answer_here(ns, wanted, match, words, only, session)
+
+
+def answer_here(ns, wanted, match, words, only, session):
     home = home_of(session)
     ns, _, node = ns.partition("::")
     if node:
@@ -280,13 +303,15 @@ def answer(ns, wanted, match, words, only, session=""):
 _PROGRAM: Final = _COMMON + _UNITTEST + PYTEST + _ANSWER
 
 _TEST: Final = (
-    '[space["answer"]($ns, $name, $match, $words, $only)\n'
+    '[space["answer"]($ns, $name, $match, $words, $only, root=$root)\n'
     ' for space in [{"__name__": "tests"}]\n'
-    f" for _ in [exec({_PROGRAM!r}, space)]][0]"
+    f" for _ in [exec(\n{_PROGRAM!r}\n, space)]][0]"
 )
 """The expression; `$ns`, `$name` and `$match` are string literals, empty for all; `$only` lists namespaces with tests.
 
-The program stands last and on a line of its own, as tracebacks and stacks show the line of what calls it.
+`$root` is the folder to run in, empty for the one that the REPL is in.
+
+The program stands on a line of its own, on which no call begins, as tracebacks and stacks show the line of what calls.
 
 `$words` is `$match` as alternatives of words that all must hold, an exclamation mark before what must not.
 """
@@ -294,7 +319,7 @@ The program stands last and on a line of its own, as tracebacks and stacks show 
 _TEST_HY: Final = (
     '(get (lfor\n space [{"__name__" "tests"}]\n'
     f" _ [(exec {json.dumps(_PROGRAM)} space)]\n"
-    ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session))) 0)'
+    ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session :root $root))) 0)'
 )
 """The same in Hy, which runs the same program; its modules are imported and collected as Python's are.
 
@@ -302,17 +327,18 @@ _TEST_HY: Final = (
 """
 
 _TEST_FRESH: Final = (
-    '[space["run_anew"](program, $ns, $name, $match, $words, $only)\n'
+    '[space["run_anew"](program, $root, $ns, $name, $match, $words, $only)\n'
     ' for space in [{"__name__": "tests"}]\n'
     f" for program in [{_PROGRAM!r}]\n"
-    f" for _ in [exec({FRESH!r}, space)]][0]"
+    f" for _ in [exec(\n{FRESH!r}\n, space)]][0]"
 )
 """The expression that runs the tests in a process of their own: the same program, and nothing of what is loaded."""
 
 _TEST_FRESH_HY: Final = (
     '(get (lfor\n space [{"__name__" "tests"}]\n'
     f" _ [(exec {json.dumps(FRESH)} space)]\n"
-    f' (.loads (__import__ "json") ((get space "run_anew") {json.dumps(_PROGRAM)} $ns $name $match $words $only))) 0)'
+    ' (.loads (__import__ "json") ((get space "run_anew")\n'
+    f" {json.dumps(_PROGRAM)} $root $ns $name $match $words $only))) 0)"
 )
 """The same in Hy. What a session defines is not in a new process."""
 

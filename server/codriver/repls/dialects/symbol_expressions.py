@@ -9,9 +9,6 @@ from __future__ import annotations
 import json
 from typing import Final
 
-LISTED: Final = 50
-"""How many names a list of names gives at most."""
-
 LOOKUP_CLOJURE: Final = """(let [n (or (find-ns (symbol $ns)) *ns*)
   v (try (ns-resolve n (symbol $name)) (catch Throwable _ nil)) m (meta v)]
  (when (var? v) {:name (str (:name m)) :ns (str (ns-name (:ns m))) :doc (:doc m)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from codriver.repls.contract.media import CellRun
 from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
-from codriver.repls.media import CellRun
 
 if TYPE_CHECKING:
     from codriver.repls.jupyter.messages import Message

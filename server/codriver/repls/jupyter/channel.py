@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from codriver.repls.errors import CapabilityMissingError
+from codriver.repls.contract.errors import CapabilityMissingError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.files import Links, Rules
 from codriver.repls.jupyter.kernelspecs import data_folder
+from codriver.repls.jupyter.messages import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,7 +178,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
     if not isinstance(host, str) or not isinstance(port, int) or not 0 < port <= HIGHEST_PORT:
         raise ValueError("it holds no `ip` and `shell_port`")
     return ConnectionFile(
-        path, written_ns, host, port, str(transport), _text(found, "kernel_name"), _text(found, "jupyter_session")
+        path, written_ns, host, port, str(transport), text_of(found, "kernel_name"), text_of(found, "jupyter_session")
     )
 
 
@@ -188,15 +189,10 @@ def read_server_file(path: Path, data: bytes) -> NotebookServer:
         ValueError: it is none, and why.
     """
     found = _object(data)
-    url, root, process_id = _text(found, "url"), _text(found, "root_dir"), found.get("pid")
+    url, root, process_id = text_of(found, "url"), text_of(found, "root_dir"), found.get("pid")
     if not url or not root or not isinstance(process_id, int):
         raise ValueError("it holds no `url`, `root_dir` and `pid`")
-    return NotebookServer(path, url, Path(root), process_id, _text(found, "token"))
-
-
-def _text(found: Mapping[str, object], name: str) -> str:
-    value = found.get(name)
-    return value if isinstance(value, str) else ""
+    return NotebookServer(path, url, Path(root), process_id, text_of(found, "token"))
 
 
 def key_of_notebook(path: str) -> str | None:

@@ -15,8 +15,8 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure, Form
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, Interruption, Output
-from codriver.repls.errors import CapabilityMissingError, SessionNotOpenError
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, Interruption, Output
+from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.cell_outputs import CellOutputs
 from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.execution import CUT_BY_SERVER, Execution
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver.core.values import Request
-    from codriver.repls.adapter_values import Ended, Event, Listener
+    from codriver.repls.contract.adapter_values import Ended, Event, Listener
+    from codriver.repls.contract.media import CellRun
+    from codriver.repls.jupyter.failures import Told
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.repls.jupyter.messages import Message
-    from codriver.repls.media import CellRun
     from codriver.repls.nrepl.evaluator import Looks
 
 IDLE_S: Final = 2.0
@@ -79,8 +80,8 @@ class _Work:
         return (() if self.request.cell else self.request.forms) or (Form(self.request.code, 1, 1),)
 
 
-class FileLoads(Protocol):
-    """The way in which a kernel loads files."""
+class Programs(Protocol):
+    """Our own programs in a kernel: the way in which it loads files, and what it tells of a failure."""
 
     def load_code(self, request: Request) -> str:
         """The code that loads the file of a request of that kind."""
@@ -88,6 +89,10 @@ class FileLoads(Protocol):
 
     async def prepare_load(self) -> None:
         """Have the kernel ready for that code, which is about to be sent: the turn is ours."""
+        ...
+
+    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
+        """The first few plain locals of the place where the execution of that number failed: the turn is ours."""
         ...
 
 
@@ -98,13 +103,13 @@ class Evaluator:
         self,
         kernel: Kernel,
         listener: Listener,
-        loads: FileLoads,
+        programs: Programs,
         *,
         looks: Looks | None = None,
     ) -> None:
         self._kernel = kernel
         self._listener = listener
-        self._loads = loads
+        self._programs = programs
         self._looks = looks
         self._quirks = kernel.info.quirks
         self._works: list[_Work] = []
@@ -119,7 +124,7 @@ class Evaluator:
             raise SessionNotOpenError(request.session)
         self._kernel.check_open()
         if request.kind == "load-file":
-            request = replace(request, code=self._loads.load_code(request), forms=())
+            request = replace(request, code=self._programs.load_code(request), forms=())
         work = _Work(request, ended)
         if request.cell is not None:
             work.cell = self._cells[request.id] = CellOutputs()
@@ -144,8 +149,8 @@ class Evaluator:
                 if self._looks is not None:
                     await self._looks.before()
                 how = self._misplaced(work.request) or await self._evaluate(work)
-                if self._looks is not None:
-                    await self._looks.after(work.request)
+                if self._looks is not None and self._looks.is_last(work.request):
+                    await self._looks.after()
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
             how = error
         finally:
@@ -184,7 +189,7 @@ class Evaluator:
             return not_run()
         if execution.error is None:
             return None
-        failure = failure_of(execution.error, language=self._kernel.info.language, cell=execution.count)
+        failure = replace(self._read(execution.error, execution), locals=execution.locals)
         if request.kind != "evaluate" and failure.file is None:
             failure = replace(failure, file=request.file)
         if request.cell or not request.forms:
@@ -193,7 +198,8 @@ class Evaluator:
         is_own = failure.line is not None and failure.file is None
         return replace(failure, form=index, line=(failure.line or 0) + offset if is_own else failure.line)
 
-    # One form
+    def _read(self, error: Told, execution: Execution) -> Failure:
+        return failure_of(error, language=self._kernel.info.language, cell=execution.count)
 
     async def _execute(self, work: _Work, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
         """The course of a form, and notes on it; no course where it was taken back before it was sent."""
@@ -207,8 +213,11 @@ class Evaluator:
                 async with self._kernel.turn():
                     work.waiting = None
                     if work.request.kind == "load-file":
-                        await self._loads.prepare_load()
+                        await self._programs.prepare_load()
                     execution, notes = await self._send(work, form.text)
+                    if execution.error is not None and not (execution.is_interrupted or work.is_stopping):
+                        failure = self._read(execution.error, execution)
+                        execution.locals = await self._programs.plain_locals(failure, execution.count)
             if execution is None or execution.status != "aborted":
                 break
         return execution, notes
@@ -224,7 +233,9 @@ class Evaluator:
             "allow_stdin": True,
             "stop_on_error": False,  # a failure of ours must not abort what a human has sent meanwhile
         }
-        metadata = {"cellId": request.cell} if request.cell else {}
+        metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
+        if request.who and self._looks is not None and self._looks.takes_origin:
+            metadata["codriver/origin"] = {"who": request.who, "evaluation": request.id}
         exchange = self._kernel.post(
             "shell", EXECUTE, content, Exchange(_taking(execution, work.cell)), metadata=metadata
         )
@@ -265,8 +276,6 @@ class Evaluator:
         execution = work.execution
         if execution is not None and execution.waits_for_input and work.input_ahead:
             self._reply_input(execution, work.input_ahead.pop(0))
-
-    # Input and interrupts
 
     async def send_input(self, text: str) -> None:
         """Give lines to code that reads from stdin; those that nobody asked for yet wait. Empty: the input's end."""

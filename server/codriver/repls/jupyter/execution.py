@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.repls.adapter_values import InputNeeded, Output, Value
+from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
+from codriver.repls.contract.media import PICTURES, Display
+from codriver.repls.contract.media import text_of as text_of_bundle
 from codriver.repls.jupyter.failures import Told, is_interrupt, plain, read_error
 from codriver.repls.jupyter.messages import mapping_of, text_of
-from codriver.repls.media import PICTURES, Display
-from codriver.repls.media import text_of as text_of_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codriver.repls.adapter_values import Event
+    from codriver.repls.contract.adapter_values import Event
     from codriver.repls.jupyter.messages import Message
     from codriver.repls.jupyter.quirks import Quirks
 
@@ -37,6 +37,8 @@ class Execution:
         self._tell = tell
         self._quirks = quirks
         self.error: Told | None = None
+        self.locals: tuple[str, ...] = ()
+        """The plain locals of the place where it failed, each as `name=value`."""
         self.count: int | None = None
         """The kernel's number of it."""
         self.status = ""

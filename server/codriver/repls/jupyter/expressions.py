@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.repls.errors import OpTimedOutError
+from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.kernel import EXECUTE
 from codriver.repls.jupyter.messages import mapping_of

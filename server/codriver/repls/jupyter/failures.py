@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
+from codriver.repls.contract.stack_frames import FRAME
 from codriver.repls.jupyter.messages import text_of, texts_of
 from codriver.repls.jupyter.python_programs import FOLDER
-from codriver.repls.stack_frames import FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The adapter for Jupyter kernels: our side of one kernel, whatever carries its messages.
 
-`connect_jupyter` gives it; `codriver.repls.adapter` says what it guarantees. Source: Jupyter documentation, "Messaging
-in Jupyter".
+`connect_jupyter` gives it; `codriver.repls.contract.adapter` says what it guarantees. Source: Jupyter documentation,
+"Messaging in Jupyter".
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
-from codriver.repls.adapter import Adapter
-from codriver.repls.adapter_values import Value
-from codriver.repls.errors import CapabilityMissingError, SessionNotOpenError
+from codriver.repls.contract.adapter import Adapter
+from codriver.repls.contract.adapter_values import Value
+from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
+from codriver.repls.contract.media import TEXTS, Display
 from codriver.repls.jupyter.evaluator import Evaluator
 from codriver.repls.jupyter.expressions import leave_subshell
 from codriver.repls.jupyter.kept_bundles import KeptBundles
@@ -24,9 +25,8 @@ from codriver.repls.jupyter.kernel_introspection import KernelIntrospection, run
 from codriver.repls.jupyter.kernel_profile import ONE_NAMESPACE, profile_of
 from codriver.repls.jupyter.kernel_seam import KernelSeam
 from codriver.repls.jupyter.kernel_test_runner import KernelTestRunner
-from codriver.repls.jupyter.others import OthersEvaluations
+from codriver.repls.jupyter.others_evaluations import OthersEvaluations
 from codriver.repls.jupyter.zmq_channel import open_zmq
-from codriver.repls.media import TEXTS, Display
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import PrintLimits, Profile, Request, ValuePart
-    from codriver.repls.adapter_values import (
+    from codriver.repls.contract.adapter_values import (
         Completion,
         Ended,
         Event,
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
         TestRun,
         ThreadDump,
     )
-    from codriver.repls.drift_values import Difference, OnlyOf
+    from codriver.repls.contract.drift_values import Difference, OnlyOf
+    from codriver.repls.contract.media import CellRun
     from codriver.repls.jupyter.channel import Carrier
     from codriver.repls.jupyter.kernel import Kernel
-    from codriver.repls.media import CellRun
 
 
 def connect_jupyter(
@@ -101,7 +101,7 @@ class JupyterAdapter(Adapter):
         profile: Profile,
         listener: Listener,
         introspection: KernelIntrospection,
-        seam: KernelSeam | None = None,
+        seam: KernelSeam | None,
     ) -> None:
         self._kernel = kernel
         self._profile = profile
@@ -179,8 +179,6 @@ class JupyterAdapter(Adapter):
     async def restart(self) -> None:
         """Restart the kernel by what carries its messages. See `Adapter.restart`."""
         await self._kernel.channel.restart()
-
-    # Questions
 
     async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
         """Completions of `prefix`. See `Adapter.complete`."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.adapter_values import Value
-from codriver.repls.media import PICTURES, TEXTS, data_of
+from codriver.repls.contract.adapter_values import Value
+from codriver.repls.contract.media import PICTURES, TEXTS, data_of
 
 if TYPE_CHECKING:
     from codriver.core.values import ValuePart
-    from codriver.repls.media import Bundle
+    from codriver.repls.contract.media import Bundle
 
 MAX_CHARACTERS: Final = 8 * 2**20
 """The data that is kept of all evaluations together; of the oldest it is dropped first."""

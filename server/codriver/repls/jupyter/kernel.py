@@ -17,7 +17,7 @@ import anyio
 
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
-from codriver.repls.errors import NotAnReplError, OpTimedOutError
+from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
 from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
 from codriver.repls.jupyter.quirks import Quirks, quirks_of
@@ -52,7 +52,6 @@ class KernelInfo:
     implementation_version: str = ""
     language: str = ""
     language_version: str = ""
-    file_extension: str = ""
     features: frozenset[str] = frozenset()
     """Claims, no more: kernels that stand on ipykernel claim what it has."""
     quirks: Quirks = field(default_factory=Quirks)
@@ -66,7 +65,6 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
         implementation_version=text_of(content, "implementation_version"),
         language=text_of(language, "name"),
         language_version=text_of(language, "version"),
-        file_extension=text_of(language, "file_extension"),
         features=frozenset(texts_of(content, "supported_features")),
         quirks=quirks_of(implementation),
     )
@@ -123,8 +121,6 @@ class Kernel:
         self._has_no_subshell = False
         self._making_subshell = anyio.Lock()
 
-    # What comes
-
     def take(self, message: Message) -> None:
         """A message of the kernel, in the order of its socket."""
         if self.cause is not None:
@@ -180,8 +176,6 @@ class Kernel:
         """The session id in the headers of what we send."""
         return self.channel.session
 
-    # Whether it is free
-
     @property
     def is_busy(self) -> bool:
         """Whether the main shell works, for us or another client, or has been given something to do."""
@@ -234,8 +228,6 @@ class Kernel:
         """Take a request for over whose end the kernel never told."""
         self._running.pop(request_id, None)
         self._wake()
-
-    # What is sent
 
     def post(
         self,
@@ -328,8 +320,6 @@ class Kernel:
         finally:
             self.finish(exchange)
         return exchange.reply or self._lost()
-
-    # Its life
 
     async def introduce(self, timeout_s: float) -> None:
         """Ask who it is until it answers, and until what it publishes reaches us. One that is busy answers on control.

@@ -18,10 +18,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codriver import files
 from codriver.core.actions import ReplForgotten, ReplFound, Say
 from codriver.core.state import Origin
-from codriver.files import Links, Rules
 from codriver.files.polling import Poller
 from codriver.repls.jupyter.connection_files import (
     RuntimeFolder,
@@ -29,6 +27,7 @@ from codriver.repls.jupyter.connection_files import (
     key_of_notebook,
     runtime_folder,
 )
+from codriver.repls.jupyter.kernel_process import folders_of_processes
 from codriver.repls.jupyter.notebook_servers import NotebookServerError, is_alive, sessions_of
 from codriver.repls.kinds import split_address
 
@@ -49,8 +48,6 @@ YOUNG_S: Final = 60.0
 PROBE_S: Final = 10.0
 STRANGE_PROBE_S: Final = 600.0
 """Of a dead file that does not tell whose it is: there may be hundreds of them."""
-PROC: Final = Path("/proc")
-COMMAND_RULES: Final = Rules(Links.NEVER, 64 * files.KIBIBYTE)
 MISSING: Final = (
     "it cannot be used yet: run pip install 'codriver[jupyter]' in codriver's environment, and start it again"
 )
@@ -241,7 +238,7 @@ class KernelDiscovery:
         workspace: Path,
         environ: Mapping[str, str],
         protocols: Collection[str],
-        named_ids: Callable[[], Collection[str]] = frozenset,
+        named_ids: Callable[[], Collection[str]],
     ) -> None:
         """`protocols`: those of the addresses that can be connected to. `named_ids`: kernels that are REPLs already."""
         self._core = core
@@ -313,19 +310,3 @@ def _as_found(found: FoundKernel, *, rewritten: bool) -> ReplFound:
         found.identity, found.key, found.origin, found.address, rewritten=rewritten, notebook=found.notebook,
         problem=problem,
     )  # fmt: skip
-
-
-def folders_of_processes(connection_files: Iterable[Path]) -> dict[Path, Path]:
-    """The working directories of the kernels of these connection files, where the system tells: that is Linux."""
-    wanted = {os.fsencode(path): path for path in connection_files}
-    found: dict[Path, Path] = {}
-    for process in PROC.glob("[0-9]*"):
-        try:
-            words = files.read_head(process / "cmdline", COMMAND_RULES).split(b"\0")
-            path = next((wanted[word] for word in words if word in wanted), None)
-            # A console of that kernel names its file as well.
-            if path is not None and b"--existing" not in words:
-                found[path] = (process / "cwd").readlink()
-        except OSError:
-            continue
-    return found

@@ -9,22 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Capability
-from codriver.repls.adapter_values import Ending, StackTrace
-from codriver.repls.errors import OpTimedOutError
+from codriver.repls.contract.adapter_values import Ending, StackTrace
+from codriver.repls.contract.errors import OpTimedOutError
+from codriver.repls.contract.stack_frames import read_frame
 from codriver.repls.jupyter import python_programs
 from codriver.repls.jupyter.expressions import expression
 from codriver.repls.jupyter.messages import mapping_of, text_of
 from codriver.repls.jupyter.python_questions import PythonQuestions
 from codriver.repls.jupyter.questions import Questions
-from codriver.repls.stack_frames import read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from codriver.core.values import Failure, Request
-    from codriver.repls.adapter_values import Completion, Ended, Names, Source, Symbol, SyntaxFault, ThreadDump
-    from codriver.repls.drift_values import Difference, OnlyOf
+    from codriver.repls.contract.adapter_values import Completion, Ended, Names, Source, Symbol, SyntaxFault, ThreadDump
+    from codriver.repls.contract.drift_values import Difference, OnlyOf
     from codriver.repls.jupyter.kernel import Kernel
 
 OP_S: Final = 10.0
@@ -75,9 +75,15 @@ class KernelIntrospection:
         self._failure: Failure | None = None
 
     async def prepare_load(self) -> None:
-        """Have the kernel ready for the code that loads a file. See `FileLoads`."""
+        """Have the kernel ready for the code that loads a file. See `Programs`."""
         if self.python is not None:
             await self.python.bring_in_now()
+
+    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
+        """The plain locals of the place where an execution failed. See `Programs`."""
+        if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
+            return ()  # names of a module are no locals
+        return await self.python.plain_locals(cell)
 
     def load_code(self, request: Request) -> str:
         """The code that loads a file: in Python under its path, so that places in it are told; else its text."""

@@ -1,6 +1,6 @@
-"""The process of a kernel on this machine, found by the connection file that its command names; and its interrupt.
+"""Processes of kernels on this machine, found by the connection files that their commands name; their interrupt.
 
-Only some kernels tell their process id. Without `/proc` it is not found. Source: proc(5).
+Only some kernels tell their process id. Without `/proc` none is found. Source: proc(5).
 """
 
 from __future__ import annotations
@@ -10,9 +10,16 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.files import Links, Rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 PROCESSES: Final = Path("/proc")
+COMMAND_RULES: Final = Rules(Links.NEVER, 64 * files.KIBIBYTE)
 PARENT: Final = 1
 GROUP: Final = 2
 """Fields of `/proc/PID/stat` behind the command's name in brackets, from 0: state, parent, group."""
@@ -51,11 +58,12 @@ class KernelProcess:
 
 def find_process(connection_file: str) -> KernelProcess | None:
     """The process that was started with this connection file, the innermost of several; None if none is seen."""
-    found: dict[int, tuple[int, int]] = {}
-    with suppress(OSError):
-        for folder in PROCESSES.iterdir():
-            if folder.name.isdecimal() and (ancestry := _ancestry(folder, connection_file.encode())):
-                found[int(folder.name)] = ancestry
+    wanted, found = os.fsencode(connection_file), dict[int, tuple[int, int]]()
+    for folder, words in _commands():
+        if any(word == wanted or word.endswith(b"=" + wanted) for word in words):
+            with suppress(OSError, ValueError, IndexError):
+                fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+                found[int(folder.name)] = int(fields[PARENT]), int(fields[GROUP])
     parents = {parent for parent, _ in found.values()}
     innermost = [process for process in found if process not in parents]
     if len(innermost) != 1:
@@ -64,11 +72,20 @@ def find_process(connection_file: str) -> KernelProcess | None:
     return KernelProcess(innermost[0], group in found)
 
 
-def _ancestry(folder: Path, connection_file: bytes) -> tuple[int, int] | None:
-    """The parent and the group of the process, if its command names the file."""
-    with suppress(OSError, ValueError, IndexError):
-        words = (folder / "cmdline").read_bytes().split(b"\0")
-        if any(word == connection_file or word.endswith(b"=" + connection_file) for word in words):
-            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
-            return int(fields[PARENT]), int(fields[GROUP])
-    return None
+def folders_of_processes(connection_files: Iterable[Path]) -> dict[Path, Path]:
+    """The working directories of the kernels of these connection files, where the system tells: that is Linux."""
+    wanted, found = {os.fsencode(path): path for path in connection_files}, dict[Path, Path]()
+    for folder, words in _commands():
+        path = next((wanted[word] for word in words if word in wanted), None)
+        # A console of that kernel names its file as well.
+        if path is not None and b"--existing" not in words:
+            with suppress(OSError):
+                found[path] = (folder / "cwd").readlink()
+    return found
+
+
+def _commands() -> Iterator[tuple[Path, list[bytes]]]:
+    """Each process, as its folder, and the words of its command."""
+    for folder in PROCESSES.glob("[0-9]*"):
+        with suppress(OSError):
+            yield folder, files.read_head(folder / "cmdline", COMMAND_RULES).split(b"\0")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Capability, Profile
-from codriver.repls.errors import OpTimedOutError
+from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.jupyter.kernel_introspection import abilities
 from codriver.repls.jupyter.kernel_process import KernelProcess
 from codriver.repls.nrepl import seam_providers
@@ -38,9 +38,7 @@ MISSING: Final = {
 NO_INPUT: Final = "code that reads from stdin gets nothing in this kernel, and may wait for ever: interrupt it then"
 
 
-async def profile_of(
-    kernel: Kernel, *, answers_expressions: bool, seam: tuple[str, Capability] | None = None
-) -> Profile:
+async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
     """The profile of a kernel that is connected. Asks it for its process, if nothing else tells.
 
     `seam`: the session id of the application's, if one was found in it, and how it is asked.

@@ -16,8 +16,8 @@ import anyio
 
 from codriver.core.values import Capability, Failure
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import AppEvents, SeamShown
-from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError
+from codriver.repls.contract.adapter_values import AppEvents, SeamShown
+from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.expressions import silently, told_by
 from codriver.repls.jupyter.kernel import EXECUTE
@@ -28,7 +28,7 @@ from codriver.repls.nrepl.seam_questions import learn_sensitive
 
 if TYPE_CHECKING:
     from codriver.core.values import Request
-    from codriver.repls.adapter_values import Listener
+    from codriver.repls.contract.adapter_values import Listener
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.repls.jupyter.messages import Message
     from codriver.repls.jupyter.questions import Questions
@@ -58,6 +58,11 @@ class KernelSeam:
         return replace(request, code=code, file=None, kind="evaluate") if code else request
 
     @property
+    def takes_origin(self) -> bool:
+        """True where an application is there, whose seam reads the messages of its kernel."""
+        return self._found is not None
+
+    @property
     def is_first(self) -> bool:
         """True where sensitive texts are asked for before code runs."""
         return self._found is not None
@@ -67,11 +72,17 @@ class KernelSeam:
         if self.is_first and not self._kernel.is_busy:
             await learn_sensitive(self.ask, self._listener)
 
-    async def after(self, request: Request) -> None:
-        """Look for an application, if none is known and what has run may have brought one. Never raises."""
+    def is_last(self, request: Request) -> bool:
+        """True where an application is looked for when this was evaluated: none is known, and it may have brought one.
+
+        Whatever a file brings in is not seen in the request that loads it.
+        """
         is_load = request.kind != "evaluate"
-        if self._found is None and (is_load or seam_providers.may_bring(PYTHON, request.code)):
-            await self.look()
+        return self._found is None and (is_load or seam_providers.may_bring(PYTHON, request.code))
+
+    async def after(self) -> None:
+        """Look for an application when code has run that may have brought one. Never raises."""
+        await self.look()
 
     async def look(self) -> None:
         """Ask whether an application shows itself, unless the kernel is busy. Never raises."""

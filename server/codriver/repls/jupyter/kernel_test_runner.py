@@ -14,9 +14,18 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure, TestSelection
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.repls.adapter_values import UNKNOWN_TEST, Ending, Interruption, Output, TestResult, TestRun, Value
+from codriver.repls.contract.adapter_values import (
+    UNKNOWN_TEST,
+    Ending,
+    Interruption,
+    Output,
+    TestResult,
+    TestRun,
+    Value,
+)
+from codriver.repls.contract.errors import EvaluationFailedError, NamespaceMissingError, OpTimedOutError
+from codriver.repls.contract.test_report import report_text, words_of
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.errors import EvaluationFailedError, NamespaceMissingError, OpTimedOutError
 from codriver.repls.jupyter.exchange import Exchange
 from codriver.repls.jupyter.execution import Execution
 from codriver.repls.jupyter.expressions import silently, told_by
@@ -27,13 +36,12 @@ from codriver.repls.nrepl.introspection import marked
 from codriver.repls.nrepl.message import as_map
 from codriver.repls.nrepl.responses import tests_of
 from codriver.repls.nrepl.test_runner import alternatives
-from codriver.repls.test_report import report_text, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.core.values import Request
-    from codriver.repls.adapter_values import Ended, Event, Listener
+    from codriver.repls.contract.adapter_values import Ended, Event, Listener
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.repls.jupyter.python_questions import PythonQuestions
     from codriver.wire.bencode import Value as BencodeValue
@@ -177,6 +185,7 @@ def code_of(asked: TestSelection) -> str:
         match=asked.match or "",
         words=alternatives(asked.match or ""),
         only=asked.only,
+        root="",
     )
 
 

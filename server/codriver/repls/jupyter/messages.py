@@ -34,7 +34,6 @@ class Message:
     parent_type: str = ""
     parent_session: str = ""
     """Of the client that sent the parent."""
-    parent_user: str = ""
     parent_subshell: str = ""
     """The subshell that the parent was sent to; empty for the main one."""
     buffers: tuple[bytes, ...] = field(default=(), repr=False)
@@ -49,7 +48,7 @@ class Message:
 
     @property
     def state(self) -> str:
-        """Of a status message: `busy`, `idle`, `starting`, `restarting` or `dead`; empty of all others."""
+        """The state in a status message: `busy`, `idle`, `starting`, `restarting` or `dead`; empty of all others."""
         return self.text("execution_state") if self.type == "status" else ""
 
 
@@ -67,7 +66,6 @@ def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
         parent_id=text_of(parent, "msg_id"),
         parent_type=text_of(parent, "msg_type"),
         parent_session=text_of(parent, "session"),
-        parent_user=text_of(parent, "username"),
         parent_subshell=text_of(parent, "subshell_id"),
         buffers=tuple(map(bytes, buffers)) if isinstance(buffers, Sequence) else (),
     )

@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -13,10 +14,10 @@ import anyio
 
 from codriver.core.values import Failure
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import Source, SyntaxFault
+from codriver.repls.contract.adapter_values import Source, SyntaxFault
+from codriver.repls.contract.errors import EvaluationFailedError
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.thread_dump import dump_of, read_python
-from codriver.repls.errors import EvaluationFailedError
 from codriver.repls.jupyter import python_programs
 from codriver.repls.jupyter.expressions import expression, expression_now
 from codriver.repls.jupyter.messages import mapping_of, text_of
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.repls.adapter_values import Completion, Names, StackTrace, Symbol, ThreadDump
-    from codriver.repls.drift_values import Difference, OnlyOf
+    from codriver.repls.contract.adapter_values import Completion, Names, StackTrace, Symbol, ThreadDump
+    from codriver.repls.contract.drift_values import Difference, OnlyOf
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.wire.bencode import Value
 
@@ -46,6 +47,8 @@ class AskExpression(Protocol):
 
 
 _NAME: Final = re.compile(r"[\w.]*")
+LOCALS_S: Final = 2.0
+"""How long an error waits for its locals."""
 HOMES: Final = frozenset({None, "", "user", "__main__"})
 """The names of the namespace in which a kernel evaluates."""
 
@@ -81,6 +84,21 @@ class PythonQuestions:
         """
         if not self._is_brought_in:
             await self._send_modules(expression_now)
+
+    async def plain_locals(self, cell: int) -> tuple[str, ...]:
+        """The plain locals of the place where a cell failed, in a turn that the caller has; none where it takes long.
+
+        Other clients' code may have come in between, and fill the kernel's time.
+        """
+        if self._kernel.running_for_others is not None:
+            return ()
+        seen: list[object] = []
+        with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error itself is told all the same
+            await self.bring_in_now()
+            question = python_programs.question("locals", cell=cell)
+            told = await expression_now(self._kernel, question, timeout_s=self._op_timeout_s)
+            seen = cast("list[object]", read_answer("locals", read_told("locals", told)))
+        return tuple(text for text in seen if isinstance(text, str))
 
     def test_expression(self, code: str) -> str:
         """The expression that evaluates our code for a test run, in the project's folder where the kernel has it."""

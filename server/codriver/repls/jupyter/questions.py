@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import RefusedError
-from codriver.repls.adapter_values import Completion, Symbol, SyntaxFault
-from codriver.repls.errors import OpTimedOutError
+from codriver.repls.contract.adapter_values import Completion, Symbol, SyntaxFault
+from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:

@@ -41,13 +41,10 @@ class Quirks:
     inspects: bool = True
     """It tells of names by `inspect_request`; else nothing is ever found."""
     answers_on_control: bool = True
-    beats_while_busy: bool = True
     keeps_subshells: bool = False
     """It may have subshells; whether it does, `create_subshell_request` tells."""
     tells_process: bool = False
     """It answers `usage_request`."""
-    captures_descriptors: bool = False
-    """Output of child processes is the kernel's output too."""
     notes: tuple[str, ...] = ()
     """Sentences a user should know."""
 
@@ -58,7 +55,6 @@ _IPYTHON: Final = Quirks(
     runs_expressions=True,
     gate="complete",
     keeps_subshells=True,
-    captures_descriptors=True,
 )
 
 QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
@@ -85,14 +81,13 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
             shows_values=True,
             gate="complete",
             answers_on_control=False,
-            beats_while_busy=False,
         ),
         "Deno kernel": Quirks(
             interrupt_note="an interrupted `await` leaves the Deno kernel stuck for good: then only a restart helps",
             late_value_s=0.05,
             inspects=False,
         ),
-        "tslab": Quirks(interrupt_by="signal", beats_while_busy=False),
+        "tslab": Quirks(interrupt_by="signal"),
         "scheme": Quirks(survives_signal=True),
         "Octave Kernel": Quirks(
             survives_signal=True, notes=("a failed call is told as output only, and the evaluation counts as done",)

@@ -21,7 +21,7 @@ import anyio
 
 from codriver.errors import RefusedError
 from codriver.log.control_characters import one_line
-from codriver.repls.errors import ReplUnreachableError
+from codriver.repls.contract.errors import ReplUnreachableError
 from codriver.repls.jupyter.http_exchange import HttpExchange
 
 if TYPE_CHECKING:
@@ -109,12 +109,6 @@ class ServerApi:
         """The notebooks and consoles that are open there. A Kernel Gateway has none."""
         found = _list(await self._call("GET", "/api/sessions"))
         return tuple(ServerSession(str(one.get("path", "")), _kernel(_object(one.get("kernel")))) for one in found)
-
-    async def kernelspecs(self) -> tuple[str, ...]:
-        """The names of the kernelspecs, the default one first."""
-        told = _object(await self._call("GET", "/api/kernelspecs"))
-        default, names = told.get("default"), _object(told.get("kernelspecs"))
-        return tuple(sorted(map(str, names), key=lambda name: (name != default, name)))
 
     async def kernel(self, kernel: str) -> KernelModel:
         """One kernel.

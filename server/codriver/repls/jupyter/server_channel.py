@@ -25,7 +25,7 @@ import anyio.lowlevel
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.tasks import own_tasks
-from codriver.repls.errors import NotAnReplError
+from codriver.repls.contract.errors import NotAnReplError
 from codriver.repls.jupyter.channel import Channel
 from codriver.repls.jupyter.execution import RATE_LIMIT
 from codriver.repls.jupyter.frames import Frame, FrameError
@@ -169,11 +169,9 @@ class ServerChannel(Channel):
         await self._api.restart(self._kernel)
 
     def end(self, cause: str) -> None:
-        """Be over. What was not sent never is."""
+        """End the channel. What was not sent never is."""
         self._cause = self._cause or cause
         self._closed.set()
-
-    # Its life
 
     async def await_first_word(self, within_s: float) -> None:
         """Wait until the kernel says anything, asking it again and again.
@@ -280,8 +278,6 @@ class ServerChannel(Channel):
                 self.end("the kernel was deleted on its server")
             except RefusedError:
                 continue  # whether the server can be reached shows on the WebSocket
-
-    # What comes and goes
 
     def _take(self, frame: Frame) -> None:
         if frame.channel not in SOCKETS:

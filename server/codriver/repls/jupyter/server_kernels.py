@@ -19,7 +19,6 @@ import anyio
 
 from codriver.errors import CodriverError, RefusedError
 from codriver.repls.jupyter.connection_files import LOOPBACK, OWN_PREFIX, RuntimeFolder, runtime_folder
-from codriver.repls.jupyter.jupyter_adapter import connect
 from codriver.repls.jupyter.named_kernels import (
     IN_THE_OPEN,
     KernelNameError,
@@ -30,15 +29,13 @@ from codriver.repls.jupyter.named_kernels import (
 )
 from codriver.repls.jupyter.notebook_servers import is_alive
 from codriver.repls.jupyter.server_api import KernelGoneError, ServerApi
-from codriver.repls.jupyter.server_channel import open_server_channel
-from codriver.repls.jupyter.zmq_channel import open_zmq
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from codriver.repls.adapter import Adapter, Connector
-    from codriver.repls.adapter_values import Listener
+    from codriver.repls.contract.adapter import Adapter, Connector
+    from codriver.repls.contract.adapter_values import Listener
     from codriver.repls.jupyter.channel import Channel, OnMessage
 
 PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
@@ -97,7 +94,7 @@ class ServerKernels:
         return frozenset(self._led_to.values())
 
     def connectors(self) -> Mapping[str, Connector]:
-        """The connectors of such kernels, by protocol. See `codriver.repls.adapter.Connector`."""
+        """The connectors of such kernels, by protocol. See `codriver.repls.contract.adapter.Connector`."""
         return {FILES: self._connect_by_file, **{protocol: partial(self._connect, protocol) for protocol in PROTOCOLS}}
 
     async def end(self) -> None:
@@ -110,11 +107,15 @@ class ServerKernels:
     def _connect_by_file(
         self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
     ) -> AbstractAsyncContextManager[Adapter]:
+        from codriver.repls.jupyter.jupyter_adapter import connect  # noqa: PLC0415  # many workspaces have no kernel
+
         del is_remote  # the connection file says where the kernel is
         return connect(partial(self._open_file, Path(place)), listener=listener, workspace=workspace)
 
     @asynccontextmanager
     async def _open_file(self, file: Path, on_message: OnMessage) -> AsyncIterator[Channel]:
+        from codriver.repls.jupyter.zmq_channel import open_zmq  # noqa: PLC0415  # as above
+
         async with open_zmq(str(file), on_message) as channel:
             kernel = file.stem.removeprefix("kernel-")
             if (api := await self._server_of(file, kernel)) is not None:
@@ -140,6 +141,9 @@ class ServerKernels:
 
     @asynccontextmanager
     async def _connected(self, text: str, listener: Listener) -> AsyncIterator[Adapter]:
+        from codriver.repls.jupyter.jupyter_adapter import connect  # noqa: PLC0415  # as above
+        from codriver.repls.jupyter.server_channel import open_server_channel  # noqa: PLC0415  # as above
+
         try:
             url = read_url(text)
         except KernelNameError as error:  # of our own making, so never seen

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import anyio
 
 from codriver.net.keepalive import probe_when_silent
-from codriver.repls.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
+from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.jupyter import frames
 from codriver.repls.jupyter.frames import SUBPROTOCOL, Frame, FrameError
 from codriver.repls.jupyter.server_api import say

@@ -20,7 +20,7 @@ from codriver import files
 from codriver.errors import ReplDisconnectedError
 from codriver.files import Links, Rules
 from codriver.net.tasks import own_tasks
-from codriver.repls.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
+from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.jupyter.channel import Channel
 from codriver.repls.jupyter.kernel_process import KernelProcess, find_process
 from codriver.repls.jupyter.messages import SOCKETS, read_message, text_of

@@ -1,1 +1,1 @@
-"""REPLs found and started: port files, recipes, supervised processes."""
+"""REPLs found and started: port files, recipes, supervised processes, fresh REPLs of commands."""

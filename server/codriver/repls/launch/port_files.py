@@ -86,7 +86,7 @@ async def watch(workspace: Path, names: Sequence[str], *, interval_s: float = 0.
 
 
 def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
-    """Where a port file may appear: in the workspace, in its projects, and where one is now in any other folder."""
+    """The places where a port file may appear: the workspace, its projects, and any other folder that has one now."""
     deadline = time.monotonic() + SEARCH_S
     places = [workspace / name for name in names]
     marks = kinds.project_marks()

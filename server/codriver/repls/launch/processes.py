@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ import anyio
 
 from codriver.errors import StartError
 from codriver.net.tasks import own_tasks
-from codriver.repls.adapter_values import Endpoint
+from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.launch.port_files import read_port_file
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ FAREWELL_S: Final = 2.0
 
 POLL_S: Final = 0.05
 TAIL_LINES: Final = 8
+CRASH: Final = "Fatal Python error: "
+CRASH_LINES: Final = 2000
+"""Of the stacks of all threads, of which the one that crashed may come last."""
+CRASH_FRAMES: Final = 3
 LINE_CHARS: Final = 4096
 """Longest line searched for an address; a REPL's first words are short, and a flood must not be kept."""
 
@@ -75,6 +80,7 @@ class ReplProcess:
         self._stale = _port_file_stamp(port_file)
         self._start_timeout_s = start_timeout_s
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._crash: list[str] | None = None
         self._line = {"out": "", "err": ""}
         self._printed: Endpoint | None = None
         self._exit: str | None = None
@@ -83,7 +89,7 @@ class ReplProcess:
         """The REPL's own process, once it runs."""
 
     async def endpoint(self) -> Endpoint:
-        """Where the REPL listens: what it printed, else what its port file says since it was started.
+        """The address at which the REPL listens: what it printed, else what its port file says since it was started.
 
         Raises:
             StartError: it ended first, or said nothing in time.
@@ -121,7 +127,7 @@ class ReplProcess:
             # It is gone already; on macOS a group of zombies answers with a permission error.
             return
 
-    def hear(self, stream: Literal["out", "err"], text: str) -> None:
+    def read_output(self, stream: Literal["out", "err"], text: str) -> None:
         """Look for an address in what the REPL prints until one was found, and keep its last lines."""
         *whole, rest = (self._line[stream] + text).split("\n")
         self._line[stream] = rest[-LINE_CHARS:]
@@ -131,6 +137,10 @@ class ReplProcess:
                 self._printed = found
                 continue
             self._tail.append(line[:LINE_CHARS].rstrip())
+            if line.startswith(CRASH):
+                self._crash = []
+            if self._crash is not None and len(self._crash) < CRASH_LINES:
+                self._crash.append(line[:LINE_CHARS].strip())
 
     def report(self, line: str) -> None:
         """Take one line from the watchdog."""
@@ -168,8 +178,20 @@ class ReplProcess:
         return f"{self._exit or 'its watchdog was killed'}{self._say_tail()}"
 
     def _say_tail(self) -> str:
+        if self._crash:
+            return f"; {_crash_words(self._crash)}"
         lines = [line for line in self._tail if line]
         return f"; its last output: {' | '.join(lines[-3:])}" if lines else ""
+
+
+def _crash_words(lines: Sequence[str]) -> str:
+    """The crash that Python tells, and the innermost frames of the thread in which it came.
+
+    Source: Python's `faulthandler`, which writes the innermost frame of a thread first.
+    """
+    stacks = itertools.dropwhile(lambda line: not line.startswith("Current thread "), lines)
+    frames = itertools.takewhile(lambda line: line.startswith("File "), itertools.islice(stacks, 1, None))
+    return " | ".join([lines[0], *itertools.islice(frames, CRASH_FRAMES)])
 
 
 @asynccontextmanager
@@ -267,7 +289,7 @@ async def _drain(
     try:
         async for data in stream:
             if text := decoder.decode(data):
-                running.hear(name, text)
+                running.read_output(name, text)
                 on_output(name, text)
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
         return
@@ -299,7 +321,7 @@ def _read_address(line: str) -> Endpoint | None:
 
 
 def _port_file_stamp(path: Path | None) -> tuple[int, str] | None:
-    """When the file was written and what it says; None when there is none that can be read."""
+    """The time at which the file was written and what it says; None when there is none that can be read."""
     if path is None:
         return None
     try:

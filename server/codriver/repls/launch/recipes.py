@@ -204,7 +204,12 @@ def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
         raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
     # Hy starts itself again by its bare name, so its own folder must be in PATH.
     path = os.pathsep.join([str(Path(program).parent), project.environ.get("PATH", os.defpath)])
-    return _recipe_of(kind, (program, *kind.arguments), replace(project, environ={**project.environ, "PATH": path}))
+    made = _recipe_of(kind, (program, *kind.arguments), replace(project, environ={**project.environ, "PATH": path}))
+    if "-m" not in kind.arguments:
+        return made
+    module = kind.arguments[kind.arguments.index("-m") + 1].partition(".")[0]
+    missing = f"{program} is there, and {module.replace('_', '-')} is not installed beside it"
+    return replace(made, remedies=((f"No module named '{module}'", f"{missing}; {kind.install} in that environment"),))
 
 
 def _clojure(kind: Kind, words: str, project: Project) -> Recipe:

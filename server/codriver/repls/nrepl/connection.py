@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.errors import OpTimedOutError, RequestUnsafeError
+from codriver.repls.contract.errors import OpTimedOutError, RequestUnsafeError
 from codriver.repls.nrepl.message import Message, NotAMessageError, joined, parse
 from codriver.repls.nrepl.transport import connect
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
@@ -25,7 +25,7 @@ from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from codriver.repls.adapter_values import Endpoint
+    from codriver.repls.contract.adapter_values import Endpoint
     from codriver.repls.nrepl.transport import TcpTransport
 
 LINGERING: Final = 512
@@ -44,19 +44,47 @@ OnMessage = Callable[[Message], None]
 
 
 class Exchange:
-    """A request and its replies. Lives from `NreplConnection.begin` until its id is forgotten."""
+    """A request and its replies. Lives from `NreplConnection.begin` until its id is forgotten.
 
-    __slots__ = ("begun_at", "id", "on_message", "over", "status", "turned")
+    It turns once: when it is over, or when it failed before that, as some servers say nothing after a failure.
+    """
 
-    def __init__(self, identity: str, on_message: OnMessage) -> None:
+    __slots__ = ("_changed", "begun_at", "has_turned", "id", "is_over", "on_message", "on_turned", "status")
+
+    def __init__(self, identity: str, on_message: OnMessage, on_turned: Callable[[], None] | None) -> None:
         self.id = identity
         self.on_message = on_message
-        # asyncio's own: anyio's make a third of the function calls that an evaluation needs here.
-        self.over = asyncio.Event()
-        self.turned = asyncio.Event()
-        """Set when it is over or when it failed: some servers say nothing after a failure."""
+        self.on_turned = on_turned
+        """Called when it has turned and all that came with that is filed. May not raise."""
+        self.is_over = False
+        self.has_turned = False
         self.status: set[str] = set()
         self.begun_at = monotonic()
+        self._changed: asyncio.Event | None = None
+        """Only there while somebody waits. asyncio's own: anyio's makes three times as many function calls."""
+
+    def turn(self, *, is_over: bool) -> None:
+        """Take it for turned, and perhaps for over."""
+        self.has_turned = True
+        self.is_over |= is_over
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+
+    async def wait_over(self) -> None:
+        """Wait until it is over."""
+        while not self.is_over:
+            await self._change()
+
+    async def wait_turned(self) -> None:
+        """Wait until it has turned."""
+        while not self.has_turned:
+            await self._change()
+
+    async def _change(self) -> None:
+        if self._changed is None:
+            self._changed = asyncio.Event()
+        await self._changed.wait()
 
 
 class NreplConnection:
@@ -69,6 +97,8 @@ class NreplConnection:
         self._routes: OrderedDict[str, Exchange] = OrderedDict()
         self._active: dict[str, Exchange] = {}
         self._kept: dict[str, Exchange] = {}
+        self._turned: list[Callable[[], None]] = []
+        """Who is to be called, as something of theirs has turned."""
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
@@ -157,21 +187,33 @@ class NreplConnection:
         """Whether a request of ours is not answered yet."""
         return bool(self._active)
 
-    def begin(self, on_message: OnMessage) -> Exchange:
+    def begin(self, on_message: OnMessage, on_turned: Callable[[], None] | None = None) -> Exchange:
         """A new exchange, whose messages go to `on_message`, those after its end included."""
-        exchange = Exchange(f"codriver-{next(self._ids)}", on_message)
+        exchange = Exchange(f"codriver-{next(self._ids)}", on_message, on_turned)
         self._active[exchange.id] = exchange
         return exchange
 
     def end(self, exchange: Exchange) -> None:
         """Take an exchange for over: by its `done`, or because nobody waits for it any more. Twice is harmless."""
-        if self._active.pop(exchange.id, None) is None:
-            return
+        if exchange.id in self._active:
+            self._close(exchange)
+            self._tell_turned()
+
+    def _close(self, exchange: Exchange) -> None:
+        del self._active[exchange.id]
         self._routes[exchange.id] = exchange
         if len(self._routes) > LINGERING:
             self._routes.popitem(last=False)
-        exchange.over.set()
-        exchange.turned.set()
+        self._turn(exchange, is_over=True)
+
+    def _turn(self, exchange: Exchange, *, is_over: bool) -> None:
+        if exchange.on_turned is not None and not exchange.has_turned:
+            self._turned.append(exchange.on_turned)
+        exchange.turn(is_over=is_over)
+
+    def _tell_turned(self) -> None:
+        while self._turned:
+            self._turned.pop(0)()
 
     def keep(self, exchange: Exchange) -> None:
         """File what comes for an exchange, also when it is over, however many others follow, until it is forgotten."""
@@ -187,11 +229,11 @@ class NreplConnection:
         Raises:
             ReplDisconnectedError: the connection ended first.
         """
-        await exchange.turned.wait()
-        if not exchange.over.is_set():
+        await exchange.wait_turned()
+        if not exchange.is_over:
             with anyio.move_on_after(after_failure_s):
-                await exchange.over.wait()
-        is_over = exchange.over.is_set()
+                await exchange.wait_over()
+        is_over = exchange.is_over
         self.end(exchange)
         if is_over and "done" not in exchange.status:
             self.check_open()
@@ -240,7 +282,7 @@ class NreplConnection:
         try:
             with anyio.move_on_after(timeout_s) as scope:
                 await self.send(exchange, op, fields)
-                await exchange.over.wait()
+                await exchange.wait_over()
         finally:
             exchange.on_message = self._on_stray
             self.end(exchange)
@@ -251,7 +293,7 @@ class NreplConnection:
         return messages
 
     def check_open(self) -> None:
-        """Nothing, while the connection stands.
+        """Check that the connection stands.
 
         Raises:
             ReplDisconnectedError: it is over.
@@ -271,6 +313,7 @@ class NreplConnection:
     def _file_all(self, values: Iterable[Value]) -> None:
         for value in joined(values):
             self._file(parse(value))
+        self._tell_turned()
 
     def _file(self, message: Message) -> None:
         """Give a message to its exchange; one without an id that is more than output can only be the one that runs."""
@@ -281,22 +324,22 @@ class NreplConnection:
         if exchange is None:
             self._on_stray(message)
             return
-        if not exchange.over.is_set():
+        if not exchange.is_over:
             exchange.status |= message.status
         exchange.on_message(message)
         if message.is_failed:
-            exchange.turned.set()
-        if message.is_done:
-            self.end(exchange)
+            self._turn(exchange, is_over=False)
+        if message.is_done and exchange.id in self._active:
+            self._close(exchange)
 
     def _finish(self, cause: str) -> None:
         if self.cause is not None:
             return
         self.cause = cause
         for exchange in tuple(self._active.values()):
-            exchange.over.set()
-            exchange.turned.set()
+            self._turn(exchange, is_over=True)
         self.closed.set()
+        self._tell_turned()
 
 
 async def dial(endpoint: Endpoint, on_stray: OnMessage, *, timeout_s: float) -> NreplConnection:

@@ -1,12 +1,15 @@
 """The evaluator of one nREPL server: sends code form by form, or as a file, and tells how it ended.
 
 The first form is sent in the very turn of the event loop in which it is asked for, if nothing stands in its way: what
-else is to be done about an evaluation is done while the REPL works.
+else is to be done about an evaluation is done while the REPL works. An evaluation of one form which went well, as most
+do, is over in the turn of the loop in which its answer comes: only what has more to ask, or to wait for, gets a task.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -14,22 +17,25 @@ import anyio
 from codriver.core.values import Failure, Form
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.repls.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
-from codriver.repls.errors import RequestUnsafeError, SessionLostError
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
+from codriver.repls.contract.errors import SessionLostError
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
-from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP, Reply
+from codriver.repls.nrepl.request_fields import RequestFields
+from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from codriver.core.values import PrintLimits, Request
-    from codriver.repls.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
     from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
+
+logger = logging.getLogger(__name__)
 
 AFTER_FAILURE_S: Final = 5.0
 """How long a failure waits for its `done`. Every server sends it at once, or not at all."""
@@ -59,7 +65,9 @@ class _Work:
     ended: Ended
     limits: PrintLimits
     first: _Sent | None = None
-    """Its first request, where that was sent at once."""
+    """Its first request, where that was sent at once, until the reply to it is taken."""
+    has_turn: bool = False
+    """Whether it has its session's turn."""
     told: int = 0
     """Values so far."""
 
@@ -73,14 +81,21 @@ class Looks(Protocol):
     """Looks at the application in a REPL around what is evaluated. None of them raises."""
 
     @property
+    def takes_origin(self) -> bool:
+        """True where the application's events name the evaluation that a message says it is."""
+
+    @property
     def is_first(self) -> bool:
         """True where there is something to look at before code runs, which then is not sent at once."""
 
     async def before(self) -> None:
         """Look before a request is evaluated."""
 
-    async def after(self, request: Request) -> None:
-        """Look when a request was evaluated, before its end is told."""
+    def is_last(self, request: Request) -> bool:
+        """True where there is something to look at when this was evaluated, before its end is told."""
+
+    async def after(self) -> None:
+        """Look when a request was evaluated for which `is_last` says so."""
 
 
 class Evaluator:
@@ -105,6 +120,7 @@ class Evaluator:
         self._listener = listener
         self._introspection = introspection
         self._holds = holds
+        self._fields = RequestFields(probed, holds, takes_origin=lambda: looks.takes_origin)
         self._looks = looks
         self._op_timeout_s = op_timeout_s
         self._tasks = TaskSet()
@@ -112,19 +128,49 @@ class Evaluator:
     def start(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
         """Send code to be run, form by form. See `Adapter.start_evaluation`."""
         work = self._work(request, ended, limits)
-        if not self._looks.is_first and self._is_free(work):
-            work.session.is_stopping = False
-            sent = self._open(work)
-            fields = {**work.session.address(), **self._form_fields(work, work.forms[0])}
-            try:
-                is_sent = sent.connection.send_at_once(sent.exchange, "eval", fields)
-            except BaseException:
-                self._finish(work, sent)
-                raise
-            if is_sent:
-                work.first = sent
-            else:
-                self._finish(work, sent)
+        if not self._sends_at_once(work):
+            self._go_on(work)
+
+    def _sends_at_once(self, work: _Work) -> bool:
+        """Send the first form where nothing has to be waited for, and say whether it was sent."""
+        session, request = work.session, work.request
+        has_more_to_ask = request.hold or self._looks.is_first or self._switches(request)
+        is_free = session.running is None and not session.is_deaf and session.connection.cause is None
+        if has_more_to_ask or not is_free or not session.turn.take_at_once():
+            return False
+        work.has_turn = True
+        session.is_stopping = False
+        sent = work.first = self._open(work, partial(self._turned, work))
+        fields = {**session.address(), **self._form_fields(work, work.forms[0])}
+        is_sent = False
+        try:
+            is_sent = sent.connection.send_at_once(sent.exchange, "eval", fields)
+        finally:
+            if not is_sent:
+                self._leave(work)
+        return is_sent
+
+    def _turned(self, work: _Work) -> None:
+        """The first request is answered: end the evaluation here and now, unless there is more to do about it."""
+        sent, request = work.first, work.request
+        if sent is None:  # it was not sent after all
+            return
+        status = sent.exchange.status
+        went_well = "done" in status and "interrupted" not in status and not sent.reply.is_failed
+        has_more_to_do = len(request.forms) > 1 or sent.reply.cut or self._looks.is_last(request)
+        if not went_well or has_more_to_do or work.session.is_stopping:
+            self._go_on(work)
+            return
+        self._take(work, sent)
+        ending = self._conclude(work, sent.reply, None)
+        self._leave(work)
+        try:
+            work.ended(ending)
+        except Exception:
+            logger.exception("the end of the evaluation %s could not be told", request.id)
+
+    def _go_on(self, work: _Work) -> None:
+        """Do in a task what is left to do."""
         self._tasks.start(self._run(work, self._evaluate_forms(work)))
 
     def start_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
@@ -142,16 +188,10 @@ class Evaluator:
         await self._tasks.end()
 
     def _work(self, request: Request, ended: Ended, limits: PrintLimits) -> _Work:
-        self._refuse_unsafe(request.code)
+        self._fields.check(request.code)
         work = _Work(request, self._sessions.get(request.session), ended, limits)
         self._main_connection.check_open()
         return work
-
-    def _is_free(self, work: _Work) -> bool:
-        """Whether the first form can be the next thing that its session is asked."""
-        session = work.session
-        is_idle = session.running is None and not session.lock.locked()
-        return is_idle and session.connection.cause is None and not self._switches(work.request)
 
     def _switches(self, request: Request) -> bool:
         """Whether the session has to be brought into the namespace first, as a request cannot name one."""
@@ -161,16 +201,19 @@ class Evaluator:
         how: Ending | Exception = ReplDisconnectedError("it was closed by us")
         session = work.session
         try:
-            async with session.lock:
-                if work.first is None:
-                    self._main_connection.check_open()
-                    session.is_stopping = False
-                    await self._sessions.renew(session)
-                    await self._looks.before()
-                how = await self._explain(work, await self._holding(work.request.hold, act))
-                await self._looks.after(work.request)
+            if not work.has_turn:
+                await session.turn.take()
+                work.has_turn = True
+                self._main_connection.check_open()
+                session.is_stopping = False
+                await self._sessions.renew(session)
+                await self._looks.before()
+            how = await self._explain(work, await self._holding(work.request.hold, act))
+            if self._looks.is_last(work.request):
+                await self._looks.after()
         except ReplDisconnectedError as error:
             how = error
+            self._leave(work)
             if session.connection is not self._main_connection:
                 with anyio.move_on_after(LOST_ALONE_S):
                     await self._main_connection.closed.wait()
@@ -180,8 +223,7 @@ class Evaluator:
             how = error
         finally:
             act.close()
-            if work.first is not None:  # it was ended before it could wait for the answer
-                self._finish(work, work.first)
+            self._leave(work)
             work.ended(how)
 
     async def _holding(self, hold: str, act: Coroutine[object, object, Ending]) -> Ending:
@@ -234,37 +276,33 @@ class Evaluator:
 
     async def _load(self, work: _Work, op: str) -> Ending:
         request, session = work.request, work.session
-        path = request.file or ""
-        fields: dict[str, Value] = {
-            "file": request.code,
-            "file-path": path,
-            "file-name": path.rpartition("/")[2],
-            **self._print_fields(work),
-        }
-        fields |= self._holds.fields(request.hold)
-        if request.who:
-            fields |= self._origin_fields(request)
-        if request.lines is not None:
-            fields["codriver/lines"] = list(request.lines)
+        fields = self._fields.of_file(request, work.limits)
         before = session.namespace
         reply = await self._settle(work, await self._send(work, op, fields))
         if self._dialect.load_moves_namespace:
             await self._switch(session, before or "user")
         return self._conclude(work, reply, None)
 
-    # One request
-
-    def _open(self, work: _Work) -> _Sent:
+    def _open(self, work: _Work, on_turned: Callable[[], None] | None = None) -> _Sent:
         """An exchange that counts as what runs in its session, until `_finish`."""
         tells = not self._probed.honours_print_limits or KEEPS_VALUES in self._probed.ops
         reply = Reply(work.request.id, self._listener, None if tells else work.limits)
         connection = work.session.connection
-        work.session.running = exchange = connection.begin(reply.take)
+        work.session.running = exchange = connection.begin(reply.take, on_turned)
         return _Sent(exchange, reply, connection)
 
     def _finish(self, work: _Work, sent: _Sent) -> None:
         work.session.running = None
         sent.connection.end(sent.exchange)
+
+    def _leave(self, work: _Work) -> None:
+        """Have nothing more to do with its session. Twice is harmless."""
+        first, work.first = work.first, None
+        if first is not None:
+            self._finish(work, first)
+        if work.has_turn:
+            work.has_turn = False
+            work.session.turn.give_back()
 
     async def _send(self, work: _Work, op: str, fields: dict[str, Value]) -> _Sent:
         sent = self._open(work)
@@ -277,22 +315,26 @@ class Evaluator:
 
     async def _settle(self, work: _Work, sent: _Sent) -> Reply:
         """The whole reply to what was sent, when it is over."""
-        session, exchange, reply = work.session, sent.exchange, sent.reply
         try:
-            await sent.connection.settle(exchange, after_failure_s=AFTER_FAILURE_S)
+            await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_S)
         finally:
             self._finish(work, sent)
+        self._take(work, sent)
+        if sent.reply.cut:
+            await self._keep(work, sent.reply.cut)
+        return sent.reply
+
+    def _take(self, work: _Work, sent: _Sent) -> None:
+        """Note what a reply that is over says of its session."""
+        session, reply = work.session, sent.reply
         session.evaluations += 1
         if session.evaluations % TIDY_EVERY == 0:
             self._tasks.start(self._introspection.tidy(session.name))
         # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
-        reply.status |= exchange.status
+        reply.status |= sent.exchange.status
         if reply.namespace and not work.request.namespace:
             session.namespace = reply.namespace
         work.told += len(reply.values)
-        if reply.cut:
-            await self._keep(work, reply.cut)
-        return reply
 
     async def _keep(self, work: _Work, seen: str) -> None:
         """Have the REPL keep the value that was told last, before another one takes its place."""
@@ -302,48 +344,10 @@ class Evaluator:
             self._listener(request.id, ValueKept(words))
 
     def _form_fields(self, work: _Work, form: Form) -> dict[str, Value]:
-        request = work.request
-        fields: dict[str, Value] = {"code": form.text, **self._print_fields(work)}
-        if request.namespace and self._dialect.namespace_by == "key":
-            fields["ns"] = request.namespace
-        fields |= self._holds.fields(request.hold)
-        if request.who:
-            fields |= self._origin_fields(request)
-        if request.file:
-            fields["file"] = request.file
-        elif work.session.is_in_file and self._dialect.no_file:
-            fields["file"] = self._dialect.no_file
-        work.session.is_in_file = bool(request.file)
-        if self._probed.takes_positions:
-            fields |= {"line": form.line, "column": form.column}
-        else:
-            fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
+        session = work.session
+        fields = self._fields.of_form(work.request, form, work.limits, was_in_file=session.is_in_file)
+        session.is_in_file = bool(work.request.file)
         return fields
-
-    def _origin_fields(self, request: Request) -> dict[str, Value]:
-        """Whose the code is, for the application's seam, in Codriver's worker."""
-        is_ours = SEAM_OP in self._probed.ops
-        return {"codriver/origin": {"who": request.who, "evaluation": request.id}} if is_ours else {}
-
-    def _print_fields(self, work: _Work) -> dict[str, Value]:
-        if not self._probed.honours_print_limits:
-            return {}
-        if KEEPS_VALUES not in self._probed.ops:
-            return self._dialect.print_fields(work.limits)
-        return {**self._dialect.print_fields(work.limits, knows_defaults=True), "codriver/keep": work.request.id}
-
-    def _refuse_unsafe(self, code: str) -> None:
-        limit = self._dialect.unsafe_bytes
-        if limit is None or code.isascii():
-            return
-        if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
-            raise RequestUnsafeError(
-                f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
-                f"than {limit} bytes, and this one has {size}",
-                hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
-            )
-
-    # How it ended
 
     def _conclude(self, work: _Work, reply: Reply, form: int | None) -> Ending:
         session = work.session
@@ -366,8 +370,6 @@ class Evaluator:
         if ending.failure is None or work.session.failure is None or is_alone(ending.failure, work.session.failure):
             return ending
         return replace(ending, failure=await self._introspection.explained(ending.failure, work.session.name))
-
-    # Namespaces, where a request cannot name one
 
     async def _enter(self, session: NreplSession, namespace: str) -> Failure | None:
         """Switch `session` to `namespace`, unless it does not exist: asking for it would make a broken one."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.lisp.reader import read, top_level_forms
-from codriver.repls.adapter_values import NAMESPACE_MISSING, NO_MESSAGE, StackFrame
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, NO_MESSAGE, StackFrame
+from codriver.repls.contract.stack_frames import folded, read_frame, text_of
 from codriver.repls.nrepl.message import (
     NOTHING,
     as_int,
@@ -21,7 +22,6 @@ from codriver.repls.nrepl.message import (
     as_map,
     as_text,
 )
-from codriver.repls.stack_frames import folded, read_frame, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,14 +15,14 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Capability, Failure, ValuePart
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import Source
-from codriver.repls.dialects import WORKER_OPS
-from codriver.repls.dialects.loaded_code import read_loaded
-from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
-from codriver.repls.errors import (
+from codriver.repls.contract.adapter_values import Source
+from codriver.repls.contract.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
 )
+from codriver.repls.dialects import WORKER_OPS
+from codriver.repls.dialects.loaded_code import read_loaded
+from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import WRAPPERS, read_failure
 from codriver.repls.nrepl.message import (
@@ -41,10 +41,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import PrintLimits, Profile
-    from codriver.repls import adapter_values
-    from codriver.repls.adapter_values import ClojureDocs, Completion, Names, StackFrame, StackTrace, Symbol, ThreadDump
+    from codriver.repls.contract import adapter_values
+    from codriver.repls.contract.adapter_values import (
+        ClojureDocs,
+        Completion,
+        Names,
+        StackFrame,
+        StackTrace,
+        Symbol,
+        ThreadDump,
+    )
+    from codriver.repls.contract.drift_values import Difference, Loaded, OnlyOf
     from codriver.repls.dialects import Dialect, Words
-    from codriver.repls.drift_values import Difference, Loaded, OnlyOf
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
@@ -271,7 +279,7 @@ class Introspection:
         data = await self._ask("kept", **where, **asked)
         return responses.read_kept(as_map(cast("Value", data)), part)
 
-    async def tidy(self, session: str = MAIN_SESSION) -> None:
+    async def tidy(self, session: str) -> None:
         """Mend what the server leaves behind with every evaluation in `session`, where one is known to."""
         if "tidy" not in self._dialect.ask:
             return

@@ -72,7 +72,8 @@ def parse(value: Value) -> Message:
     """
     if not isinstance(value, dict):
         raise NotAMessageError(value)
-    return Message(_name(value.get("id")), _name(value.get("session")), _status(value.get("status")), value)
+    status = _status(value["status"]) if "status" in value else NO_STATUS
+    return Message(_name(value.get("id")), _name(value.get("session")), status, value)
 
 
 def _name(value: Value | None) -> str | None:

@@ -1,6 +1,6 @@
 """The adapter for nREPL servers: our side of one REPL that speaks bencode over TCP.
 
-`connect` gives it; `codriver.repls.adapter` says what it guarantees. Source: nREPL documentation, "Ops".
+`connect` gives it; `codriver.repls.contract.adapter` says what it guarantees. Source: nREPL documentation, "Ops".
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import anyio
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
-from codriver.repls.adapter import KernelOperations
-from codriver.repls.adapter_values import Endpoint, Interruption
-from codriver.repls.errors import CapabilityMissingError, OpTimedOutError
+from codriver.repls.contract.adapter import KernelOperations
+from codriver.repls.contract.adapter_values import Endpoint, Interruption
+from codriver.repls.contract.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.introspection import Introspection
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import Capability, PrintLimits, Profile, Request
-    from codriver.repls.adapter import Adapter
-    from codriver.repls.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter import Adapter
+    from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.nrepl.message import Message
     from codriver.wire.bencode import Value
 
@@ -54,7 +54,7 @@ OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscr
 def connect_nrepl(
     place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
 ) -> AbstractAsyncContextManager[Adapter]:
-    """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.adapter.Connector`."""
+    """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.contract.adapter.Connector`."""
     beat = Heartbeat() if is_remote else None
     return connect(Endpoint.parse(place), listener=listener, workspace=workspace, beat=beat)
 
@@ -195,7 +195,7 @@ class NreplAdapter(KernelOperations):
         support = self._require("interrupt")
         target = self._sessions.get(session)
         if (running := target.running) is None:
-            if not target.lock.locked():
+            if not target.turn.is_taken:
                 return Interruption("idle")
             target.is_stopping = True
             return Interruption("requested", note="it was between two forms, and no further one is sent")
@@ -209,13 +209,16 @@ class NreplAdapter(KernelOperations):
         if "interrupt-id-mismatch" in status or ("session-idle" in status and not is_idle):
             return OVER_BEFORE
         with anyio.move_on_after(AFTER_INTERRUPT_S):
-            await running.over.wait()
-        if not running.over.is_set():
+            await running.wait_over()
+        if not running.is_over:
             running.status.add("interrupted")
             target.connection.end(running)
             note = "the REPL confirmed the interrupt and did not end the evaluation: its code may still run"
             if is_idle:
+                # As nREPL's does whose thread ended, with its flag left set: it would take what is sent, and run none.
+                target.is_deaf = bool(target.id) and not self._dialect.joins
                 note = "the REPL says that nothing runs, and never said how the evaluation ended: it may still run"
+                note += "; a new session goes on in the place of this one" if target.is_deaf else ""
             return Interruption("requested", note=note)
         if is_idle:
             return OVER_BEFORE
@@ -272,7 +275,7 @@ class NreplAdapter(KernelOperations):
         exchange = connection.begin(Reply(None, self._listener).take)
         with anyio.move_on_after(self._op_timeout_s):
             await connection.send(exchange, op, self._main.address())
-            await exchange.over.wait()
+            await exchange.wait_over()
         connection.end(exchange)
 
     def _require(self, capability: str) -> Capability:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.repls import dialects
-from codriver.repls.adapter_values import CAPABILITIES
-from codriver.repls.errors import OpTimedOutError
+from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.nrepl import seam_providers
 from codriver.repls.nrepl.message import (
     Message,

@@ -131,9 +131,6 @@ def forms(name: str, dialect: str) -> Forms:
     return Forms(FILES, roles, missing, ACCESSORS, dialect)
 
 
-# Answers
-
-
 def read(accessor: str, told: object) -> Told:
     """The contract's answer to an accessor, from the data that its form gave."""
     if not isinstance(told, dict):

@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast, get_args
 
 from codriver.lisp.reader import top_level_forms
-from codriver.repls import adapter_values
-from codriver.repls.adapter_values import (
+from codriver.repls.contract import adapter_values
+from codriver.repls.contract.adapter_values import (
     AppEvents,
     ClojureDocs,
     Completion,
@@ -29,7 +29,7 @@ from codriver.repls.adapter_values import (
     TestRun,
     TestTime,
 )
-from codriver.repls.drift_values import Difference, DriftKind
+from codriver.repls.contract.drift_values import Difference, DriftKind
 from codriver.repls.nrepl.failures import SentFailure
 from codriver.repls.nrepl.message import (
     FAILED,
@@ -55,6 +55,8 @@ ERR_CHARS: Final = 64 * 1024
 TRUNCATED: Final = "nrepl.middleware.print/truncated"
 NEED_INPUT: Final = "need-input"
 KINDS_OF_DRIFT: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
+COLLECTION: Final = "(collection)"
+"""The row of a test file that pytest could not read, or skipped as a whole: no test."""
 KEEPS_VALUES: Final = "codriver/value"
 """The op of Codriver's worker that tells a part of a value which it cut and keeps."""
 
@@ -102,7 +104,7 @@ class Reply:
 
         What comes behind `done` is passed on too, a value as a late one, and changes nothing of how it ended.
         """
-        if frame := message.text(APP_EVENTS):
+        if APP_EVENTS in message.fields and (frame := message.text(APP_EVENTS)):
             self._pass_on_events(frame)
         out, err, value, namespace, ex, root_ex = message.texts("out", "err", "value", "ns", "ex", "root-ex")
         if out:
@@ -110,7 +112,8 @@ class Reply:
         if err:
             self._listener(self._evaluation, Output("err", err))
         if self.is_over:
-            self._pass_on_value(value, namespace, message, is_late=True)
+            if value is not None:
+                self._pass_on_value(value, namespace, message, is_late=True)
             return
         if err:
             self._err = (self._err + err)[-ERR_CHARS:]
@@ -124,10 +127,10 @@ class Reply:
         self.is_failed = self.is_failed or bool(self._ex or self._parts or FAILED & message.status)
         if value is not None:
             self.values.append(value[:ERR_CHARS])
-        self._pass_on_value(value, namespace, message, is_late=False)
+            self._pass_on_value(value, namespace, message, is_late=False)
         if NEED_INPUT in message.status:
             self._listener(self._evaluation, InputNeeded())
-        if seam := message.text(SEAM_OP):
+        if SEAM_OP in message.fields and (seam := message.text(SEAM_OP)):
             self._listener(self._evaluation, SeamShown(seam))
 
     def _pass_on_events(self, text: str) -> None:
@@ -139,10 +142,10 @@ class Reply:
         if isinstance(frame, dict):
             self._listener(None, AppEvents(frame))
 
-    def _pass_on_value(self, text: str | None, namespace: str | None, message: Message, *, is_late: bool) -> None:
-        if text is None:
-            return
-        is_cut, cut = TRUNCATED in message.status, message.text("codriver/cut") or ""
+    def _pass_on_value(self, text: str, namespace: str | None, message: Message, *, is_late: bool) -> None:
+        is_cut, cut = TRUNCATED in message.status, ""
+        if "codriver/cut" in message.fields:
+            cut = message.text("codriver/cut") or ""
         seen = cut or (cut_in(text, self._limits) if self._limits else "")
         self.cut = "" if cut else seen
         value = adapter_values.Value(text, namespace, truncated=is_cut, is_late=is_late, cut=seen, is_kept=bool(cut))
@@ -171,7 +174,7 @@ def read_sensitive(message: Message) -> SensitiveSeen:
 
 
 def cut_in(text: str, limits: PrintLimits) -> str:
-    """In words what a Lisp left out of a printed value, by the marks it leaves outside of strings."""
+    """The parts that a Lisp left out of a printed value, in words, by the marks it leaves outside of strings."""
     if limits.max_length is not None and " ..." in text and _CUT_LENGTH.search(_STRING.sub('""', text)):
         return f"more than {limits.max_length}"
     if limits.max_depth is not None and "#" in text and _CUT_LEVEL.search(_STRING.sub('""', text)):
@@ -199,7 +202,7 @@ def read_kept(fields: Mapping[str, Value], part: ValuePart) -> adapter_values.Va
 
 
 def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
-    """In words what was left out, by the count of all elements where that is known; `seen`: as the text shows it."""
+    """The elements left out, in words, by the count of all where that is known; `seen`: as the text shows it."""
     end = start + (limits.max_length or 0)
     return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 
@@ -312,7 +315,7 @@ def _run(results: list[TestResult], *, tests: int | None, output: str) -> TestRu
     outcomes = [result.outcome for result in results]
     return TestRun(
         tests=len({(result.namespace, result.test) for result in results}) if tests is None else tests,
-        passed=outcomes.count("pass"),
+        passed=sum(one.outcome == "pass" and one.test != COLLECTION for one in results),
         failed=outcomes.count("fail"),
         errors=outcomes.count("error"),
         results=tuple(sorted(results, key=lambda result: _WORST_FIRST[result.outcome])),

@@ -73,20 +73,57 @@ FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "
 """The package that Python applications show themselves by, beside ours."""
 CLOJURE_FILE: Final = FILE.parent / "clojure" / "codriver" / "seam.cljc"
 """The namespace that those of Clojure do."""
-_NAMESPACE: Final = (
-    f"no application in it shows itself: load_file {CLOJURE_FILE}, then evaluate "
-    "(codriver.seam/install! true) (codriver.seam/watch-atom! :app db)"
-)
+CONTRACT: Final = 1
+"""The version of the shapes of answers that we read."""
 NO_WAY: Final = "codriver has no seam for its language: look at the application by evaluating code"
-WAYS: Final[Mapping[str, str]] = {
-    "python": "no application in it shows itself: evaluate import codriver_seam as seam; seam.install(True); "
-    f"seam.frame('app', get=lambda: state); where the import fails, load_file {FILE} first",
-    "hy": f"no application in it shows itself: load_file {FILE}, then evaluate "
-    '(import codriver_seam) (codriver_seam.install True) (codriver_seam.frame "app" (fn [] state))',
-    "basilisp": f"no application in it shows itself: load_file {FILE}, then evaluate "
-    '(import codriver_seam) (codriver_seam/install true) (codriver_seam/frame "app" (fn [] @db))',
-    **dict.fromkeys(("clojure", "babashka", "nbb"), _NAMESPACE),
-}
+NOT_SHOWN: Final = "no application in it shows itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps by which an application shows itself, in one dialect: code that is evaluated, and a file to load."""
+
+    module: str
+    function: str
+    """One of that module, by its name in the language; where it is known, the seam was imported."""
+    install: str
+    frame: str
+    file: Path = FILE
+
+    @property
+    def code(self) -> str:
+        """The code of both steps: again is harmless."""
+        return f"{self.install} {self.frame}"
+
+
+_CLOJURE: Final = Steps(
+    "codriver.seam", "install!", "(codriver.seam/install! true)", "(codriver.seam/watch-atom! :app db)", CLOJURE_FILE
+)
+STEPS: Final[Mapping[str, Steps]] = {
+    "python": Steps(
+        "codriver_seam", "install", "import codriver_seam as seam; seam.install(True);",
+        "seam.frame('app', get=lambda: state)",
+    ),
+    "hy": Steps(
+        "codriver_seam", "install", "(import codriver_seam) (codriver_seam.install True)",
+        '(codriver_seam.frame "app" (fn [] state))',
+    ),
+    "basilisp": Steps(
+        "codriver_seam", "install", "(import codriver_seam) (codriver_seam/install true)",
+        '(codriver_seam/frame "app" (fn [] @db))',
+    ),
+    **dict.fromkeys(("clojure", "babashka", "nbb"), _CLOJURE),
+}  # fmt: skip
+"""By dialect, the steps there."""
+
+
+def _way(dialect: str, steps: Steps) -> str:
+    if dialect == "python":
+        return f"{NOT_SHOWN}: evaluate {steps.code}; where the import fails, load_file {steps.file} first"
+    return f"{NOT_SHOWN}: load_file {steps.file}, then evaluate {steps.code}"
+
+
+WAYS: Final[Mapping[str, str]] = {dialect: _way(dialect, steps) for dialect, steps in STEPS.items()}
 """By dialect, the way to have an application there show itself."""
 _LAY_IN: Final = (
     "import importlib.util as u, sys; n = 'codriver_seam'; s = u.spec_from_file_location(n, {file!r}); "
@@ -232,13 +269,13 @@ def sensitive_texts(told: Told) -> tuple[tuple[str, str], ...]:
 
 
 def _starts(length: int) -> list[int]:
-    """Where the pieces of a text begin; the last is as long as the others, as a short one is not looked for."""
+    """The starts of the pieces of a text; the last is as long as the others, as a short one is not looked for."""
     last = min(length, MOST_PIECES * PIECE_CHARACTERS) - PIECE_CHARACTERS
     return [*range(0, last, PIECE_CHARACTERS), last] if last > 0 else [0]
 
 
 def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[str]:
-    """Those of the `known` subscriptions that are over, by what an accessor was asked and told."""
+    """The subscriptions among `known` that are over, by what an accessor was asked and told."""
     if accessor == "unsubscribe":
         return {str(asked.get("subId"))}.intersection(known)
     if accessor != "subscriptions" or not told["ok"]:

@@ -15,8 +15,8 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.errors import CodriverError
-from codriver.repls.adapter_values import AppEvents, Output, SeamShown, SensitiveSeen
-from codriver.repls.errors import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
+from codriver.repls.contract.adapter_values import AppEvents, Output, SeamShown, SensitiveSeen
+from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
 from codriver.repls.nrepl import seam_providers
 from codriver.repls.nrepl.app_frames import FrameReader
 from codriver.repls.nrepl.introspection import check, read_data
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from codriver.core.values import Request
-    from codriver.repls.adapter_values import Listener
+    from codriver.repls.contract.adapter_values import Listener
     from codriver.repls.nrepl.connection import NreplConnection
     from codriver.repls.nrepl.message import Message
     from codriver.repls.nrepl.probe import ProbeResult
@@ -83,10 +83,16 @@ class SeamQuestions:
 
     def laid_in(self, request: Request) -> Request:
         """The request; of one to load our package where the REPL loads no Python, the code that brings it in."""
-        code = seam_providers.laying_in(self._dialect.name, request.file)
+        code = seam_providers.laying_in(self._dialect.name, request.file) if request.file else None
         if code is None:
             return request
         return replace(request, code=code, forms=(), file=None, kind="evaluate")
+
+    @property
+    def takes_origin(self) -> bool:
+        """True on the JVM, whose nREPL shows the message to what it evaluates: there our seam reads it."""
+        found = self._found
+        return found is not None and self._dialect.name == "clojure" and seam_providers.tells_sensitive(found.provider)
 
     @property
     def is_first(self) -> bool:
@@ -99,12 +105,17 @@ class SeamQuestions:
         if self.is_first and not self._is_busy:
             await learn_sensitive(self.ask, self._listener)
 
-    async def after(self, request: Request) -> None:
-        """Look for an application, if none is known and what has run may have brought one. Never raises."""
+    def is_last(self, request: Request) -> bool:
+        """True where an application is looked for when this was evaluated: none is known, and it may have brought one.
+
+        Whatever a file brings in is not seen in the request that loads it.
+        """
         if self._found is not None or self._question is None:
-            return
-        if request.kind == "evaluate" and not seam_providers.may_bring(self._dialect.name, request.code):
-            return
+            return False
+        return request.kind != "evaluate" or seam_providers.may_bring(self._dialect.name, request.code)
+
+    async def after(self) -> None:
+        """Look for an application when code has run that may have brought one. Never raises."""
         with suppress(CodriverError), anyio.move_on_after(LOOK_S):
             await self.look()
 
@@ -194,7 +205,7 @@ class _Stream:
         connection.keep(exchange)
         with anyio.move_on_after(timeout_s):
             await connection.send(exchange, "eval", fields)
-            await exchange.over.wait()
+            await exchange.wait_over()
             connection.check_open()
             return self._answer
         raise OpTimedOutError("eval", timeout_s)
@@ -211,5 +222,5 @@ class _Stream:
             self._listener(None, Output("out", found) if isinstance(found, str) else AppEvents(found))
         if err := message.text("err"):
             self._listener(None, Output("err", err))
-        if not self._exchange.over.is_set():
+        if not self._exchange.is_over:
             self._answer.append(message)

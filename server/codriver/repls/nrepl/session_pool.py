@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, TEST_SESSION
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls.errors import CapabilityMissingError, NotAnReplError, OpTimedOutError, SessionNotOpenError
+from codriver.repls.contract.errors import CapabilityMissingError, NotAnReplError, OpTimedOutError, SessionNotOpenError
 from codriver.repls.nrepl.connection import (
     Exchange,
     NreplConnection,
@@ -26,11 +27,14 @@ from codriver.repls.nrepl.connection import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from anyio.abc import TaskGroup
 
-    from codriver.repls.adapter_values import Endpoint
+    from codriver.repls.contract.adapter_values import Endpoint
     from codriver.repls.dialects import Dialect
     from codriver.repls.nrepl.failures import SentFailure
+    from codriver.repls.nrepl.message import Message
     from codriver.wire.bencode import Value
 
 TOOL_SESSION: Final = "codriver/tool"
@@ -40,6 +44,51 @@ OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
 
 FAREWELL_S: Final = 1.0
 """How long the end of a connection waits for a server to close its sessions: they are closed for its sake."""
+
+
+class Turn:
+    """The right to use a session: one at a time has it, in the order in which they asked.
+
+    No task owns it, unlike a lock of anyio: an evaluation takes it outside of any, and may give it back in one.
+    """
+
+    def __init__(self) -> None:
+        self.is_taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def take_at_once(self) -> bool:
+        """Take it where it is free, and say whether it was."""
+        was_free = not self.is_taken
+        self.is_taken = True
+        return was_free
+
+    async def take(self) -> None:
+        """Wait for it, and take it."""
+        if self.take_at_once():
+            return
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():  # it was handed over in the same moment
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Hand it over to who has waited longest, or let it be free."""
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
+        self.is_taken = False
+
+    async def __aenter__(self) -> None:
+        await self.take()
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.give_back()
 
 
 @dataclass(slots=True, eq=False)
@@ -53,8 +102,8 @@ class NreplSession:
     """The id of the session whose names it has for its own, if not its own."""
     namespace: str | None = None
     """The namespace in which it will evaluate next, as far as the server told."""
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while it evaluates. asyncio's own: anyio's makes four times as many function calls."""
+    turn: Turn = field(default_factory=Turn)
+    """Taken while it evaluates."""
     running: Exchange | None = None
     is_in_file: bool = False
     """Code of a file was evaluated in it last."""
@@ -62,6 +111,8 @@ class NreplSession:
     """How many requests have evaluated in it."""
     is_stopping: bool = False
     """An interrupt came: no further form of what runs is sent."""
+    is_deaf: bool = False
+    """The server runs nothing in it any more: it said so while it owed the end of an evaluation."""
     failure: SentFailure | None = None
     """The last failure, where servers send its trace with it."""
 
@@ -150,14 +201,26 @@ class SessionPool:
             return session
 
     async def renew(self, session: NreplSession) -> None:
-        """Give `session` a new connection where it had one of its own and lost it.
+        """Give `session` a new connection where it had one of its own and lost it, and a new id where it is deaf.
+
+        That is a clone, so its last values stay, and it is brought into the same namespace.
 
         Raises:
             ReplUnreachableError: nobody listens any more.
         """
+        if session.is_deaf:
+            await self._replace(session)
         if session.connection is not self.get(MAIN_SESSION).connection and session.connection.cause is not None:
             session.connection = await self._dial(self._op_timeout_s)
             session.namespace = None
+
+    async def _replace(self, session: NreplSession) -> None:
+        ask, timeout_s = session.connection.ask, self._op_timeout_s
+        session.id = _new_session(await ask("clone", timeout_s=timeout_s, **session.address())) or session.id
+        session.is_deaf = False
+        if session.namespace and self.dialect and self.dialect.namespace_by == "key":
+            # nREPL's clones begin in `user`.
+            await ask("eval", timeout_s=timeout_s, code=f"(in-ns '{session.namespace})", **session.address())
 
     async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
         """The id of a new session on `connection`; None where the server gives none.
@@ -166,7 +229,7 @@ class SessionPool:
         """
         fields: dict[str, Value] = {"codriver/apart": "yes"} if apart else {}
         messages = await connection.ask("clone", timeout_s=self._op_timeout_s, **fields)
-        return next((identity for message in messages if (identity := message.text("new-session"))), None)
+        return _new_session(messages)
 
     async def close(self, name: str) -> None:
         """End the session `name`; an unknown one and the main one are left alone."""
@@ -206,6 +269,11 @@ class SessionPool:
         return NotAnReplError(self._endpoint, cause)
 
 
+def _new_session(messages: Sequence[Message]) -> str | None:
+    """The id of the session that the answer to `clone` tells of."""
+    return next((identity for message in messages if (identity := message.text("new-session"))), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The times for which a REPL may be silent before it is asked, and then before it counts as gone: 25 s together."""
@@ -231,8 +299,8 @@ async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -
             continue
         asked_at = monotonic()
         try:
-            # With the session's lock no evaluation begins meanwhile: some servers mix up two requests at once.
-            async with contextlib.nullcontext() if while_busy else main.lock:
+            # With the session's turn no evaluation begins meanwhile: some servers mix up two requests at once.
+            async with contextlib.nullcontext() if while_busy else main.turn:
                 await connection.ask("describe", timeout_s=beat.answer_s)
         except OpTimedOutError:
             if connection.heard_at >= asked_at or (connection.is_waiting and not while_busy):

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from codriver.core.values import Failure
-from codriver.repls.adapter_values import AROUND, StackFrame, StackTrace
+from codriver.repls.contract.adapter_values import AROUND, StackFrame, StackTrace
+from codriver.repls.contract.stack_frames import calls, folded, function_of, of_its_own, read_frame, text_of
 from codriver.repls.nrepl.failures import (
     LINK_FRAMES,
     WRAPPERS,
@@ -22,7 +23,6 @@ from codriver.repls.nrepl.failures import (
     tracebacks,
 )
 from codriver.repls.nrepl.message import as_int, as_list, as_map, as_text
-from codriver.repls.stack_frames import calls, folded, function_of, of_its_own, read_frame, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -154,7 +154,7 @@ def _cider_trace(fields: Mapping[str, Value]) -> StackTrace:
 
 
 def _calls(told: Value | None) -> list[tuple[Mapping[str, Value], str, str]]:
-    """Of the frames told those that begin a call, each with its class and its method."""
+    """The frames told that begin a call, each with its class and its method."""
     frames = [as_map(item) for item in as_list(told)]
     names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
     return [(frames[place], *names[place]) for place in calls(names)]

@@ -13,7 +13,7 @@ from codriver.files import workspace_walk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from codriver.repls.adapter_values import TestResult, TestRun
+    from codriver.repls.contract.adapter_values import TestResult, TestRun
 
 SUFFIXES: Final = {
     "clojure": (".clj", ".cljc"),

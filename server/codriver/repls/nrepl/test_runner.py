@@ -13,24 +13,32 @@ import anyio
 from codriver.core.values import MAIN_SESSION, TEST_SESSION, Failure, TestSelection
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.repls.adapter_values import NAMESPACE_MISSING, UNKNOWN_TEST, Ending, Output, TestResult, TestRun, Value
-from codriver.repls.errors import (
+from codriver.repls.contract.adapter_values import (
+    NAMESPACE_MISSING,
+    UNKNOWN_TEST,
+    Ending,
+    Output,
+    TestResult,
+    TestRun,
+    Value,
+)
+from codriver.repls.contract.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
     NamespaceMissingError,
     OpTimedOutError,
 )
+from codriver.repls.contract.test_report import report_text, words_of
 from codriver.repls.nrepl import responses, test_files
 from codriver.repls.nrepl.introspection import check, marked, read_data, require
 from codriver.repls.nrepl.message import Message, as_map
 from codriver.repls.nrepl.responses import Reply
-from codriver.repls.test_report import report_text, words_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import Request
-    from codriver.repls.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.dialects import Words
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
@@ -167,7 +175,8 @@ class TestRunner:
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
             how = "test-fresh" if asked.fresh else "test"
-            code = self._dialect.expression(how, **names, session=target.names_id)
+            root = self._profile.project_root or ""
+            code = self._dialect.expression(how, **names, session=target.names_id, root=root)
             answer = await self._answer(tool, "eval", evaluation, code=code)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(tool, answer)
@@ -253,7 +262,7 @@ class TestRunner:
         session.running = exchange = connection.begin(heard)
         try:
             await connection.send(exchange, op, {**session.address(), **fields})
-            await exchange.over.wait()
+            await exchange.wait_over()
         finally:
             session.running = None
             connection.end(exchange)

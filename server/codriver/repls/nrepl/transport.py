@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 
 from codriver.net.keepalive import probe_when_silent
-from codriver.repls.errors import ReplUnreachableError
+from codriver.repls.contract.errors import ReplUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codriver.repls.adapter_values import Endpoint
+    from codriver.repls.contract.adapter_values import Endpoint
 
 FAREWELL_S: Final = 0.5
 """How long the other side may take to end the connection too. All servers seen do it at once, unless they are stuck."""
@@ -101,7 +101,6 @@ class TcpTransport(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         """Send, at once as far as the other side keeps up."""
         if self._transport is not None:
-            self._rearm_quick_ack()
             self._transport.write(data)
 
     async def send(self, data: bytes) -> None:
@@ -131,7 +130,7 @@ class TcpTransport(asyncio.Protocol):
     def _rearm_quick_ack(self) -> None:
         """Ask the kernel to acknowledge at once. nREPL servers write value and `done` separately and wait 40 ms else.
 
-        Linux forgets the flag after some packets, so it is set again around every read and write.
+        Linux forgets the flag with the next request. So it is set again at every read, which also acknowledges that.
         """
         if sys.platform == "linux" and self._socket is not None:
             try:

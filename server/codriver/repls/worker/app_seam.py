@@ -57,7 +57,7 @@ def answer(name: str, arguments: str, origin: str) -> str | None:
 def subscribe(
     arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
 ) -> str | None:
-    """As `answer`, of a stream, whose frames `push` takes; it ends with whatever calls what is put into `at_end`."""
+    """Subscribe to a stream, whose frames `push` takes, and answer as `answer` does; `at_end` is given what ends it."""
     module = installed()
     if module is None:
         return None

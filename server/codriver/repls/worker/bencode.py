@@ -10,7 +10,7 @@ if TYPE_CHECKING:
         """A binary file, buffered."""
 
         def read(self, size: int, /) -> bytes:
-            """So many bytes, fewer at the end."""
+            """Read so many bytes, fewer at the end."""
 
 
 MAX_DEPTH = 64

@@ -32,7 +32,7 @@ class FormerClosures:
         self._known.append((module, name, weakref.ref(closure)))
 
     def counts(self, modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[tuple[types.ModuleType, str, int]]:
-        """By module and function, how many of its closures are not what it would make now."""
+        """The number of closures that a function would not make so now, by module and function."""
         self._known = [one for one in self._known if one[2]() is not None]
         found: dict[tuple[str, str], int] = {}
         for module, name, reference in self._known:

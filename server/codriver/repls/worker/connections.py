@@ -7,7 +7,7 @@ import contextlib
 import os
 import socket
 import threading
-import time
+from time import monotonic, sleep
 
 from .bencode import BencodeError, encode, read_value
 
@@ -81,7 +81,7 @@ class Connection:
                 self._waiting.append(data)
                 self.waiting_bytes += len(data)
                 if len(self._waiting) == 1:
-                    self._moved_at = time.monotonic()
+                    self._moved_at = monotonic()
                     start_thread(self._write)
 
     def _write(self) -> None:
@@ -91,7 +91,7 @@ class Connection:
                 rest = memoryview(self._waiting[0])
                 while rest:
                     rest = rest[self._socket.send(rest[: 2**20]) :]
-                    self._moved_at = time.monotonic()
+                    self._moved_at = monotonic()
                 with self._lock:
                     self.waiting_bytes -= len(self._waiting.popleft())
                     if not self._waiting:
@@ -119,9 +119,9 @@ class Connection:
     def wait_for_room(self) -> None:
         """Wait while the client has too much to read; one that takes none of it for long is dropped."""
         while self.is_open and self.waiting_bytes > WAITING_BYTES:
-            if time.monotonic() > self._moved_at + STALLED_S:
+            if monotonic() > self._moved_at + STALLED_S:
                 self.drop()
-            time.sleep(0.005)
+            sleep(0.005)
 
     def drop(self) -> None:
         """End the connection. Twice is harmless."""

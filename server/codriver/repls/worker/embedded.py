@@ -15,9 +15,9 @@ import threading
 
 from .app_python import AppPython
 from .connections import START_THREAD
+from .embedded_port_file import HOST, claim, place_of_parent, withdraw
 from .jobs import ABANDONED
 from .nrepl_server import Server
-from .port_files import HOST, claim, place_of_parent, withdraw
 from .routed_streams import RoutedOutput
 from .start import find_roots
 from .thread_interrupts import ThreadInterrupts

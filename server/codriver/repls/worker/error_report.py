@@ -115,7 +115,7 @@ def _texts(frames: Frames) -> list[str]:
     return [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames)]
 
 
-def place(parts: dict[str, Any], frames: Frames) -> None:
+def add_place(parts: dict[str, Any], frames: Frames) -> None:
     """Add the place of a failure: the innermost line of the user's own code, else the innermost of all."""
     own = [frame for frame in frames if not is_library(frame.filename)] or frames
     if own:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import ast
 import types
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PLAIN = (int, float, complex, bool, str, bytes, type(None))
 ABSENT = object()
 """In the place of a value that is not plain."""
@@ -26,6 +30,9 @@ class Written:
         self._add(compile(tree, file, "exec", dont_inherit=True), "")
         self._read(tree.body)
         self.names = assigned(tree)
+        self.removed = set(_removed(tree.body, ""))
+        """The dotted names that a `del` of the file takes away again."""
+        self.sure -= self.removed
         self.defaults: dict[str, list[object]] = {}
         """The plain values of a function's defaults, ABSENT for those that are not plain; of one that stands once."""
         self._read_defaults(tree.body, "")
@@ -69,6 +76,16 @@ class Written:
             self.values[name] = literal
 
 
+def _removed(body: list[ast.stmt], within: str) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.ClassDef):
+            yield from _removed(node.body, within + node.name + ".")
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for one in ast.walk(node):
+                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Del):
+                    yield within + one.id
+
+
 def _literal(node: ast.expr) -> object:
     """The plain value that an expression is written as; ABSENT of any other."""
     try:
@@ -98,3 +115,8 @@ def assigned(node: ast.AST) -> set[str]:
 def is_plain(value: object) -> bool:
     """Whether a value is a number, a text, a flag, None, or a tuple of such."""
     return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
+
+
+def is_future(node: ast.stmt) -> bool:
+    """Whether a statement says how the others are to be compiled."""
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"

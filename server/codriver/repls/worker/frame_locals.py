@@ -130,7 +130,7 @@ def name_of(kind: type) -> str:
 def locals_of(
     error: BaseException, most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """By frame the locals of the user's code, of an error and of its chain, whose place `error` is, 0 for the first.
+    """The locals of the user's frames, by frame, of an error or of one of its chain: its place is `error`, 0 the first.
 
     A frame is told as it is in the report; where calls repeat, the innermost stands for all. `name` gives a variable's
     name as the source has it, or nothing for one that is not the user's.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .drift import INSTALLED, home_of, is_class, space_of
+from .python_drift import INSTALLED, home_of, is_class, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import operator
 import queue
 import signal
 import threading
-import time
+from time import monotonic, sleep
 
 from .connections import STALLED_S, WAITING_BYTES, pack
 
@@ -142,9 +142,9 @@ class Job:
 
     def _wait_for_room(self) -> None:
         self._touch()
-        patience = time.monotonic() + STALLED_S
-        while self._size > WAITING_BYTES and time.monotonic() < patience:
-            time.sleep(0.002)
+        patience = monotonic() + STALLED_S
+        while self._size > WAITING_BYTES and monotonic() < patience:
+            sleep(0.002)
         self.connection.wait_for_room()
 
     def _touch(self) -> None:
@@ -216,9 +216,9 @@ class Interrupts:
 
     def stop(self, job: Job) -> bool:
         """Interrupt what runs until it is over, for a while; whether it is. On any other thread."""
-        patience = time.monotonic() + INTERRUPT_S
+        patience = monotonic() + INTERRUPT_S
         with self._stopping:
-            while not job.over.is_set() and time.monotonic() < patience:
+            while not job.over.is_set() and monotonic() < patience:
                 self._wanted, self._is_sent = job, True
                 if hasattr(signal, "pthread_kill"):
                     signal.pthread_kill(self.shield.main, signal.SIGINT)

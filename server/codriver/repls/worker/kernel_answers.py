@@ -16,13 +16,13 @@ import sys
 import threading
 import traceback
 
-from .definitions import definition_of
-from .drift import Drift
+from .definition_text import definition_of
 from .error_report import FRAMES, begin_parts, is_library, is_worker, words_of
-from .file_definitions import assigned
-from .frame_locals import PYTHON, locals_of
+from .file_definitions import assigned, is_future
+from .frame_locals import PYTHON, locals_of, plain_locals_of
 from .held_definitions import Holds
 from .module_loads import ModuleLoad, is_loaded, module_name
+from .python_drift import Drift
 from .python_names import complete, find, lookup, names
 
 TYPE_CHECKING = False
@@ -80,6 +80,7 @@ class KernelAnswers:
             "restore": self._restore,
             "stacks": self._stacks,
             "error": self._error,
+            "locals": self._locals,
             "test": self._test,
         }
 
@@ -106,7 +107,7 @@ class KernelAnswers:
         body: list[ast.stmt] = tree.body
         written = assigned(ast.Module(body, []))
         if lines is not None and name is not None:
-            body = [node for node in body if _is_future(node) or node.lineno in lines]
+            body = [node for node in body if is_future(node) or node.lineno in lines]
         ending = None
         if body and isinstance(last := body[-1], ast.Expr):
             ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
@@ -189,8 +190,8 @@ class KernelAnswers:
 
     def _error(self, characters: int) -> object:
         """The last error in parts, as a worker tells it, and its locals, where they are to be so long."""
-        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-        if not isinstance(error, BaseException):
+        error = _last_error()
+        if error is None:
             return None
         parts, _ = begin_parts(error)
         if isinstance(error, SyntaxError):
@@ -202,6 +203,14 @@ class KernelAnswers:
             one["trace"] = [_renamed(text) for text in own if text not in calls]
         found = locals_of(error, characters, PYTHON, _shown) if characters else []
         return {"error": parts, "locals": [dict(one, frame=_renamed(one["frame"])) for one in found]}
+
+    def _locals(self, cell: int) -> list[str]:
+        """The plain locals of the place where that cell failed; none where the last error is another's."""
+        error = _last_error()
+        if error is None:
+            return []
+        files = {frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)}
+        return plain_locals_of(error, PYTHON, _shown) if f"In[{cell}]" in map(cell_name, files) else []
 
     def _test(self, code: str, folder: str) -> object:
         """The report of a test run: the value of our own expression, in the project's folder, outside of any loop."""
@@ -217,6 +226,11 @@ def cell_name(file: str) -> str:
         if words:
             return str(words[-1])
     return file
+
+
+def _last_error() -> BaseException | None:
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) else None
 
 
 def _renamed(text: str) -> str:
@@ -279,10 +293,6 @@ def _own(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
 
 def _is_kernel(file: str) -> bool:
     return _lies_around(file) or is_worker(file)
-
-
-def _is_future(node: ast.stmt) -> bool:
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import re
 import sys
 
 from .dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
-from .error_report import at_lines, begin_parts, in_phase, is_library, place, words_of
+from .error_report import add_place, at_lines, begin_parts, in_phase, is_library, words_of
 from .frame_locals import BRACKETS, PlainPrinter
 from .held_lisp import LispHolds
 from .lisp_loaded import LispLoaded
@@ -317,7 +317,7 @@ class Lisp(Dialect):
             data = {str(key.name): item for key, item in shown.data.items()}
             self._locate(parts, data.get("file"), data.get("line"), data.get("col"))
         else:
-            place(parts, [frame for frame in frames if not is_library(frame.filename)])
+            add_place(parts, [frame for frame in frames if not is_library(frame.filename)])
             parts.pop("column", None)  # of Python code that Basilisp made
         own = [frame for frame in frames if not is_library(frame.filename)]
         kind, message, file = parts["type"], parts["message"], parts.get("file")

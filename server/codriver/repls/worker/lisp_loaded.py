@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 
-from .drift import all_classes, home_of, is_class, qualname_of
+from .python_drift import all_classes, home_of, is_class, qualname_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class LispLoaded:
 
 
 def _former(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
-    """In words, whether a class is of a former load, or one of the protocols that it implements is."""
+    """The former load that a class is of, or that a protocol which it implements is of, in words."""
     heir = heirs.get((home_of(kind), qualname_of(kind)))
     if heir is not None and heir[0] is not kind:
         return [["old", heir[1] + "/" + heir[2]]]

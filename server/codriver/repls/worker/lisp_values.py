@@ -55,7 +55,7 @@ class LispValues:
         return len(value) if isinstance(value, (COUNTED, self._counted)) else None
 
     def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
-        """In words what printing left out; the value was printed, so that what is looked at here is realised."""
+        """The parts that printing left out, in words; the value was printed, so that all looked at here is realised."""
         cuts = Cuts()
         self._walk(value, path, (length, depth, 0), start, cuts)
         return cuts.words()

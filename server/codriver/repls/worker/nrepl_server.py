@@ -9,8 +9,8 @@ import signal
 import socket
 import sys
 import threading
-import time
 import traceback
+from time import sleep
 
 from . import app_seam, sensitive_texts
 from .connections import Connection, start_thread
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .connections import Message
     from .dialect import Dialect
     from .jobs import Interrupts
-    from .streams import Output
+    from .standard_streams import Output
 
 VERSION = "0.2.0"
 EXCEPTHOOK = sys.excepthook
@@ -127,7 +127,7 @@ class Server:
             except OSError:
                 if listener.fileno() == -1:
                     return
-                time.sleep(AGAIN_S)
+                sleep(AGAIN_S)
                 continue
             if not self._admits(peer):
                 sock.close()

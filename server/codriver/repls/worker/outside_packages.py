@@ -24,7 +24,7 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def packages_outside(workspace: str, checkout: str) -> dict[str, str]:
-    """By name: where Python finds each package of the project in `checkout` that is not found in `workspace`.
+    """The place, by name, of each package of the project that Python finds in `checkout` and not in `workspace`.
 
     A project's packages are in folders of the checkout that are searched, are led there by an importer of an editable
     install, or were installed from there. Imports nothing of theirs.

@@ -14,15 +14,15 @@ import traceback
 import types
 
 from . import app_seam
-from .definitions import definition_of
+from .definition_text import definition_of
 from .dialect import Dialect, NamespaceMissingError, Sources
-from .drift import Drift
-from .error_report import begin_parts, in_phase, place, trim
-from .file_definitions import assigned
+from .error_report import add_place, begin_parts, in_phase, trim
+from .file_definitions import assigned, is_future
 from .held_definitions import Holds
 from .images import Figures, html_text, image_of, with_image
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .printing import QUOTA, Printer, limits, part_at
+from .python_drift import Drift
 from .python_names import complete, find, lookup, names
 from .shared_names import SharedNames
 
@@ -173,8 +173,6 @@ class Python(Dialect):
         session.flags = flags & ~ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         return found
 
-    # Files
-
     def module_of(self, path: str) -> str | None:
         """The name of the module that a file is; None where it is none."""
         return module_name(path, self._roots)
@@ -223,7 +221,7 @@ class Python(Dialect):
             body = self._parse(job.message["file"], path)
             written = assigned(ast.Module(body, []))
             if lines is not None:
-                body = [node for node in body if _is_future(node) or node.lineno in lines]
+                body = [node for node in body if is_future(node) or node.lineno in lines]
             job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
             last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
             code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
@@ -233,8 +231,6 @@ class Python(Dialect):
         except Exception as error:
             in_phase(error, "read")
             raise
-
-    # Values, names and errors
 
     def _display(self, value: object, job: Job) -> tuple[str, str]:
         """A value as text. A hook that the user set shows it too, in its own way."""
@@ -300,7 +296,7 @@ class Python(Dialect):
                 parts["column"] = error.offset or 1
             text = "".join(traceback.format_exception_only(type(error), error))
         else:
-            place(parts, frames)
+            add_place(parts, frames)
             shown = traceback.TracebackException.from_exception(error)
             trim(shown)
             text = "".join(shown.format())
@@ -364,11 +360,6 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
             with contextlib.suppress(asyncio.CancelledError):
                 session.loop.run_until_complete(task)
         raise
-
-
-def _is_future(node: ast.stmt) -> bool:
-    """Whether a statement says how the others are to be compiled."""
-    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _decorators_of(node: ast.stmt) -> list[ast.expr]:

@@ -114,9 +114,6 @@ def _names_in(thing: object) -> list[str]:
     return [*(own or ()), *itertools.chain.from_iterable(vars(kind) for kind in type(thing).__mro__)]
 
 
-# Lists of names
-
-
 def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
     """The public names of the module `wanted` or, where there is a `*` in it, names that match. See `Dialect`.
 

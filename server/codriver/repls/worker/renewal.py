@@ -13,8 +13,8 @@ import sys
 import types
 
 from .closures import FormerClosures, renew_closures
-from .drift import MOST_WRAPPERS, function_in, home_of, is_class, qualname_of, space_of, unwrapped
 from .held_definitions import Held
+from .python_drift import MOST_WRAPPERS, function_in, home_of, is_class, qualname_of, space_of, unwrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

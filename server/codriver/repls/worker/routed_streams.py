@@ -10,7 +10,7 @@ import contextvars
 import io
 import sys
 
-from .streams import In, Out, Output
+from .standard_streams import In, Out, Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

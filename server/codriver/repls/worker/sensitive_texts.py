@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
+from time import monotonic
 
 from .app_seam import NAME, installed
 from .connections import START_THREAD, pack, start_thread
@@ -53,11 +53,11 @@ class Looks:
 
     def look(self) -> None:
         """Look, unless that was done a moment ago."""
-        if NAME not in sys.modules or (now := time.monotonic()) < self._next:
+        if NAME not in sys.modules or (now := monotonic()) < self._next:
             return
         self._next = now + AGAIN_S
         look()
-        after = time.monotonic()
+        after = monotonic()
         self._next = after + max(AGAIN_S, SHARE * (after - now))
 
 

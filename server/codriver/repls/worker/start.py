@@ -15,7 +15,7 @@ from .error_report import OWN_FOLDER
 from .jobs import Interrupts
 from .nrepl_server import Server
 from .outside_packages import packages_outside
-from .streams import Output
+from .standard_streams import Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _end_with_parent() -> None:
 
 
 def find_roots(workspace: str) -> list[str]:
-    """Where the project's modules are: the workspace, and its `src` when that holds packages and is none itself."""
+    """The folders of the project's modules: the workspace, and its `src` if that holds packages and is none itself."""
     source = os.path.join(workspace, "src")
     if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
         return [workspace, source]

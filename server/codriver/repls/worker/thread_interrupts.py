@@ -7,7 +7,7 @@ blocks outside of Python is not ended; its evaluation is abandoned.
 from __future__ import annotations
 
 import threading
-import time
+from time import monotonic
 
 from .jobs import INTERRUPT_S, SIGNAL_EVERY_S, Interrupts, Shield
 
@@ -100,9 +100,9 @@ class ThreadInterrupts(Interrupts):
 
     def stop(self, job: Job) -> bool:
         """Interrupt what runs until it is over, for a while; abandon it then. Whether others can evaluate."""
-        patience = time.monotonic() + INTERRUPT_S
+        patience = monotonic() + INTERRUPT_S
         with self._stopping:
-            while not job.over.is_set() and time.monotonic() < patience:
+            while not job.over.is_set() and monotonic() < patience:
                 self._send(job)
                 job.over.wait(SIGNAL_EVERY_S)
             return job.over.is_set() or self._abandon(job)

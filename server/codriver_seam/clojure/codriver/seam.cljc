@@ -10,9 +10,9 @@
 
 (def ^:private contract "The version of the shapes of answers." 1)
 (def ^:private most
-  "What is kept and shown at most. Kept: events in all, epochs of a frame, secrets of a frame, events that are waited for.
+  "What is kept and shown at most. Kept: events in all, failures that are known again, epochs of a frame, secrets of a frame, events that are waited for.
   Shown: characters of a text, items of a collection, levels, characters of a value, characters of a tag, parts of one."
-  {:events 2000, :epochs 50, :secrets 200, :queued 200, :text 2048, :items 50, :depth 8, :shown 20000, :tag 300, :parts 8,
+  {:events 2000, :failures 100, :epochs 50, :secrets 200, :queued 200, :text 2048, :items 50, :depth 8, :shown 20000, :tag 300, :parts 8,
    :changes 100, :endless 100000})
 (def ^:private secret-chars "The shortest text that is looked for as a secret." 8)
 (def ^:private torn-chars "So many characters of a secret at the end of a text that was cut are taken out too." 4)
@@ -20,7 +20,7 @@
 (def ^:private overdue-ms "An event that was queued so long ago, and has no epoch, may never have one." 5000)
 
 (def ^:private at-rest
-  {:last-id 0, :last-dispatch 0, :last-subscription 0, :installed-ms 0, :probes 0, :loads 0, :events [], :frames {},
+  {:last-id 0, :last-dispatch 0, :last-subscription 0, :installed-ms 0, :probes 0, :loads 0, :events [], :failures [], :frames {},
    :draining {}, :queued {}, :handlers {}, :machines {}, :predicates {}, :subscriptions {}, :wrapped {}})
 (defonce ^{:doc "Holds the id by which the seam is found: made by `install!`, another one in each process."} session-id
   (atom nil))
@@ -31,6 +31,17 @@
 (def ^:dynamic *written* "The frame whose state we set ourselves, which is no change of the application's." nil)
 
 ;; Hosts
+
+#?(:clj (defn- evaluating "The origin that the message of the evaluation under way on this thread names: of nREPL, a thread of its own." []
+          (when (str/starts-with? (.getName (Thread/currentThread)) "nREPL-")
+            (some (fn [space]
+                    (let [message (some-> (find-ns space) (ns-resolve '*msg*))]
+                      (when-let [{:keys [who evaluation]} (:codriver/origin (some-> message deref))]
+                        {:who who, :evaluation evaluation})))
+                  '[nrepl.middleware.interruptible-eval clojure.tools.nrepl.middleware.interruptible-eval]))))
+
+(defn- origin-now "Who causes what happens here, and by which evaluation; nil: the application." []
+  (or *origin* #?(:clj (evaluating) :cljs nil)))
 
 (defn- now-s "The time, in seconds since the epoch." []
   (/ #?(:clj (System/currentTimeMillis) :cljs (js/Date.now)) 1000.0))
@@ -354,8 +365,9 @@
   ([op-type operation details]
    (if (or (nil? @session-id) *reading?*)
      0
-     (let [told (cond-> {:time (now-s), :op-type (if (ident? op-type) (name op-type) (str op-type)), :operation operation}
-                  *origin* (assoc :origin *origin*)
+     (let [origin (origin-now)
+           told (cond-> {:time (now-s), :op-type (if (ident? op-type) (name op-type) (str op-type)), :operation operation}
+                  origin (assoc :origin origin)
                   *cause* (assoc :dispatch-id (:dispatch-id *cause*)))
            event (reduce-kv (fn [event k v]
                               (cond (not (contains? fields k)) (assoc event :tags (assoc (:tags event) k (tag v)))
@@ -396,7 +408,7 @@
          (if (must-end? error) (throw error) {::unread (told error)}))))
 
 (defn- record-epoch! "Keeps an epoch of a frame, with its id." [{:keys [id sure? depth]} {:keys [before after] :as epoch}]
-  (let [epoch (assoc epoch :time (now-s) :origin *origin* :dispatch-id (:dispatch-id *cause*)
+  (let [epoch (assoc epoch :time (now-s) :origin (origin-now) :dispatch-id (:dispatch-id *cause*)
                      ; One object that can change cannot tell what changed.
                      :told? (boolean (or sure? (not (identical? before after)) (not (mutable? before)))))
         {:keys [last-id]} (swap! state (fn [s]
@@ -434,11 +446,59 @@
      :org.babashka/nbb (let [{:keys [file line]} (ex-data error)] (if line (str file ":" line) ""))
      :cljs (str/trim (or (second (str/split-lines (str (.-stack error)))) ""))))
 
+(defn- root-of "What an error was raised from in the end: errors of one root are one failure." [error]
+  (last (take 20 (take-while some? (iterate ex-cause error)))))
+
+(defn- weakly "A reference to an error that does not keep it, or nil where the host has none." [error]
+  #?(:clj (java.lang.ref.WeakReference. error)
+     :cljs (when (and (exists? js/WeakRef) (instance? js/Error error)) (js/WeakRef. error))))
+
+(defn- refers? "Whether a reference is to that error." [reference error]
+  (identical? error #?(:clj (.get ^java.lang.ref.WeakReference reference) :cljs (.deref reference))))
+
+(defn- index-of "The index of the event with that id, the newest being looked at first; nil where it is not kept." [events id]
+  (loop [n (dec (count events))]
+    (cond (neg? n) nil (= id (:id (nth events n))) n :else (recur (dec n)))))
+
+(defn- failure-of "The event of an error that was noted before, in the dispatch that goes on or in none." [error]
+  (let [{:keys [failures events]} @state, root (root-of error), {:keys [dispatch-id]} *cause*
+        index (some #(when (refers? (:root %) root) (index-of events (:id %))) (rseq failures))
+        event (when index (nth events index))]
+    (when (and event (or (nil? dispatch-id) (contains? #{nil dispatch-id} (:dispatch-id event)))) event)))
+
+(defn- with-facts "An event with what another source tells of it; what was told first stays." [{:keys [event-id tags] :as event} details]
+  (let [told (into {} (for [[k v] details :when (some? v)] [k (tag v)])), within (:event-id told)
+        more (cond-> (apply dissoc told fields) (and within event-id (not= within event-id)) (assoc :within within))]
+    (-> (merge (when-let [origin (origin-now)] {:origin origin}) (when *cause* (select-keys *cause* [:dispatch-id]))
+               (select-keys told fields) event)
+        (assoc :tags (merge tags more tags)))))
+
+(defn- add-facts! "Adds to the event of a failure; its id." [id details]
+  (let [{:keys [events subscriptions]}
+        (swap! state update :events (fn [events] (if-let [index (index-of events id)] (update events index with-facts details) events)))]
+    (when (seq subscriptions)
+      (when-let [index (index-of events id)]
+        (doseq [[_ {:keys [offer]}] subscriptions] (offer (nth events index)))))
+    id))
+
+(defn- forget-failure! "Has the next sighting of an error be a failure of its own, as after its thread has ended." [error]
+  (let [root (root-of error)]
+    (swap! state update :failures #(filterv (fn [known] (not (refers? (:root known) root))) %))))
+
 (defn note-error!
-  "Notes an error that was caught, with its place. `details` are those of `emit!`."
+  "Notes an error that was caught, with its place. `details` are those of `emit!`. One that was noted in the same dispatch,
+  or has the same cause, is the same failure: what is told of it now is added to its event."
   ([error] (note-error! error nil))
   ([error details]
-   (emit! "error" (error-name error) (assoc details :message (words-of error) :at (place-of error)))))
+   (let [words (words-of error), known (when-not *reading?* (failure-of error))]
+     (if known
+       (add-facts! (:id known) (cond-> details
+                                 (not= [(:operation known) (get-in known [:tags :message])] [(error-name error) (tag words)])
+                                 (assoc :raised (told error))))
+       (let [id (emit! "error" (error-name error) (assoc details :message words :at (place-of error)))]
+         (when-let [root (when (pos? id) (weakly (root-of error)))]
+           (swap! state update :failures ring (:failures most) {:root root, :id id}))
+         id)))))
 
 (defn- run-epoch "Handles an event, noted as one epoch of a frame: the value or the error, and the epoch." [frame-id event-id handle]
   (let [frame (get-in @state [:frames frame-id]), token #?(:clj (Object.) :cljs (js-obj))]
@@ -451,9 +511,10 @@
           (let [began (clock-ms)
                 [value error] (try [(handle)] (catch #?(:clj Throwable :cljs :default) error [nil error]))
                 ms (/ (#?(:clj Math/round :cljs js/Math.round) (double (* 1000 (- (clock-ms) began)))) 1000.0)]
-            (when error (note-error! error {:frame frame-id, :event-id event-id}))
-            (let [recorded (record-epoch! frame {:event-id event-id, :before before, :after (keep-state frame), :ms ms,
+            (let [noted (if error (note-error! error {:frame frame-id, :event-id event-id}) 0)
+                  recorded (record-epoch! frame {:event-id event-id, :before before, :after (keep-state frame), :ms ms,
                                                  :outcome (if error "error" "ok")})]
+              (when (pos? noted) (add-facts! noted {:epoch (:id recorded)}))
               (swap! state update-in [:draining frame-id] disj token)
               (emit! "epoch" "snapshotted" {:frame frame-id, :event-id event-id, :ms ms, :epoch (:id recorded)})
               {:value value, :error error, :recorded recorded})))
@@ -554,7 +615,7 @@
 (defn bind
   "The function with the origin and the dispatch id of now, wherever it is called: in a queue, a thread, a callback."
   [function & arguments]
-  (let [origin *origin*, cause (some-> *cause* (select-keys [:dispatch-id]))]
+  (let [origin (origin-now), cause (some-> *cause* (select-keys [:dispatch-id]))]
     (fn [& more]
       (binding [*origin* origin, *cause* cause]
         (apply function (concat arguments more))))))
@@ -750,7 +811,7 @@
   (let [test (matcher filter)
         groups (->> (newest (:events @state) (:events most))
                     (clojure.core/filter #(and (contains? #{"error" "warning"} (:op-type %)) (< (or since 0) (:id %)) (test %)))
-                    (group-by #(select-keys % [:op-type :operation :frame :event-id :tags]))
+                    (group-by #(-> (select-keys % [:op-type :operation :frame :event-id :tags]) (update :tags dissoc :epoch)))
                     vals (sort-by (comp :id peek)) vec)
         lines (mapv #(str (line-of (peek %)) (when (next %) (str " \u00d7" (count %)))) (newest groups (limit-of asked 50)))]
     {:lines lines, :count (count lines), :total (count groups), :last-id (last-id)}))
@@ -816,7 +877,7 @@
 
 (defn- note-queued! "Expects an epoch of what was queued, or anything else that is noted of it." [frame-id event-id]
   (let [{:keys [dispatch-id]} *cause*
-        details {:at-ms (clock-ms), :origin *origin*, :dispatch-id dispatch-id, :frame frame-id, :event-id event-id}]
+        details {:at-ms (clock-ms), :origin (origin-now), :dispatch-id dispatch-id, :frame frame-id, :event-id event-id}]
     (swap! state update :queued
            #(let [queued (assoc % dispatch-id details)]
               (if (> (count queued) (:queued most)) (dissoc queued (apply min (keys queued))) queued)))))
@@ -841,7 +902,7 @@
     (when-not (and (sequential? event) (seq event))
       (refuse "not-an-event-vector" "an event is a vector: its id, and then its arguments"))
     (binding [*cause* {:dispatch-id (next-dispatch!)}]
-      (merge {:frame (label id), :event-id (label (first event)), :dispatch-id (:dispatch-id *cause*), :origin (who-of *origin*)}
+      (merge {:frame (label id), :event-id (label (first event)), :dispatch-id (:dispatch-id *cause*), :origin (who-of (origin-now))}
              (if queued?
                (do (enqueue event) (note-queued! id (first event)) {:mode "queued"})
                (assoc (handle-now frame event) :mode "sync"))))))
@@ -877,7 +938,7 @@
           recorded (when (= "reset" operation)
                      (record-epoch! frame {:event-id operation, :before before, :after (keep-state frame), :ms 0, :outcome "ok"}))]
       (emit! "epoch" operation {:frame (:id frame), :event-id operation})
-      (cond-> {:undone-by undone-by, :origin (who-of *origin*)}
+      (cond-> {:undone-by undone-by, :origin (who-of (origin-now))}
         recorded (assoc :epoch-id (:id recorded))))))
 
 (defn- changeable "The frame that is named, whose state can be replaced now." [asked]
@@ -1088,12 +1149,16 @@
                 [:operation :frame :event-id :handler-id :source])
         (assoc :line (cut (line-of event) (:text most))))))
 
+(defn- as-now "An event that was taken, with all that is told of it by now." [{:keys [op-type id] :as event}]
+  (let [events (:events @state), index (when (= "error" op-type) (index-of events id))]
+    (if index (nth events index) event)))
+
 (defn- flush! "Writes what waits for a subscriber, at most a batch; whether there was anything." [{:keys [id queue write]}]
   (when (seq (waiting @queue))
     (let [{:keys [batch told] :as now} (swap! queue taking), lost (dropped now)]
       (when (seq batch)
         (write (str \u001e (json {:sub id, :dropped (- lost told), :depth (count (waiting now)),
-                                  :events (without (mapv pushed batch) (secrets))}) "\n"))
+                                  :events (without (mapv (comp pushed as-now) batch) (secrets))}) "\n"))
         (swap! queue #(-> % (assoc :told lost) (update :sent + (count batch))))))))
 
 (defn- writer "Writes to what is the output now, and throws where nobody is there any more." []
@@ -1148,14 +1213,18 @@
     (fn [event]
       (when (and (or (nil? op-type) (= op-type (:op-type event)))
                  (try (wanted? event) (catch #?(:clj Throwable :cljs :default) _ false)))
-        (swap! queue (fn [{:keys [max-events] :as queue}]
-                       (-> queue (update :offered inc) (update :kept loose-ring max-events event))))
+        (swap! queue (fn [{:keys [max-events failures] :as queue}]
+                       (let [id (when (= "error" (:op-type event)) (:id event))]
+                         (if (and id (some #(= id %) failures)) ; a failure of which more is told
+                           queue
+                           (cond-> (-> queue (update :offered inc) (update :kept loose-ring max-events event))
+                             id (update :failures ring (:failures most) id))))))
         (wake!)))))
 
 (defn- subscribe "Has the events of a topic pushed to the output of whoever asks." [{:keys [topic filter max-events max-bytes lease-s]}]
   (let [topic (or topic "trace"), {:keys [subscriptions]} @state, most (:events stream-limits)
         lease-ms (* 1000 (or lease-s (:lease-s stream-limits)))
-        queue (atom {:kept [], :offered 0, :taken 0, :sent 0, :told 0, :max-events (max 1 (min (or max-events most) most)),
+        queue (atom {:kept [], :failures [], :offered 0, :taken 0, :sent 0, :told 0, :max-events (max 1 (min (or max-events most) most)),
                      :max-bytes (or max-bytes (:bytes stream-limits))})]
     (when-not (contains? topics topic) (refuse "unknown-topic" (str "topics: " (str/join ", " (keys topics)))))
     (when (<= (:subscriptions stream-limits) (count subscriptions))
@@ -1166,7 +1235,7 @@
           offer (offering topic (if calls? (-> filter (dissoc :pred) (assoc :source id)) filter) queue)
           capture (when calls? (begin-capture! id filter))
           token #?(:clj (Object.) :cljs nil)
-          subscription {:id id, :topic topic, :filter (or filter {}), :origin (who-of *origin*), :created-at (now-s),
+          subscription {:id id, :topic topic, :filter (or filter {}), :origin (who-of (origin-now)), :created-at (now-s),
                         :lease-ms lease-ms, :ends (atom (+ (clock-ms) lease-ms)), :queue queue, :write (writer), :offer offer,
                         :capture capture}
           {:keys [pump]} (swap! state #(cond-> (assoc-in % [:subscriptions id] subscription)
@@ -1263,7 +1332,8 @@
                      (.uncaughtException next-handler thread error)
                      (binding [*out* *err*] ; as the host does without one
                        (println (str "Exception in thread \"" (.getName thread) "\" " error))
-                       (.printStackTrace error)))))))
+                       (.printStackTrace error)))
+                   (forget-failure! error)))))
        :cljs (if (exists? js/process)
                ; It is told first, and the program ends as it would.
                (js/process.on "uncaughtExceptionMonitor" (fn [error] (note-error! error {:source "uncaught"})))

@@ -1,0 +1,323 @@
+"""The contract of an adapter: our side of one REPL, whatever its protocol; and of the connector that makes one.
+
+What every adapter guarantees, whatever the server behind it does:
+
+* **Order.** Events of one evaluation reach the listener in the order the server sent them, and all that came before
+  the evaluation was over reach it before the end is told.
+* **The end.** An evaluation ends once, at the first sign of its end that concerns it. Later messages of it still reach
+  the listener under the same evaluation; a second end is ignored.
+* **Never twice.** An adapter sends a request once. After a lost connection nothing is sent again: the caller gets
+  `ReplDisconnectedError` and the code may or may not have run.
+* **Draining.** The adapter always reads, also when nobody waits, so a flooding REPL cannot stall on us.
+* **Time.** Every op but evaluation has a time limit of its own; a server that does not answer raises
+  `OpTimedOutError`, and the connection lives on. Cancelling a call stops the waiting, and of a test run the run.
+* **Closing.** Leaving the context that opened the adapter closes its sessions and sockets, tells every evaluation that
+  was not over its end, and leaves the REPL alive; leaving twice is harmless.
+
+One evaluation at a time per session: the caller queues, and the adapter holds back what comes all the same.
+Different sessions may run side by side.
+
+Values in and out are in `codriver.core.values` and, beside this file, in `adapter_values`, `drift_values` and `media`;
+errors in `codriver.errors` and in `errors` here. Two may come of every operation that asks the REPL something, and are
+not repeated below: `ReplDisconnectedError`, after which the adapter is over, and `OpTimedOutError`. All others are
+refusals, after which the connection lives on. An operation with a `session` raises `SessionNotOpenError` for one that
+is not open, and one that needs a capability the profile lacks raises `CapabilityMissingError` with the profile's line
+on what would give it.
+"""
+
+# ruff: noqa: ARG002  # an operation that is refused needs none of its arguments
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from codriver.core.values import MAIN_SESSION, NO_LIMITS
+from codriver.repls.contract.errors import CapabilityMissingError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from codriver.core.values import PrintLimits, Profile, Request, ValuePart
+    from codriver.repls.contract.adapter_values import (
+        ClojureDocs,
+        Completion,
+        Ended,
+        Interruption,
+        Listener,
+        Names,
+        Source,
+        StackTrace,
+        Symbol,
+        SyntaxFault,
+        TestRun,
+        ThreadDump,
+        Value,
+    )
+    from codriver.repls.contract.drift_values import Difference, Loaded, OnlyOf
+    from codriver.repls.contract.media import CellRun
+
+
+class KernelOperations(Protocol):
+    """The operations that a kernel has and no other REPL: on what others share, notebooks, its own reader, its restart.
+
+    Each refuses, or has nothing to tell.
+    """
+
+    @property
+    def profile(self) -> Profile:
+        """The dialect and capabilities of the REPL. Constant for the life of the connection."""
+        ...
+
+    async def interrupt_others(self) -> Interruption:
+        """Ask the server to stop what somebody evaluates past us; `interrupt` never touches that.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot interrupt.
+        """
+        _refuse(self.profile, "interrupt")
+
+    async def fault_of(self, code: str) -> SyntaxFault | None:
+        """Why the REPL cannot read `code` to its end; None where it can, or does not tell. Nothing of it is run."""
+        del code  # others read what they run
+        return None
+
+    def cell_run(self, evaluation: str) -> CellRun | None:
+        """The outputs of an evaluation whose request named a notebook's cell, as far as it went. Given once."""
+        del evaluation  # none is kept
+        return None
+
+    async def restart(self) -> None:
+        """Restart the REPL in its place, by whoever runs it for us: the connection ends, and comes back with a new one.
+
+        Raises:
+            CapabilityMissingError: this REPL is not ours to restart, or nobody can.
+        """
+        _refuse(self.profile, "restart")
+
+
+class Adapter(KernelOperations, Protocol):
+    """Our side of one REPL connection. See the module's docstring for what holds of all its operations.
+
+    A class that derives from it has to give `profile`, `start_evaluation` and `wait_closed`. Each other operation
+    refuses, as one does whose capability the profile lacks, or has nothing to tell.
+    """
+
+    def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
+        """Send code to be run, and return at once; events reach the listener, and then `ended` is told the end, once.
+
+        With `forms` each is run after the other, the values told in their order; the first that fails ends the rest,
+        and the failure names it. Of the kind `load-file`, the code is the text of a file, and is loaded as that file;
+        of the kind `load-forms` that is done where the namespace is not there, and else `forms` are run in it. With
+        both, the session stays in its namespace. Code to evaluate in a namespace that is not there does not run: the
+        failure's type is then `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
+
+        `ended` gets an error instead of an ending where nobody knows how it ended: `ReplDisconnectedError`, or
+        `SessionLostError` when the session's own connection broke and the REPL goes on.
+
+        Raises:
+            ReplDisconnectedError: the connection is over.
+            SessionNotOpenError: the session is not open.
+            RequestUnsafeError: this server is known to break on it.
+            CapabilityMissingError: it is a file, and the REPL loads none.
+            After each of these nothing was sent, and `ended` is told nothing.
+        """
+        ...
+
+    async def wait_closed(self) -> str:
+        """Wait until the connection is over and give the cause in words. Never raises; after the end at once."""
+        ...
+
+    async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
+        """Ask the server to stop what runs in `session`; no further form of it is sent, whatever the answer.
+
+        Where nothing runs the outcome is `idle`, and nothing that comes later is stopped by it.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot interrupt.
+        """
+        _refuse(self.profile, "interrupt")
+
+    async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
+        """Give `text` to code that reads from stdin in `session`; the caller adds the newline. Empty: the input's end.
+
+        Raises:
+            CapabilityMissingError: code that reads gets nothing in this REPL.
+        """
+        _refuse(self.profile, "stdin")
+
+    async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
+        """Completions of `prefix`, in the server's order; none of what the namespace does not know.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot complete.
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        _refuse(self.profile, "complete")
+
+    async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
+        """The documentation and place of `symbol`; None when it does not resolve.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot look up.
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        _refuse(self.profile, "lookup")
+
+    async def names(self, wanted: str, namespace: str | None, session: str = MAIN_SESSION) -> Names | None:
+        """The public names in the namespace or module `wanted`; of a pattern, those that match, wherever they are.
+
+        A pattern has a `*` in it, which stands for any characters, also none; case does not count. What matches are
+        namespaces, and names in them, qualified unless the session's `namespace` uses them as they are. At most 50 are
+        given, the nearest to the user's code first.
+
+        None where there is no such namespace, or the REPL has no way to tell.
+
+        Raises:
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        return None
+
+    async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:
+        """The text that defines `symbol`; None where that is not known. In a Lisp it may go on behind its form.
+
+        Raises:
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        return None
+
+    async def drift(self, root: Path, only: OnlyOf = "") -> tuple[Difference, ...]:
+        """The differences of the loaded modules whose files are below `root` from these files. No user code is run.
+
+        `only`: `old`, those between the loaded modules alone, which are objects of a former load; `edited`, these and
+        those of files that were written since the REPL began.
+        """
+        _refuse(self.profile, "drift")
+
+    async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
+        """The namespaces that are loaded of files below `root`, but for those that are `known` and the same.
+
+        `known`: by name the mark, and whether it is of a file there. None: this REPL compares by itself, see `drift`.
+
+        Raises:
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        return None
+
+    async def restore(self, hold: str, *, keep: bool = False) -> tuple[str, ...]:
+        """Put back the definitions that loads under the id `hold` changed, each the object that it was; or `keep` them.
+
+        The names that were defined anew since stay, and are given. No code of the user's is run again.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot.
+        """
+        _refuse(self.profile, "restore")
+
+    async def ask_seam(self, accessor: str, arguments: str) -> str:
+        """The answer of the seam of the application in this REPL, as JSON; also while code runs. It only reads.
+
+        Raises:
+            CapabilityMissingError: no application in it shows itself.
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        _refuse(self.profile, "seam")
+
+    async def macroexpand(
+        self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
+    ) -> str:
+        """The expansion of the form `code`, once; with `full`, until it is no macro call any more.
+
+        With `full`, the forms inside are expanded too where the dialect has a function for that.
+
+        Raises:
+            CapabilityMissingError: this REPL has no macros, or cannot expand them.
+            EvaluationFailedError: the form cannot be read or expanded.
+        """
+        _refuse(self.profile, "macroexpand")
+
+    async def run_tests(
+        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
+    ) -> TestRun:
+        """Run `test` of `namespace`, or all its tests, or with no namespace those that are found.
+
+        A run that is cancelled, or takes longer than `timeout_s`, is interrupted where the REPL can. As an evaluation
+        of the kind `run-tests` it is chosen more closely, and its value is the run as `test_report` writes it.
+
+        Raises:
+            CapabilityMissingError: this REPL cannot run tests.
+            NamespaceMissingError: there is no such namespace.
+            EvaluationFailedError: there is no such test, or it does not load.
+        """
+        _refuse(self.profile, "test")
+
+    async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
+        """The last error of `session`; None when there was none.
+
+        With `local_characters` the user's frames have their locals where the REPL has them, each printed to so many
+        characters. They are plain values, or told by their type: no code of the user's runs for it.
+
+        Raises:
+            CapabilityMissingError: this REPL keeps no trace.
+            EvaluationFailedError: the REPL failed in answering.
+        """
+        _refuse(self.profile, "stacktrace")
+
+    async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
+        """The stacks of the threads of `session` at this moment; None where the REPL cannot tell. Never raises."""
+        return None
+
+    async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
+        """A part of the value that `evaluation` gave and that was cut in printing, or in words why there is none.
+
+        Raises:
+            EvaluationFailedError: it cannot be printed.
+        """
+        return "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
+
+    async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
+        """The entry of ClojureDocs on the qualified `symbol`; None when it has none.
+
+        Raises:
+            CapabilityMissingError: this REPL does not know ClojureDocs.
+        """
+        _refuse(self.profile, "clojuredocs")
+
+    async def open_session(self, name: str, *, shares_names: bool = False) -> None:
+        """Make a session of its own under `name` (namespace, `*1`). `MAIN_SESSION` is always there; twice is harmless.
+
+        One that `shares_names` has those that are defined in the main session also where other sessions do not.
+
+        Raises:
+            CapabilityMissingError: this REPL keeps nothing apart.
+            ReplUnreachableError: the session needs a connection of its own, and gets none.
+        """
+        _refuse(self.profile, "sessions")
+
+    async def close_session(self, name: str) -> None:
+        """End a session made by `open_session`. An unknown name and the main session are left alone. Never raises."""
+        del name  # none can be open
+
+
+def _refuse(profile: Profile, capability: str) -> NoReturn:
+    raise CapabilityMissingError(capability, profile.missing.get(capability))
+
+
+class Connector(Protocol):
+    """A way to connect to the REPLs of one protocol; one each stands in `codriver.app.wiring.CONNECTORS`."""
+
+    def __call__(
+        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+    ) -> AbstractAsyncContextManager[Adapter]:
+        """A context with the adapter of the REPL at `place`, connected and its profile known.
+
+        `place` is the address without the protocol: `host:port`, or the protocol's own way to name one. Stack frames
+        in files under `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel, whose other end
+        may go without a sign, so that the REPL is to be asked whether it is alive.
+
+        Raises:
+            ReplUnreachableError: nobody listens there.
+            NotAnReplError: the server there does not speak the protocol.
+        """
+        ...

@@ -1,0 +1,360 @@
+"""Values that only adapters give: events, endings, and answers to questions about code.
+
+Those that core and tools share with them are in `codriver.core.values`; an adapter's promises about both stand in
+`codriver.repls.contract.adapter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from codriver.repls.contract.media import Bundle, Display
+
+if TYPE_CHECKING:
+    from codriver.core.values import Failure
+
+NAMESPACE_MISSING = "namespace-not-found"
+"""The type of the failure of an evaluation in a namespace that is not there; nothing was evaluated then."""
+
+CAPABILITIES = (
+    "evaluate",
+    "load-file",
+    "interrupt",
+    "restart",
+    "complete",
+    "lookup",
+    "clojuredocs",
+    "stdin",
+    "sessions",
+    "print-limits",
+    "macroexpand",
+    "test",
+    "stacktrace",
+    "drift",
+    "restore",
+    "seam",
+)
+"""All capability names, in the order they are shown. `restart` is given by whoever supervises the process, `seam` by an
+application that runs in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A host and port at which a REPL listens."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Endpoint:
+        """`host:port`, `[v6]:port` or `port` as an endpoint."""
+        host, _, port = text.rpartition(":")
+        return cls(host.strip("[]") or "127.0.0.1", int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Output: text that the program printed. `evaluation` events carry it as it comes; it may hold part of a line."""
+
+    stream: Literal["out", "err"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A form's printed value, as opaque text. `truncated`: the server itself cut it. `is_late`: its form was over.
+
+    `cut` says in words what its print limits left out, where the REPL tells; it keeps the value if `is_kept`.
+    `bundle`: the value in all its media types, where it has more than text.
+    """
+
+    text: str
+    namespace: str | None = None
+    truncated: bool = False
+    is_late: bool = False
+    cut: str = ""
+    is_kept: bool = False
+    bundle: Bundle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueKept:
+    """The REPL keeps the value that was told last, as printing cut it; `cut` says in words what it left out."""
+
+    cut: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeamShown:
+    """The application in the REPL shows itself by its seam, which has this session id for the life of its process."""
+
+    session_id: str
+    provider: str | None = None
+    """The name of the provider, where the seam is asked by evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppEvents:
+    """Events of the application in the REPL, as a subscription of its seam pushed them: one frame.
+
+    Its keys: `sub`, the subscription; `dropped`, how many fell out of its queue since the frame before; `depth`, how
+    many still wait; `events`, each with `id time opType operation line` and `frame eventId handlerId source origin
+    dispatchId ms` where they have them. It comes from the REPL as it is.
+    """
+
+    frame: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SensitiveSeen:
+    """The application tells texts that stand at sensitive paths of its state, before anything that may hold them.
+
+    Each with a name that may be shown in its place. They are for the redactor alone.
+    """
+
+    texts: tuple[tuple[str, str], ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class InputNeeded:
+    """The evaluation reads from stdin and waits; `Adapter.send_input` serves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OthersCode:
+    """Code that somebody evaluates in the same REPL past this server, such as a human in a notebook: it begins now.
+
+    It and all that follows of it, its `OthersEnding` last, is told under an id that the adapter makes.
+    """
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class OthersEnding:
+    """The end of what somebody evaluated past this server."""
+
+    status: Literal["done", "failed", "interrupted"]
+    failure: Failure | None = None
+
+
+Event = (
+    Output
+    | Value
+    | ValueKept
+    | Display
+    | InputNeeded
+    | OthersCode
+    | OthersEnding
+    | SeamShown
+    | AppEvents
+    | SensitiveSeen
+)
+
+Listener = Callable[[str | None, Event], None]
+"""Called on the event loop with (evaluation id, event). The id is None for output that no evaluation is known to have
+caused, and of somebody else's evaluation as `OthersCode` says. It must return quickly and not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of an evaluation: its status, and the failure of one that failed."""
+
+    status: Literal["done", "failed", "interrupted"]
+    namespace: str | None = None
+    failure: Failure | None = None
+    notes: tuple[str, ...] = ()
+    said: str | None = None
+    """One line for the log."""
+
+
+Ended = Callable[[Ending | Exception], None]
+"""Called once, on the event loop: how an evaluation ended, or why nobody knows. Must return quickly and not raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interruption:
+    """The outcome of an interrupt.
+
+    `interrupted`: the server said so. `requested`: asked for, and the server's answer does not prove that the code
+    stopped (a JVM keeps a busy thread for seconds). `idle`: nothing ran.
+    """
+
+    outcome: Literal["interrupted", "requested", "idle"]
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A symbol's documentation and place. Keys of `extra` are those the server gave, for what has no field here."""
+
+    name: str
+    namespace: str | None = None
+    doc: str | None = None
+    arglists: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    macro: bool = False
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SyntaxFault:
+    """Why a REPL cannot read code, and where, as far as it tells; lines and columns count from 1."""
+
+    message: str
+    type: str = "SyntaxError"
+    line: int | None = None
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The text that defines a name, which may go on behind its end; and where it begins, where that is known."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A name in a list of names, for one line: its parameters, and the first line of its documentation."""
+
+    name: str
+    type: str | None = None
+    """As of a `Completion`."""
+    parameters: str = ""
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """A list of names: the first of them, and how many more there are."""
+
+    listed: tuple[Listed, ...]
+    omitted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One candidate. `type` is the server's word for what it is (`function`, `macro`, `var`, `module`, …)."""
+
+    candidate: str
+    type: str | None = None
+    namespace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One frame of a stack trace. `tooling`: it belongs to the language or its tools, not to the user's program."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    tooling: bool = False
+    repeated: str = ""
+    """How often it came in a row, in words, where that is told once."""
+    locals: Mapping[str, str] = field(default_factory=dict)
+    """The values of its variables by name, each printed, where they were asked for and the REPL has them."""
+
+
+AROUND = "thrown around it"
+"""The relation of a link that wraps the error which its REPL reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackTrace:
+    """The last error of a session: the one that its REPL reports, and its frames, innermost first.
+
+    On the JVM that is the root cause. `chain` has the others, each with frames of its own; see `Failure`.
+    """
+
+    type: str
+    message: str
+    frames: tuple[StackFrame, ...]
+    data: str | None = None
+    """What `ex-data` holds, printed."""
+    notes: tuple[str, ...] = ()
+    relation: str = ""
+    chain: tuple[StackTrace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadDump:
+    """The stacks of a REPL's threads at one moment. `own`: their frames in the user's code alone, empty without any."""
+
+    whole: str
+    own: str
+
+
+NO_MESSAGE: Final = "null"
+"""What the JVM prints as the message of an error that has none, such as that of a stack that overflowed."""
+
+UNKNOWN_TEST: Final = "?"
+"""The name of the test that a run was stopped in, where the REPL does not know it, or was in none yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """One assertion of a test run."""
+
+    test: str
+    namespace: str
+    outcome: Literal["pass", "fail", "error"]
+    message: str | None = None
+    expected: str | None = None
+    actual: str | None = None
+    file: str | None = None
+    line: int | None = None
+    frames: tuple[StackFrame, ...] = ()
+    """Of what was thrown, innermost first."""
+    is_skipped: bool = False
+    """Whether it passes for not having been run, or for failing as it was expected to."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestTime:
+    """The time that one test took, fixtures of its namespace left out."""
+
+    namespace: str
+    test: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """The results of a test run: assertions counted by outcome, and each result, failures and errors first."""
+
+    tests: int
+    passed: int
+    failed: int
+    errors: int
+    results: tuple[TestResult, ...]
+    output: str = ""
+    """What the tests printed, from its end when it was long."""
+    stopped: TestResult | None = None
+    """The test that ran when the run was interrupted; it is in no other count."""
+    times: tuple[TestTime, ...] = ()
+    """Of each test that ended, also of one that asserts nothing and so has no result; as far as the REPL tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClojureDocs:
+    """The entry of a var on ClojureDocs: examples, notes, related vars."""
+
+    name: str
+    namespace: str
+    examples: tuple[str, ...] = ()
+    see_alsos: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    doc: str | None = None
+    href: str | None = None
+    """The path of its page on the site."""

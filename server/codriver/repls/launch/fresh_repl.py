@@ -1,0 +1,222 @@
+"""A fresh REPL for one job of a command: a process of its own, which no server knows, gone when the job is done.
+
+It begins as the REPLs of a server do, by the same recipes. What it prints outside evaluations nobody reads.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import Failure, Request
+from codriver.errors import CodriverError, StartError
+from codriver.net.tasks import own_tasks
+from codriver.repls import kinds
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, InputNeeded, Output, Value
+from codriver.repls.launch import processes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from codriver.repls.contract.adapter import Adapter, Connector
+    from codriver.repls.contract.adapter_values import Event, TestRun
+    from codriver.repls.launch.recipes import Recipe
+
+ENDLESS: Final = "Endless"
+"""The type of the failure of what was interrupted for taking too long."""
+INTERRUPT_S: Final = 10.0
+NREPL_MAIN: Final = ("-m", "nrepl.cmdline")
+NREPL_WITHOUT_PORT_FILE: Final = (
+    "-e",
+    """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
+    ((resolve 'nrepl.server/start-server) :bind "127.0.0.1" :port 0)))) (flush) @(promise))""",
+)
+"""The same server. Its `main` writes `.nrepl-port` over that of the REPL which a server or an editor is using."""
+
+
+class EvaluationTooLongError(CodriverError):
+    """An evaluation in a fresh REPL did not end in the time that each may take; nobody knows what it did."""
+
+    def __init__(self, code: str, timeout_s: float) -> None:
+        head = code.strip().partition("\n")[0][:60]
+        super().__init__(
+            f"`{head}` has not ended within {timeout_s:g} s in the fresh REPL: leave it out, or give it more"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The outcome of code that ran: its values as text, its output, and its failure, if it failed."""
+
+    values: tuple[str, ...]
+    out: str
+    err: str
+    failure: Failure | None = None
+
+
+@dataclass(slots=True)
+class Heard:
+    """The answers to one evaluation so far."""
+
+    values: list[str] = field(default_factory=list)
+    out: list[str] = field(default_factory=list)
+    err: list[str] = field(default_factory=list)
+    end: Ending | Exception | None = None
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+
+def keep_event(heard: Mapping[str, Heard], evaluation: str | None, event: Event) -> None:
+    """Keep what an adapter tells of an evaluation that is known."""
+    found = heard.get(evaluation or "")
+    if found is not None and isinstance(event, Value):
+        found.values.append(event.text)
+    elif found is not None and isinstance(event, Output):
+        (found.out if event.stream == "out" else found.err).append(event.text)
+
+
+class FreshRepl:
+    """One fresh REPL. Lives as long as the context of `fresh_repl`."""
+
+    def __init__(self, adapter: Adapter, heard: dict[str, Heard], timeout_s: float) -> None:
+        self._adapter = adapter
+        self._heard = heard
+        self._timeout_s = timeout_s
+        self.dialect = adapter.profile.dialect
+        self.versions: Mapping[str, str] = adapter.profile.versions
+
+    async def run(
+        self, code: str, *, namespace: str | None = None, file: str | None = None, timeout_s: float | None = None
+    ) -> Ran:
+        """Evaluate code to its end, or load it as `file`. A namespace that is not there is looked for on disk.
+
+        What takes longer than `timeout_s`, or else than each evaluation may, is interrupted.
+
+        Raises:
+            EvaluationTooLongError: it took longer, and cannot be interrupted.
+            ReplDisconnectedError: the REPL is gone.
+        """
+        ran = await self._run(code, namespace, file, timeout_s)
+        if namespace and ran.failure is not None and ran.failure.type == NAMESPACE_MISSING:
+            quoted = f"import {namespace}" if self.dialect == kinds.PYTHON.dialect else f"(require '{namespace})"
+            loaded = await self._run(quoted)
+            return loaded if loaded.failure else await self._run(code, namespace, None, timeout_s)
+        return ran
+
+    async def _run(
+        self, code: str, namespace: str | None = None, file: str | None = None, timeout_s: float | None = None
+    ) -> Ran:
+        name = str(len(self._heard))
+        heard = self._heard[name] = Heard()
+        kind = "load-file" if file else "evaluate"
+        request = Request(name, code, namespace=namespace, file=file, kind=kind)  # type: ignore[arg-type]  # mypy takes the two words for any text
+
+        def ended(end: Ending | Exception) -> None:
+            heard.end = end
+            heard.over.set()
+
+        self._adapter.start_evaluation(request, ended)
+        limit_s = timeout_s or self._timeout_s
+        with anyio.move_on_after(limit_s) as scope:
+            await heard.over.wait()
+        if scope.cancelled_caught:
+            await self._interrupt(heard, code, limit_s)
+            return Ran(tuple(heard.values), "".join(heard.out), "".join(heard.err), _endless(limit_s))
+        if isinstance(heard.end, Exception):
+            raise heard.end
+        failure = heard.end.failure if heard.end else None
+        if failure is None and heard.end is not None and heard.end.status != "done":
+            failure = Failure(heard.end.status, "it did not end by itself")
+        return Ran(tuple(heard.values), "".join(heard.out), "".join(heard.err), failure)
+
+    async def _interrupt(self, heard: Heard, code: str, limit_s: float) -> None:
+        """End what takes too long.
+
+        Raises:
+            EvaluationTooLongError: it does not end.
+        """
+        if "interrupt" in self._adapter.profile.capabilities:
+            with anyio.move_on_after(INTERRUPT_S):
+                await self._adapter.interrupt()
+                await heard.over.wait()
+                return
+        raise EvaluationTooLongError(code, limit_s)
+
+    async def run_tests(self, namespace: str) -> TestRun:
+        """Run the tests of a namespace that is loaded. Raises like `Adapter.run_tests`."""
+        return await self._adapter.run_tests(namespace, None, timeout_s=self._timeout_s)
+
+    async def end_input(self) -> None:
+        """Tell code that reads that nothing comes."""
+        if "stdin" in self._adapter.profile.capabilities:
+            await self._adapter.send_input("")
+
+
+def _endless(limit_s: float) -> Failure:
+    return Failure(ENDLESS, f"it had not ended after {limit_s:g} s, and was interrupted")
+
+
+@asynccontextmanager
+async def fresh_repl(
+    recipe: Recipe, connectors: Mapping[str, Connector], workspace: Path, *, timeout_s: float
+) -> AsyncIterator[FreshRepl]:
+    """A REPL started by `recipe` in `workspace`, for as long as the context lasts. An evaluation may take `timeout_s`.
+
+    One that writes its port into its folder is started in a folder of its own, so that nobody takes it for theirs.
+
+    Raises:
+        StartError: it does not start.
+        CodriverError: it cannot be connected to.
+    """
+    if recipe.connection_file is not None:
+        raise StartError("no kernel is started to run code again: name another REPL, such as --repl python")
+    async with AsyncExitStack() as stack:
+        recipe, folder = _without_port_file(recipe, workspace, stack)
+        heard: dict[str, Heard] = {}
+        reading = anyio.Event()
+
+        def listen(evaluation: str | None, event: Event) -> None:
+            if isinstance(event, InputNeeded):
+                reading.set()
+            keep_event(heard, evaluation, event)
+
+        running = await stack.enter_async_context(
+            processes.start(
+                recipe.command, cwd=folder, env=recipe.env, on_output=lambda _stream, _text: None,
+                port_file=recipe.port_file, start_timeout_s=recipe.start_timeout_s,
+            )
+        )  # fmt: skip
+        place = str(await running.endpoint())
+        connect = connectors[recipe.protocol]
+        adapter = await stack.enter_async_context(connect(place, listener=listen, workspace=workspace, is_remote=False))
+        fresh = FreshRepl(adapter, heard, timeout_s)
+        tasks = await stack.enter_async_context(own_tasks())
+
+        async def end_inputs() -> None:
+            nonlocal reading
+            while True:
+                await reading.wait()
+                reading = anyio.Event()
+                await fresh.end_input()
+
+        tasks.start_soon(end_inputs)
+        try:
+            yield fresh
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -> tuple[Recipe, Path]:
+    """The recipe and the folder to start it in, so that no port file of the workspace is written."""
+    if recipe.port_file is None:
+        return recipe, workspace
+    if recipe.command[-2:] == NREPL_MAIN:
+        return replace(recipe, command=(*recipe.command[:-2], *NREPL_WITHOUT_PORT_FILE), port_file=None), workspace
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="codriver-fresh-")))
+    program, *arguments = recipe.command
+    command = (str(workspace / program) if "/" in program else program, *arguments)
+    return replace(recipe, command=command, port_file=folder / recipe.port_file.relative_to(workspace)), folder

@@ -1,0 +1,90 @@
+"""Fields of the requests that evaluate, as the server behind an adapter understands them.
+
+Sources: nREPL documentation, "Ops", `eval` and `load-file`; fields of Codriver's own worker begin with `codriver/`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from codriver.repls.contract.errors import RequestUnsafeError
+from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codriver.core.values import Form, PrintLimits, Request
+    from codriver.repls.nrepl.definition_holds import DefinitionHolds
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.wire.bencode import Value
+
+
+class RequestFields:
+    """The fields for one server. Lives as long as its adapter.
+
+    `takes_origin`: whether the application's events there name the evaluation that a message says it is.
+    """
+
+    def __init__(self, probed: ProbeResult, holds: DefinitionHolds, *, takes_origin: Callable[[], bool]) -> None:
+        self._probed = probed
+        self._dialect = probed.dialect
+        self._holds = holds
+        self._takes_origin = takes_origin
+
+    def check(self, code: str) -> None:
+        """Nothing, where the server takes such code.
+
+        Raises:
+            RequestUnsafeError: it would break on it.
+        """
+        limit = self._dialect.unsafe_bytes
+        if limit is None or code.isascii():
+            return
+        if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
+            raise RequestUnsafeError(
+                f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
+                f"than {limit} bytes, and this one has {size}",
+                hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
+            )
+
+    def of_form(self, request: Request, form: Form, limits: PrintLimits, *, was_in_file: bool) -> dict[str, Value]:
+        """Fields that evaluate one form of a request. `was_in_file`: code of a file came before it in its session."""
+        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits)}
+        if request.namespace and self._dialect.namespace_by == "key":
+            fields["ns"] = request.namespace
+        if request.file:
+            fields["file"] = request.file
+        elif was_in_file and self._dialect.no_file:
+            fields["file"] = self._dialect.no_file
+        if self._probed.takes_positions:
+            fields["line"], fields["column"] = form.line, form.column
+        else:
+            fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
+        return fields
+
+    def of_file(self, request: Request, limits: PrintLimits) -> dict[str, Value]:
+        """Fields that load a whole file."""
+        path = request.file or ""
+        fields: dict[str, Value] = {
+            "file": request.code,
+            "file-path": path,
+            "file-name": path.rpartition("/")[2],
+            **self._of_any(request, limits),
+        }
+        if request.lines is not None:
+            fields["codriver/lines"] = list(request.lines)
+        return fields
+
+    def _of_any(self, request: Request, limits: PrintLimits) -> dict[str, Value]:
+        """Print limits, the hold that the request belongs to, and its origin."""
+        fields: dict[str, Value] = {}
+        if self._probed.honours_print_limits:
+            keeps = KEEPS_VALUES in self._probed.ops
+            fields = self._dialect.print_fields(limits, knows_defaults=keeps)
+            if keeps:
+                fields["codriver/keep"] = request.id
+        if request.hold:
+            fields |= self._holds.fields(request.hold)
+        if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):
+            fields["codriver/origin"] = {"who": request.who, "evaluation": request.id}
+        return fields

@@ -1,0 +1,93 @@
+"""A package whose `__init__` is put off is the same package, and runs it when needed: once, or again if it failed."""
+
+import subprocess
+import sys
+import textwrap
+from importlib import import_module
+
+import pytest
+
+from codriver.protocol.deferred_packages import defer
+
+INIT = """
+    import made_up.runs
+    made_up.runs.times.append(1)
+    from made_up.inner import deep
+    answer = 42
+"""
+
+
+def said(code):
+    """What a Python of its own prints."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@pytest.fixture
+def made_up(tmp_path, monkeypatch):
+    """A folder with a package that counts how often its `__init__` runs."""
+    files = {
+        "__init__.py": INIT,
+        "runs.py": "times = []",
+        "inner/__init__.py": "from made_up.inner.deep import value",
+        "inner/deep.py": "value = 'deep'",
+    }
+    for name, text in files.items():
+        path = tmp_path / "made_up" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path / "made_up"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "made_up"]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_submodule_is_imported_without_the_packages_own_init():
+    defer("made_up", "made_up.inner")
+    assert import_module("made_up.inner.deep").value == "deep"
+    assert import_module("made_up.runs").times == []
+    assert "value" not in vars(sys.modules["made_up.inner"])
+
+
+@pytest.mark.usefixtures("made_up")
+def test_the_first_name_asked_of_it_runs_the_init_once():
+    defer("made_up", "made_up.inner")
+    package = import_module("made_up")
+    assert (package.answer, package.inner.value, package.deep.value, package.runs.times) == (42, "deep", "deep", [1])
+    with pytest.raises(AttributeError, match="module 'made_up' has no attribute 'nothing'"):
+        _ = package.nothing
+    assert package.runs.times == [1]
+
+
+def test_an_init_that_fails_says_why_each_time_and_may_succeed_later(made_up):
+    whole = (made_up / "__init__.py").read_text()
+    (made_up / "__init__.py").write_text("raise RuntimeError('not yet')")
+    defer("made_up")
+    package = import_module("made_up")
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="not yet"):
+            _ = package.answer
+    (made_up / "__init__.py").write_text(whole + "# so that it differs in size")
+    assert package.answer == 42
+
+
+@pytest.mark.usefixtures("made_up")
+def test_a_package_that_is_imported_or_missing_is_left_alone():
+    package = import_module("made_up")
+    defer("made_up", "made_up_and_missing")
+    assert sys.modules["made_up"] is package
+    assert package.runs.times == [1]
+    assert "made_up_and_missing" not in sys.modules
+
+
+def test_the_server_holds_no_part_of_the_sdk_that_is_for_clients_or_http():
+    unused = {"httpx2", "cryptography", "mcp.client", "mcp.server.mcpserver"}
+    assert said(f"import sys, codriver.app.serve; print({unused} & set(sys.modules))") == "set()\n"
+
+
+def test_the_sdk_is_whole_for_whoever_asks_it_in_the_same_process():
+    code = (
+        "import codriver.app.serve, mcp, mcp.server; print(mcp.ClientSession.__name__, mcp.server.MCPServer.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "ClientSession MCPServer\n"

@@ -1,0 +1,77 @@
+"""A workspace whose server is being started, for as long as a test wants; what the last one kept there."""
+
+import contextlib
+import json
+import os
+import shlex
+
+from codriver.app.kept_lists import write
+from relay.relay_process import request
+from relay.test_relay_life import closed_port
+
+GREETING = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": "py (python, starting)"}
+TOOLS = {"tools": [{"name": "evaluate_code"}, {"name": "load_file"}]}
+CLIENT = {"name": "agent", "version": "1"}
+INITIALIZE = request("first", "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=CLIENT)
+LIST = request(7, "tools/list")
+QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-list", "method": "tools/list"}
+
+
+class Cold:
+    """A workspace whose server is being started, for as long as the test wants, and then played by it."""
+
+    def __init__(self, folder, start_relay, start_host):
+        self.folder, self.start_relay, self.start_host = folder, start_relay, start_host
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir()
+        self.gate = folder / "gate"
+        os.mkfifo(self.gate)
+        self.port = closed_port()
+        waiting = shlex.join(["sh", "-c", f"read line < {shlex.quote(str(self.gate))}; exit 3"])
+        self.environment = {"XDG_STATE_HOME": str(folder / "state"), "CODRIVER_SERVER_COMMAND": waiting}
+
+    def keep(self, monkeypatch, **client):
+        """Write what a server keeps; the file."""
+        for name in [name for name in os.environ if name.startswith("CODRIVER_")]:
+            monkeypatch.delenv(name)
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+        kept = {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS}
+        write(self.workspace, kept | client)
+        (file,) = (self.folder / "state" / "codriver" / "lists").iterdir()
+        return file
+
+    def relay(self, **environment):
+        return self.start_relay(self.port, "--start", "--workspace", self.workspace, **self.environment | environment)
+
+    def serve(self):
+        """The server is there now: its end of the relay's connection."""
+        self.host = self.start_host(self.port)
+        return self.accept()
+
+    def accept(self):
+        peer = self.host.accept()
+        assert peer.read()["method"] == "codriver/token"
+        return peer
+
+    def end(self):
+        """Let the processes end that were started in the place of a server."""
+        shut(self.gate)
+
+
+def shut(gate):
+    """Let each end that waits at the gate, and nobody wait there from now on."""
+    waiting = None
+    with contextlib.suppress(OSError):  # nobody does
+        waiting = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+    gate.unlink(missing_ok=True)
+    if waiting is not None:
+        os.close(waiting)
+
+
+def rewrite(file, **members):
+    file.write_text(json.dumps(json.loads(file.read_text()) | members))
+
+
+def kept(file):
+    return json.loads(file.read_text())["clients"][0]

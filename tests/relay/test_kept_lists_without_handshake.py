@@ -1,0 +1,254 @@
+"""A client without a handshake is answered from what is kept, too, and told on its streams of a list that differs."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+
+import anyio
+import anyio.to_thread
+import pytest
+from live_server import WAIT_S, until
+from mcp import Client, StdioServerParameters
+from mcp.client.subscriptions import SubscriptionLost, ToolsListChanged
+from mcp_types import Implementation
+
+from relay.cold_server import CLIENT, GREETING, QUESTION, TOOLS, kept, rewrite
+from relay.relay_process import LIST_CHANGED, RELAY, answer, request
+
+META = "io.modelcontextprotocol/"
+ENVELOPE = {META + "protocolVersion": "2026-07-28", META + "clientInfo": CLIENT, META + "clientCapabilities": {}}
+DISCOVERED = {"supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete", "ttlMs": 0}
+LISTED = {**TOOLS, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+KEPT = {"protocol": "2026-07-28", "greeting": DISCOVERED, "tools": LISTED}
+DISCOVER = request("first", "server/discover", _meta=ENVELOPE)
+LIST = request(7, "tools/list", _meta={**ENVELOPE, "progressToken": 1, META + "logLevel": "debug"})
+LIST_AGAIN = {**QUESTION, "params": {"_meta": ENVELOPE}}
+LISTEN = request("listen-1", "subscriptions/listen", _meta=ENVELOPE, notifications={"toolsListChanged": True})
+
+
+def listed(cold):
+    """A relay whose client was answered while no server is there."""
+    relay = cold.relay()
+    relay.send(DISCOVER, LIST)
+    assert relay.receive() == answer("first", DISCOVERED)
+    assert relay.receive() == answer(7, LISTED)
+    return relay
+
+
+def asked(cold):
+    """The server that comes, which the relay asks for its list as the client would."""
+    peer = cold.serve()
+    assert peer.read() == LIST_AGAIN
+    return peer
+
+
+def acknowledged(stream, **notifications):
+    about = {"notifications": notifications, "_meta": {META + "subscriptionId": stream}}
+    return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": about}
+
+
+def changed(stream):
+    return {**LIST_CHANGED, "params": {"_meta": {META + "subscriptionId": stream}}}
+
+
+ACKNOWLEDGED = acknowledged("listen-1", toolsListChanged=True)
+FEWER = answer("codriver-relay-list", {**LISTED, "tools": TOOLS["tools"][:1]})
+OTHERS = {
+    "another list": FEWER,
+    "an error": {"jsonrpc": "2.0", "id": "codriver-relay-list", "error": {"code": -32603, "message": "no"}},
+    "another shape": answer("codriver-relay-list", {"tools": None}),
+}
+
+
+def test_a_client_without_a_handshake_is_answered_at_once(cold, monkeypatch):
+    cold.keep(monkeypatch, **KEPT)
+    relay = listed(cold)
+    relay.send(request(8), LISTEN)
+    peer = asked(cold)
+    assert [peer.read(), peer.read()] == [request(8), LISTEN]
+    peer.send(answer("codriver-relay-list", LISTED), ACKNOWLEDGED, answer(8))
+    assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(8)]
+
+
+def test_a_client_may_list_without_having_discovered(cold, monkeypatch):
+    cold.keep(monkeypatch, **KEPT)
+    relay = cold.relay()
+    relay.send(LIST)
+    assert relay.receive() == answer(7, LISTED)
+    asked(cold)
+
+
+def test_a_client_without_a_handshake_of_which_nothing_is_kept_waits(cold, monkeypatch):
+    cold.keep(monkeypatch)
+    relay = cold.relay()
+    relay.send(LIST)
+    peer = cold.serve()
+    assert peer.read() == LIST
+    peer.send(answer(7, TOOLS))
+    assert relay.receive() == answer(7, TOOLS)
+
+
+@pytest.mark.parametrize("left_out", ["protocolVersion", "clientInfo", "clientCapabilities"])
+def test_a_request_that_does_not_say_all_of_its_client_is_left_to_the_server(cold, monkeypatch, left_out):
+    cold.keep(monkeypatch, **KEPT)
+    relay = cold.relay()
+    one = request(7, "tools/list", _meta={name: said for name, said in ENVELOPE.items() if name != META + left_out})
+    relay.send(one)
+    assert cold.serve().read() == one
+
+
+def test_a_kept_list_is_stale_at_once_for_every_cache(cold, monkeypatch):
+    lasting = {"ttlMs": 3_600_000}
+    cold.keep(monkeypatch, **{**KEPT, "greeting": {**DISCOVERED, **lasting}, "tools": {**LISTED, **lasting}})
+    listed(cold)
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_a_stream_that_is_open_hears_of_another_list(cold, monkeypatch, other):
+    cold.keep(monkeypatch, **KEPT)
+    relay = listed(cold)
+    relay.send(LISTEN)
+    peer = asked(cold)
+    assert peer.read() == LISTEN
+    peer.send(ACKNOWLEDGED, other, answer(8))
+    assert [relay.receive(), relay.receive(), relay.receive()] == [ACKNOWLEDGED, changed("listen-1"), answer(8)]
+
+
+def test_a_stream_that_is_opened_later_hears_of_it_once(cold, monkeypatch):
+    cold.keep(monkeypatch, **KEPT)
+    relay = listed(cold)
+    peer = asked(cold)
+    peer.send(FEWER, answer(8))
+    assert relay.receive() == answer(8)
+    streams = [{**LISTEN, "id": identity} for identity in ("\u00e9", 3, 4)]
+    relay.send(*streams)
+    assert [peer.read() for _ in streams] == streams
+    told = [acknowledged("\u00e9", resourcesListChanged=True)]
+    told += [acknowledged(identity, toolsListChanged=True) for identity in (3, 4)]
+    peer.send(*told, answer(9))
+    assert [relay.receive() for _ in range(5)] == [*told[:2], changed(3), told[2], answer(9)]
+
+
+def test_a_stream_that_the_client_ended_hears_nothing(cold, monkeypatch):
+    cold.keep(monkeypatch, **KEPT)
+    relay = listed(cold)
+    relay.send(LISTEN)
+    peer = asked(cold)
+    assert peer.read() == LISTEN
+    peer.send(ACKNOWLEDGED)
+    assert relay.receive() == ACKNOWLEDGED
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "listen-1"}}
+    relay.send(cancelled)
+    assert peer.read() == cancelled
+    peer.send(FEWER, answer(8))
+    assert relay.receive() == answer(8)
+
+
+def test_who_has_listed_anew_is_told_nothing_more(cold, monkeypatch):
+    cold.keep(monkeypatch, **KEPT)
+    relay = listed(cold)
+    peer = asked(cold)
+    peer.send(FEWER, answer(8))
+    assert relay.receive() == answer(8)
+    relay.send(LIST, LISTEN)
+    assert [peer.read(), peer.read()] == [LIST, LISTEN]
+    peer.send(ACKNOWLEDGED, answer(9))
+    assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(9)]
+
+
+def test_the_list_is_compared_with_the_next_server_where_the_first_is_lost(cold, monkeypatch):
+    cold.keep(monkeypatch, **KEPT)
+    relay = listed(cold)
+    asked(cold).close()
+    peer = cold.accept()
+    assert peer.read() == LIST_AGAIN
+    relay.send(LISTEN)
+    assert peer.read() == LISTEN
+    peer.send(FEWER, ACKNOWLEDGED)
+    assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, changed("listen-1")]
+
+
+MISTAKEN = {
+    "what a handshake is answered": {"greeting": GREETING},
+    "no greeting": {"greeting": None},
+    "no list": {"tools": [1, 2]},
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKEN.values(), ids=MISTAKEN)
+def test_what_is_no_answer_to_a_client_without_a_handshake_is_ignored(cold, monkeypatch, mistake):
+    cold.keep(monkeypatch, **{**KEPT, **mistake})
+    relay = cold.relay()
+    relay.send(DISCOVER)
+    assert cold.serve().read() == DISCOVER
+
+
+def test_what_is_kept_of_a_client_without_a_handshake_answers_no_handshake(cold, monkeypatch):
+    cold.keep(monkeypatch, **KEPT)
+    relay = cold.relay()
+    initialize = request("first", "initialize", protocolVersion="2026-07-28", capabilities={}, clientInfo=CLIENT)
+    relay.send(initialize)
+    assert cold.serve().read() == initialize
+
+
+# With a real server and the Python SDK's client
+
+
+def connect(gated, mode):
+    """That client with a relay of its own, which starts a server that waits at the gate. `mode`: its protocol."""
+    relay = StdioServerParameters(
+        command=sys.executable,
+        args=["-I", "-S", str(RELAY), str(gated.port_file), "--start"],
+        env={name: value for name, value in os.environ.items() if not name.startswith("CODRIVER_")} | gated.environment,
+    )
+    return Client(relay, mode=mode, client_info=Implementation(**CLIENT))
+
+
+async def number_listed(client):
+    return len((await client.list_tools()).tools)
+
+
+async def keep_once(gated):
+    """Have a server keep its list for a client that never discovers; the file, and the number of its tools."""
+    async with connect(gated, "2026-07-28") as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.to_thread.run_sync, gated.open)
+        number = await number_listed(client)
+        lists = gated.port_file.parents[3] / "state" / "codriver" / "lists"
+        await anyio.to_thread.run_sync(until, lambda: lists.is_dir() and any(lists.glob("*.json")), "the kept list")
+    (file,) = lists.glob("*.json")
+    return file, number
+
+
+async def told_too_little(gated):
+    """A list that is too short, and said to last an hour, is corrected; so it is when the server is killed."""
+    file, number = await keep_once(gated)
+    gated.stop()
+    one, true = kept(file), kept(file)["tools"]["tools"]
+    rewrite(file, clients=[{**one, "tools": {**one["tools"], "tools": true[:2], "ttlMs": 3_600_000}}])
+    async with connect(gated, "auto") as client:
+        assert client.session.protocol_version == "2026-07-28"
+        assert await number_listed(client) == 2
+        await anyio.to_thread.run_sync(gated.open)
+        with contextlib.suppress(SubscriptionLost):
+            async with client.listen(tools_list_changed=True) as stream:
+                assert await anext(stream) == ToolsListChanged()
+                assert await number_listed(client) == number
+                await anyio.to_thread.run_sync(until, lambda: kept(file)["tools"]["tools"] == true, "the true list")
+                os.kill(json.loads(gated.port_file.with_name("server.json").read_text())["pid"], signal.SIGKILL)
+                async for _ in stream:  # until its connection is lost
+                    pass
+        assert await number_listed(client) == number
+        await anyio.to_thread.run_sync(gated.open)
+        answered = await client.call_tool("evaluate_code", {"code": "1+2"})
+        assert answered.structured_content["result"] == "3"
+
+
+@pytest.mark.slow
+def test_the_client_of_the_sdk_is_listed_before_there_is_a_server_and_corrected_then(gated):
+    async def bounded():
+        with anyio.fail_after(WAIT_S):
+            await told_too_little(gated)
+
+    anyio.run(bounded)

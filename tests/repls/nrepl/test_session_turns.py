@@ -1,0 +1,70 @@
+"""The turn of a session: one has it at a time, and nobody who gave up waiting for it gets it."""
+
+import asyncio
+
+import pytest
+
+from codriver.repls.nrepl.session_pool import Turn
+
+pytestmark = pytest.mark.anyio
+
+
+async def settled():
+    """Let every task go as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_those_who_wait_get_it_in_the_order_in_which_they_asked():
+    turn, order = Turn(), []
+    assert turn.take_at_once()
+
+    async def use(name):
+        async with turn:
+            order.append(name)
+            await settled()
+
+    tasks = [asyncio.create_task(use(name)) for name in "abc"]
+    await settled()
+    assert (order, turn.take_at_once()) == ([], False)
+    turn.give_back()
+    await asyncio.gather(*tasks)
+    assert order == ["a", "b", "c"]
+    assert not turn.is_taken
+
+
+async def test_who_comes_at_once_does_not_overtake_those_who_wait():
+    turn, order = Turn(), []
+    assert turn.take_at_once()
+
+    async def use():
+        async with turn:
+            order.append("waited")
+
+    task = asyncio.create_task(use())
+    await settled()
+    turn.give_back()
+    assert not turn.take_at_once()
+    await task
+    assert turn.take_at_once()
+
+
+@pytest.mark.parametrize("is_handed_over", [False, True])
+async def test_who_gave_up_waiting_leaves_it_to_the_others(is_handed_over):
+    turn, order = Turn(), []
+    assert turn.take_at_once()
+
+    async def use(name):
+        async with turn:
+            order.append(name)
+
+    tasks = [asyncio.create_task(use(name)) for name in "ab"]
+    await settled()
+    if is_handed_over:
+        turn.give_back()
+    tasks[0].cancel()
+    await settled()
+    if not is_handed_over:
+        turn.give_back()
+    await tasks[1]
+    assert (order, turn.is_taken) == (["b"], False)

@@ -1,0 +1,168 @@
+"""Frames of an application's events, recorded: each event once, so many a second, the rest by number."""
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from worker_client import Repl
+
+from codriver.core import effects
+from codriver.core.actions import AppStreamBegan, ClientConnected, ReplConnected, ReplFound, ReplLost
+from codriver.core.dispatch import Core
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import AppStream, Life, Origin, State
+from codriver.core.values import Profile
+from codriver.log.app_log import AppLog
+from codriver.log.output_log import OutputLog
+from codriver.repls.app_events import MOST_IN_WINDOW, AppEventRecorder, AppStreamKeeper
+from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.nrepl.nrepl_adapter import connect
+from codriver.settings.model import Settings
+
+PROFILE = Profile(dialect="python")
+
+
+class Recording:
+    """A recorder whose seconds end when a test says so."""
+
+    def __init__(self):
+        self.performers = dict.fromkeys(effects.EFFECTS, [].append)
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")), settings=Settings(), now=lambda: 5000,
+            handlers=HANDLERS, performers=lambda _: self.performers,
+        )  # fmt: skip
+        self.core.report(
+            ReplFound("r1", "py", Origin("address", "x:1"), "x:1"),
+            ReplConnected("r1", PROFILE, "x:1"),
+        )
+        self.log = AppLog(OutputLog().line_for_another)
+        self.begun = []
+        self.recorder = AppEventRecorder(
+            self.core, self.log, lambda *job: self.begun.append(job), Path("/home/ann/shop")
+        )
+
+    def heard(self, *events, sub="s1", **more):
+        self.recorder.heard(self.core.state.repls["r1"], {"sub": sub, "dropped": 0, "events": list(events), **more})
+
+    async def second(self):
+        [(_, close, repl)] = self.begun
+        self.begun.clear()
+        await close(repl)
+
+    @property
+    def rows(self):
+        return self.log.entries(limit=3000)
+
+    @property
+    def texts(self):
+        return [row["text"] for row in self.rows]
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory):
+    with contextlib.closing(Repl(tmp_path_factory.mktemp("app"))) as repl:
+        repl.connect()
+        repl.evaluate("import codriver_seam as seam; seam.install(True)")
+        repl.socket.close()
+        yield repl
+
+
+@pytest.fixture
+def recording():
+    return Recording()
+
+
+def event(number, **more):
+    return {"id": number, "time": 12.5, "opType": "fx", "operation": "db/write", "line": f"{number} fx", **more}
+
+
+def test_an_event_is_recorded_with_all_that_is_told_of_it(recording):
+    origin = {"who": "ann", "evaluation": "e1"}
+    line = "7 error at=/home/ann/shop/orders.py:3"
+    recording.heard(event(7, opType="error", frame="shop", dispatchId=4, ms=0.5, origin=origin, line=line))
+    [row] = recording.rows
+    assert row == {
+        "line": 1, "category": "appEvent", "text": "7 error at=orders.py:3", "timestamp": 12500, "op": "error",
+        "name": "db/write", "frame": "shop", "cause": 4, "ms": 0.5, "app-id": 7, "who": "ann", "evaluation": "e1",
+        "repl-session-key": "py",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        {},
+        {"sub": 7, "events": None},
+        {"events": [None, 1, "x", [], {}, {"line": 3}]},
+        {"dropped": "many", "events": "none"},
+    ],
+)
+def test_what_is_no_event_is_passed_over(recording, frame):
+    recording.recorder.heard(recording.core.state.repls["r1"], frame)
+    assert recording.rows == []
+
+
+def test_fields_of_the_wrong_kind_are_left_out(recording):
+    odd = {"id": True, "time": "now", "opType": 3, "ms": float("nan"), "dispatchId": [1], "origin": "me", "line": "x"}
+    recording.heard(odd)
+    [row] = recording.rows
+    assert row.keys() == {"line", "category", "text", "timestamp", "repl-session-key"}
+
+
+@pytest.mark.anyio
+async def test_an_event_that_several_streams_bring_is_recorded_once_in_each_life_of_the_repl(recording):
+    recording.heard(event(1))
+    recording.heard(event(1), event(2), sub="s2")
+    assert recording.texts == ["1 fx", "2 fx"]
+    recording.core.report(ReplLost("r1", "gone"))
+    recording.core.report(ReplConnected("r1", PROFILE, "x:1"))
+    recording.heard(event(1), sub="s9")
+    assert recording.texts == ["1 fx", "2 fx", "1 fx"]
+
+
+@pytest.mark.anyio
+async def test_of_more_than_so_many_a_second_the_rest_is_one_line(recording, monkeypatch):
+    monkeypatch.setattr("codriver.repls.app_events.WINDOW_S", 0)
+    recording.heard(*map(event, range(MOST_IN_WINDOW + 30)), dropped=7)
+    assert len(recording.rows) == MOST_IN_WINDOW
+    await recording.second()
+    assert recording.texts[-1] == (
+        "37 events of s1 are not kept; the application's trace has the newest: inspect_app trace, filter since 199"
+    )
+    assert recording.log.dropped == 37
+    recording.heard(event(1000))
+    assert recording.texts[-1] == "1000 fx"
+    await recording.second()
+    assert recording.texts[-1] == "1000 fx", "nothing was left out of that second"
+
+
+@pytest.mark.parametrize(("topic", "op"), [("error", "error"), ("trace", "stream"), ("calls", "call")])
+def test_the_end_of_a_stream_is_an_event_of_its_topic(recording, topic, op):
+    stream = AppStream("s1", "r1", 1, "c1", "ann", topic)
+    recording.recorder.over(effects.TellAppStreamOver(stream=stream, why="the REPL py restarts"))
+    [row] = recording.rows
+    assert (row["op"], row["name"]) == (op, "stream-over")
+    assert row["text"].startswith(f"s1 ({topic}) of ann is over: the REPL py restarts; watch_app again")
+
+
+@pytest.mark.anyio
+async def test_a_stream_is_renewed_while_the_application_has_it_and_then_known_to_be_over(
+    recording, worker, monkeypatch
+):
+    monkeypatch.setattr("codriver.repls.app_events.RENEW_S", 0)
+    core, begun, over = recording.core, [], []
+    recording.performers |= {effects.TellAppStreamOver: over.append, effects.RenewAppStream: begun.append}
+    async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:
+        keeper = AppStreamKeeper(core, {"r1": adapter})
+        told = json.loads(await adapter.ask_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
+        stream = AppStream(told["subId"], "r1", 1, "c1", "ann", "fx")
+        core.report(ClientConnected("c1"), AppStreamBegan(stream))
+        for _ in range(2):
+            await keeper.renew(begun.pop())
+            assert core.state.app_streams == (stream,)
+        await keeper.end(effects.EndAppStream(stream=stream))
+        assert json.loads(await adapter.ask_seam("subscriptions", "{}"))["subs"] == []
+        await keeper.renew(begun.pop())
+    assert core.state.app_streams == ()
+    assert [effect.stream for effect in over] == [stream]

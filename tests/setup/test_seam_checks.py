@@ -1,0 +1,107 @@
+"""The doctor's row on the seam: the frames by name where there is one, else why there is none, and what to do."""
+
+import pytest
+
+from codriver.errors import StartError
+from codriver.repls.nrepl.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS
+from codriver.setup.doctor_report import Row
+from codriver.setup.seam_checks import seam_row
+from codriver_seam import accessors
+
+PYTHON = STEPS["python"]
+SESSION = {"key": "py", "dialect": "python", "phase": "connected"}
+SEAM = {"seam": {"support": "native", "op": "codriver/seam"}}
+SHOWN = {"provider": "codriver", "frames": ["shop", "cart"]}
+LOST = "Traceback (most recent call last):\n  …\nModuleNotFoundError: No module named 'codriver_seam'\n"
+UNKNOWN = {"ok": False, "reason": "unknown-symbol"}
+
+
+def asking(**answers):
+    """A server that answers these tools, and of no other."""
+
+    def ask(tool, _arguments):
+        if tool not in answers:
+            raise StartError("no server answers")
+        return answers[tool]
+
+    return ask
+
+
+def logged(text, **fields):
+    entry = {"category": "evaluationErrorOutput", "text": text, "repl-session-key": "py"}
+    return {"ok": True, "result": [entry | fields], "count": 1}
+
+
+def shown(**fields):
+    row = {**SESSION, "capabilities": SEAM, "seam": {**SHOWN, **fields}}
+    return seam_row(row, "works", asking()).detail
+
+
+def why(**answers):
+    row = seam_row(SESSION, None, asking(**answers))
+    assert (row.capability, row.support) == ("seam", "missing")
+    return row.detail
+
+
+def test_the_frames_are_named():
+    assert shown() == "by codriver/seam; frames: shop, cart"
+
+
+def test_a_seam_without_frames_is_told_how_to_name_one():
+    assert shown(frames=[]) == (
+        f"by codriver/seam, which names no frame, so that no state is shown: evaluate {PYTHON.code}"
+    )
+
+
+def test_a_seam_of_another_version_is_told_with_both():
+    assert f"it answers by contract 7, and this codriver asks by {CONTRACT}" in shown(contract=7)
+    assert accessors.CONTRACT == CONTRACT
+
+
+def test_a_seam_that_was_not_asked_is_told_by_its_provider():
+    assert seam_row({**SESSION, "capabilities": SEAM}, "works", asking()) == Row("seam", "works", "by codriver/seam")
+
+
+def test_a_seam_that_is_off_is_told_with_the_place_that_it_came_from():
+    found = {"ok": True, "name": "install", "arglists": ["()"], "file": "/copy/codriver_seam/recording.py"}
+    assert why(symbol_info=found, repl_output_log=logged(LOST)) == (
+        "codriver_seam was imported from /copy/codriver_seam/recording.py and is not switched on: evaluate "
+        f"{PYTHON.code}"
+    )
+
+
+def test_an_import_that_failed_is_told_with_its_error():
+    assert why(symbol_info=UNKNOWN, repl_output_log=logged(LOST)) == (
+        "an import of it failed (ModuleNotFoundError: No module named 'codriver_seam'): "
+        f"load_file {PYTHON.file}, then evaluate {PYTHON.code}"
+    )
+
+
+OTHER_ERRORS = {
+    "of another module": logged(LOST.replace("codriver_seam", "numpy")),
+    "in another REPL": logged(LOST, **{"repl-session-key": "jup"}),
+    "that only passed through it": logged("  codriver_seam/web.py\nKeyError: 'cart'\n"),
+    "without text": logged(" \n"),
+    "of another shape": {"ok": True, "result": None},
+}
+
+
+@pytest.mark.parametrize("answer", OTHER_ERRORS.values(), ids=OTHER_ERRORS)
+def test_an_error_that_says_nothing_of_the_seam_is_none_of_its(answer):
+    assert why(symbol_info=UNKNOWN, repl_output_log=answer) == WAYS["python"]
+
+
+def test_without_answers_the_way_is_told_all_the_same():
+    assert why() == WAYS["python"]
+
+
+def test_a_language_without_a_seam_is_told_so():
+    assert seam_row({**SESSION, "dialect": "bash"}, None, asking()) == Row("seam", "missing", NO_WAY)
+
+
+def test_a_port_file_left_behind_is_named_with_what_to_do():
+    gone = {**SESSION, "phase": "waiting", "kind": "port-file", "origin": "/w/.py-port"}
+    assert seam_row(gone, None, asking()).detail == (
+        "/w/.py-port leads to no REPL: start the application again, or rm /w/.py-port if it was left behind"
+    )
+    assert seam_row({**gone, "kind": "process"}, None, asking()) is None

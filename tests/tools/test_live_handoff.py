@@ -1,0 +1,93 @@
+"""The handoff of a real server: to a client, to a hook, to a command, and again after the server's end."""
+
+import pytest
+from live_server import serving, until
+
+from codriver.log.handoff_report import MOST_BYTES
+
+
+def read(client, uri):
+    return client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("handoff")
+    (folder / "workspace").mkdir()
+    (folder / "workspace" / "low.py").write_text("def rate():\n    return 2\n")
+    with serving(folder, "--repl", "python") as running:
+        with running.client(name="claude-code") as client:
+            work(client)
+        yield running
+
+
+def work(client):
+    """A session that leaves something of each kind."""
+    calls = [
+        ("find out why prices are wrong", "def price(x):\n    return 2 * x"),
+        ("checkpoint: price is found", "price(3)"),
+        (None, "def rate():\n    return 3"),
+        (None, "price()"),
+    ]
+    for description, code in calls:
+        described = {} if description is None else {"description": description}
+        assert client.call("evaluate_code", code=code, who="claude", **described)["ok"] is (code != "price()")
+
+
+def check(told):
+    """Check what a handoff to anybody says of that session."""
+    assert len(told.encode()) <= MOST_BYTES
+    assert "Goals: find out why prices are wrong (claude)" in told
+    assert "Checkpoints: price is found: by claude in py (" in told
+    assert "TypeError: price() missing 1 required positional argument: 'x'; not done again" in told
+    assert ": price (" in told
+    assert ": rate (" not in told, "a file has it"
+
+
+def test_a_client_reads_the_handoff_as_a_resource_for_itself_or_for_another(live, client):
+    # The checkpoint is on the disk within a moment.
+    until(lambda: "Checkpoints: " in read(client, "codriver://handoff"), "the checkpoint")
+    told = read(client, "codriver://handoff")
+    check(told)
+    assert told.startswith("Codriver, for bare, of the log's lines 1 to ")
+    assert "Defined and in no file: price (" in told
+    assert client.call("evaluate_code", code="1", who="other", replSessionKey="py")["ok"]
+    assert "Others since your last call (" in read(client, "codriver://handoff?who=claude")
+    listed = [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
+    assert "codriver://handoff" in listed
+
+
+def test_a_person_picks_the_handoff_as_a_prompt(live, client):
+    result = client.request("prompts/get", {"name": "handoff", "arguments": {"who": "claude"}})["result"]
+    text = result["messages"][0]["content"]["text"]
+    assert "Codriver, for claude, of the log's lines" in text
+    check(text.partition("\n\n")[2].rpartition("\n\n")[0])
+
+
+def test_a_hook_gives_it_short_at_a_start_and_whole_after_a_compaction(live, client):
+    for number in range(40):
+        why = f"goal {number}: {'because of that ' * 10}"
+        assert client.call("evaluate_code", code=f"def only_here_{number}(): pass", description=why)["ok"]
+    short = client.call("note_edit", event="started", source="startup", waitMs=20_000)["context"]
+    whole = client.call("note_edit", event="started", source="compact", waitMs=20_000)["context"]
+    assert len(short.encode()) <= 1500
+    assert 1500 < len(whole.encode()) <= MOST_BYTES
+    assert short.splitlines()[1] == whole.splitlines()[1]
+
+
+@pytest.mark.slow
+def test_it_survives_the_server(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client(name="claude-code") as client:
+        work(client)
+        (live.workspace / "low.py").write_text("def rate():\n    return 2\n")
+        told = live.run("handoff").stdout
+        assert "REPLs: py (python, connected, generation 1)" in told
+    told = live.run("handoff", "--who", "claude")
+    assert (told.returncode, told.stderr) == (0, "codriver: no server runs here: this is what earlier ones left\n")
+    check(told.stdout)
+    assert "REPLs: " not in told.stdout
+    with serving(tmp_path, "--repl", "none") as again, again.client() as client:
+        told = read(client, "codriver://handoff?who=claude")
+        check(told)
+        assert "Defined in no file before their REPL was connected anew: price (" in told
+        assert "Others since" not in told
