@@ -50,7 +50,7 @@ DOORS = {
     "tinydb": {"log"},
     "transit": {"log"},
     "pydantic": {"settings", "tools", "protocol"},
-    "pydantic_core": {"protocol"},
+    "pydantic_core": {"protocol", "log"},
     "jupyter_client": {"repls"},
     "zmq": {"repls"},
     "websockets": {"repls"},

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import codriver
 from codriver import files
-from codriver.files.paths import state_folder, workspace_state_folder
+from codriver.files.paths import state_folder
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.net.tasks import BackgroundWrites
 from codriver.settings import layers, trust
@@ -90,8 +90,7 @@ def write(workspace: Path, client: Answer) -> None:
 
 def circumstances(workspace: Path) -> dict[str, object]:
     """The circumstances under which a workspace's kept list counts: all of them have to be the same."""
-    accepted = workspace_state_folder(workspace) / trust.RECORD
-    stamped = (*layers.files(workspace), accepted, Path(codriver.__file__))
+    stamped = (*layers.files(workspace), trust.record_path(workspace), Path(codriver.__file__))
     named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
     ours = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
     return {

@@ -12,6 +12,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from codriver.log.output_log import SCHEMA, Entry
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ KEYS = {name: f"~:{SCHEMA.namespace}/{name}" for name in SCHEMA.attributes}
 NAMES = {key: name for name, key in KEYS.items()}
 MAP = "^ "
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
-WRITTEN_CHARACTERS = 256 * 2**10
+WRITTEN_BYTES = 256 * 2**10
 MAX_KEY_CHARACTERS = 200  # keys are remembered, up to 1,936 of them
 MAX_KEYS = 100
 MAX_NUMBER = 10**17  # a line or a time; what follows one still has 18 digits
@@ -59,24 +61,24 @@ def transit_pieces(entities: Iterable[Entry]) -> Iterator[bytes]:
 
     cache = RollingCache()
     version, listed = (cache.encode(key, as_map_key=True) for key in (VERSION_KEY, ENTITIES_KEY))
-    begun = [f'["{MAP}","{version}",{FORMAT_VERSION},"{listed}",[']
-    characters = 0
-    comma = ""
+    begun = [f'["{MAP}","{version}",{FORMAT_VERSION},"{listed}",['.encode()]
+    size = 0
+    comma = b""
     for entry in entities:
         begun.append(comma + _written(entry, cache))
-        comma = ","
-        characters += len(begun[-1])
-        if characters >= WRITTEN_CHARACTERS:
-            yield "".join(begun).encode()
-            begun, characters = [], 0
-    yield "".join([*begun, "]]"]).encode()
+        comma = b","
+        size += len(begun[-1])
+        if size >= WRITTEN_BYTES:
+            yield b"".join(begun)
+            begun, size = [], 0
+    yield b"".join([*begun, b"]]"])
 
 
-def _written(entry: Entry, cache: RollingCache) -> str:
+def _written(entry: Entry, cache: RollingCache) -> bytes:
     parts: list[Value] = [MAP]
     for name, value in entry.to_json().items():
         parts += cache.encode(KEYS[name], as_map_key=True), _storable(value)
-    return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+    return to_json(parts)
 
 
 def _storable(value: Value) -> Value:
@@ -221,7 +223,11 @@ def _entry(entity: Mapping[str, Any]) -> Entry:
 
 def journal_line(entry: Entry) -> bytes:
     """The line of the journal that holds this entity."""
-    return json.dumps(entry.to_json(), separators=(",", ":")).encode() + b"\n"
+    document = entry.to_json()
+    try:
+        return to_json(document) + b"\n"
+    except PydanticSerializationError:  # half of a character, which only an escape can say
+        return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
 def read_journal(chunks: Iterable[bytes]) -> Iterator[Entry | None]:

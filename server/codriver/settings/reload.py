@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.files import toml_file
+from codriver.files.read_cache import ReadCache
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, as_rows, files, held_back, load
 from codriver.settings.model import GROWING, NEED_RESTART, spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from codriver.settings.layers import Loaded
@@ -45,6 +47,8 @@ class Reloader:
         self._loaded = loaded
         self.settings = loaded.settings
         """The settings in effect."""
+        self._record = trust.record_path(workspace)
+        self._read: ReadCache[bytes | str | None] = ReadCache()
         self._seen = self._read_files()
 
     @property
@@ -91,10 +95,18 @@ class Reloader:
         return News(self.settings, tuple(said), tuple(warnings))
 
     def _read_files(self) -> object:
-        # The files are small, and a time stamp is too coarse to tell two quick saves apart.
         user, *own = files(self._workspace)
-        contents = [_content(user, None), *(_content(file, self._workspace) for file in own)]
-        return (*contents, trust.kept_digest(self._workspace))
+        contents = [self._content(user, None), *(self._content(file, self._workspace) for file in own)]
+        return (*contents, self._kept(self._record, partial(trust.kept_digest, self._workspace)))
+
+    def _content(self, file: Path, root: Path | None) -> bytes | str | None:
+        return self._kept(file, partial(_content, file, root))
+
+    def _kept(self, file: Path, read: Callable[[], bytes | str | None]) -> bytes | str | None:
+        try:
+            return self._read.get(file, read)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
 
 def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:

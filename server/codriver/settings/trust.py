@@ -105,9 +105,14 @@ def is_accepted(workspace: Path, tables: WorkspaceTables | None = None) -> bool:
         return False
 
 
+def record_path(workspace: Path) -> Path:
+    """The file that says which settings the user accepted for this workspace."""
+    return workspace_state_folder(workspace) / RECORD
+
+
 def kept_digest(workspace: Path) -> str | None:
     """The digest that the user accepted for this workspace; None when there is none."""
-    kept = _read_record(workspace_state_folder(workspace) / RECORD)
+    kept = _read_record(record_path(workspace))
     return kept.get("sha256") if kept is not None and kept.get("workspace") == str(workspace.resolve()) else None
 
 
@@ -117,7 +122,7 @@ def accept(workspace: Path, tables: WorkspaceTables) -> None:
     Raises:
         CannotRememberError: it cannot be written down.
     """
-    path = workspace_state_folder(workspace) / RECORD
+    path = record_path(workspace)
     text = json.dumps({"workspace": str(workspace.resolve()), "sha256": tables.digest})
     try:
         files.replace(path, text.encode("ascii"), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
@@ -131,7 +136,7 @@ def forget(workspace: Path) -> bool:
     Raises:
         CannotRememberError: it cannot be taken back.
     """
-    path = workspace_state_folder(workspace) / RECORD
+    path = record_path(workspace)
     try:
         with files.locate(path, Links.OWN) as place:
             place.remove()

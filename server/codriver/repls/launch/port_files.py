@@ -1,8 +1,8 @@
 """Port files of REPLs that somebody else started: found in a workspace, and watched.
 
 Known places, those of the workspace and of the projects in it, are looked at four times a second, which costs one
-`stat` each; folders are searched for new ones every few seconds. A port file is a claim: whether a REPL listens is for
-the connection to find out.
+`lstat` each where nothing has changed; folders are searched for new ones every few seconds. A port file is a claim:
+whether a REPL listens is for the connection to find out.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.files import Links, Rules
 from codriver.files.polling import Poller
+from codriver.files.read_cache import ReadCache
 from codriver.files.workspace_walk import walk
 from codriver.repls import kinds
 
@@ -70,12 +74,13 @@ async def watch(workspace: Path, names: Sequence[str], *, interval_s: float = 0.
     before: tuple[Found, ...] | None = None
     places: tuple[Path, ...] = ()
     looks = itertools.count()
+    known: ReadCache[Found | None] = ReadCache()
 
     def look() -> tuple[Found, ...]:
         nonlocal places
         if next(looks) % RESCAN_INTERVALS == 0:
             places = _places(workspace, names)
-        return _read_all(workspace, places)
+        return _read_all(workspace, places, known)
 
     poller = Poller(look, interval_s=interval_s)
     while True:
@@ -103,8 +108,13 @@ def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
     return tuple(places)
 
 
-def _read_all(workspace: Path, places: Iterable[Path]) -> tuple[Found, ...]:
-    return tuple(sorted((found for path in places if (found := _read(workspace, path))), key=lambda found: found.path))
+def _read_all(workspace: Path, places: Iterable[Path], known: ReadCache[Found | None]) -> tuple[Found, ...]:
+    all_found: list[Found] = []
+    for path in places:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if found := known.get(path, partial(_read, workspace, path)):
+                all_found.append(found)
+    return tuple(sorted(all_found, key=attrgetter("path")))
 
 
 def _read(workspace: Path, path: Path) -> Found | None:
