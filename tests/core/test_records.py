@@ -1,11 +1,12 @@
-"""Records are changed by copying their fields, which knows neither slots nor constructors."""
+"""Records are made and changed by writing into their dictionaries, and are the library's dataclasses in all else."""
 
 import dataclasses
+import inspect
 
 import pytest
 
 from codriver.core import actions, dispatch, effects, state, values
-from codriver.core.values import replace
+from codriver.core.records import dataclass, replace
 
 RECORDS = [
     kind
@@ -32,3 +33,64 @@ def test_replace_gives_a_changed_copy():
 def test_a_copy_is_as_frozen_as_the_record():
     with pytest.raises(dataclasses.FrozenInstanceError):
         replace(state.Latch("a", "b", 1), count=2).count = 3  # type: ignore[misc]  # it cannot, and is to say so
+
+
+def of_the_library(kind):
+    """The same class as the library makes it."""
+    options = {"frozen": True, "kw_only": kind is effects.Effect}
+    bases = tuple(of_the_library(base) if base in RECORDS else base for base in kind.__bases__)
+    scope = {name: value for name, value in vars(kind).items() if name in ("__annotations__", "__qualname__")}
+    own = [one for one in dataclasses.fields(kind) if one.name in scope.get("__annotations__", ())]
+    given = {one.name: one.default for one in own if one.default is not dataclasses.MISSING}
+    for one in own:
+        if one.default_factory is not dataclasses.MISSING:
+            given[one.name] = dataclasses.field(default_factory=one.default_factory)
+    return dataclasses.dataclass(type(kind.__name__, bases, {**scope, **given}), **options)
+
+
+def some_of(kind):
+    """A value for each field, in the order of the constructor."""
+    return {name: f"{name}!" for name in inspect.signature(kind).parameters}
+
+
+@pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+def test_a_record_is_made_as_the_library_makes_it(kind):
+    library = of_the_library(kind)
+    assert str(inspect.signature(kind)) == str(inspect.signature(library))
+    given = some_of(kind)
+    made = kind(**given)
+    assert vars(made) == vars(library(**given)) == given
+    needed = {
+        name: "here"
+        for name, one in inspect.signature(kind).parameters.items()
+        if one.default is inspect.Parameter.empty
+    }
+    assert vars(kind(**needed)) == vars(library(**needed))
+    for name in needed:
+        with pytest.raises(TypeError, match=name):
+            kind(**{other: value for other, value in needed.items() if other != name})
+    with pytest.raises(TypeError, match="nobody_knows"):
+        kind(**needed, nobody_knows=1)
+
+
+def test_values_are_given_by_place_or_by_name():
+    @dataclass(frozen=True, kw_only=True)
+    class Base:
+        then: tuple[int, ...] = ()
+
+    @dataclass(frozen=True)
+    class Named(Base):
+        first: int
+        second: int = 2
+
+    assert (Named(1), Named(1, 3, then=(4,))) == (Named(first=1), Named(1, second=3, then=(4,)))
+    with pytest.raises(TypeError, match="positional"):
+        Named(1, 2, (4,))  # type: ignore[call-arg]  # it cannot, and is to say so
+
+
+def test_what_is_made_anew_for_each_is():
+    @dataclass(frozen=True)
+    class Holder:
+        held: list[int] = dataclasses.field(default_factory=list)
+
+    assert Holder().held is not Holder().held

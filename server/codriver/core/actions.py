@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.enrichment import Later, from_context, from_result, from_settings
+from codriver.core.records import dataclass
 
 if TYPE_CHECKING:
     from codriver.core.state import AppStream, Origin, Seen

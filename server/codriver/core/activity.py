@@ -6,8 +6,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from codriver.core.records import replace
 from codriver.core.state import Told, with_item
-from codriver.core.values import replace
 
 if TYPE_CHECKING:
     from codriver.core.state import Client, Seen, State

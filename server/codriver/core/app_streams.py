@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.core.actions import AppStreamRenewed, RestartRepl
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import EndAppStream, RenewAppStream, TellAppStreamOver
-from codriver.core.values import replace
+from codriver.core.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

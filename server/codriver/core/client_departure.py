@@ -10,14 +10,14 @@ grace, to be found by a client that comes back, and then until nothing runs in i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import CancelQueued, GraceOver, Say
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import AwaitGrace, CloseSession, StopEvaluation
+from codriver.core.records import dataclass, replace
 from codriver.core.state import queue_of, with_item, without_item
-from codriver.core.values import HELD, replace
+from codriver.core.values import HELD
 
 if TYPE_CHECKING:
     from codriver.core.actions import Action

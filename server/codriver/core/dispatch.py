@@ -15,14 +15,13 @@ Values that actions and effects name instead of holding are filled in before: se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.actions import ACTIONS, Action
 from codriver.core.effects import EFFECTS, Effect
 from codriver.core.enrichment import NOT_YET, fill
-from codriver.core.values import replace
+from codriver.core.records import dataclass, replace
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:

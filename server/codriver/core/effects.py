@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.enrichment import Later, from_context, from_settings, from_state
+from codriver.core.records import dataclass
 
 if TYPE_CHECKING:
     from codriver.core.actions import Action

@@ -14,7 +14,7 @@ from functools import cache
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from codriver.core.values import replace
+from codriver.core.records import replace
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:

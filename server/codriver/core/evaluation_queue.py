@@ -21,8 +21,9 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Append, Effect, Remember, RunEvaluation, SettleEvaluation
+from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_item
-from codriver.core.values import CHECKPOINT, HELD, HUMAN, MAIN_SESSION, Evaluation, Failure, replace
+from codriver.core.values import CHECKPOINT, HELD, HUMAN, MAIN_SESSION, Evaluation, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

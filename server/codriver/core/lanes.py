@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.dispatch import Outcome
+from codriver.core.records import replace
 from codriver.core.state import Session, with_item
-from codriver.core.values import MAIN_SESSION, replace
+from codriver.core.values import MAIN_SESSION
 
 if TYPE_CHECKING:
     from codriver.core.actions import LaneWanted

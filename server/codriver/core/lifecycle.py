@@ -20,8 +20,8 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Announce, Append, Listen, LogMessage, WindDown
+from codriver.core.records import replace
 from codriver.core.state import Latch, Life, with_item
-from codriver.core.values import replace
 
 if TYPE_CHECKING:
     from codriver.core.state import State

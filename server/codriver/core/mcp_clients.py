@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from codriver.core import activity, app_streams, client_departure
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import NotifyClients
+from codriver.core.records import replace
 from codriver.core.state import Client, with_item, without_item
-from codriver.core.values import replace
 
 if TYPE_CHECKING:
     from codriver.core.actions import ClientConnected, ClientGone, ClientTold, GraceOver, ResourcesChanged, ToolsChanged

@@ -29,8 +29,9 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, Remember, RetryRepl, StartRepl
+from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, with_item, without_item
-from codriver.core.values import MAIN_SESSION, Capability, replace
+from codriver.core.values import MAIN_SESSION, Capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

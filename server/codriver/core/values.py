@@ -6,9 +6,11 @@ adapter; `codriver.core` says by which way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
+
+from codriver.core.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +41,6 @@ EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed",
 LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
 HELD: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
 """The statuses in which an evaluation holds its queue: nothing else runs there meanwhile."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -270,21 +270,3 @@ class Evaluation:
     def over(self) -> bool:
         """Whether nothing more will happen to it."""
         return self.status not in LIVE
-
-
-if TYPE_CHECKING:
-    # To a type checker it is the same, and that one knows the fields.
-    from dataclasses import replace as replace  # noqa: PLC0414  # said twice is what makes it ours to export
-else:
-
-    def replace(record: T, /, **changes: object) -> T:
-        """The record with other values in the fields named; the given one is not changed.
-
-        `dataclasses.replace` calls the constructor with every field, which takes six times as long, and an evaluation
-        changes some fifteen records. For dataclasses without slots and without `__post_init__`.
-        """
-        changed = object.__new__(type(record))
-        values = changed.__dict__
-        values |= record.__dict__
-        values |= changes
-        return changed

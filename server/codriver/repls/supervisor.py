@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from codriver.core import actions, effects
-from codriver.core.values import replace
+from codriver.core.records import replace
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds

@@ -13,7 +13,8 @@ from pydantic import Field
 from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.actions import Evaluate
-from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request, replace
+from codriver.core.records import replace
+from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
 from codriver.errors import RefusedError
 from codriver.lisp.definitions import definitions
 from codriver.lisp.reader import top_level_forms

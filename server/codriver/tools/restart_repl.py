@@ -9,7 +9,7 @@ from pydantic import Field
 
 from codriver.core.actions import RestartRepl
 from codriver.core.evaluation_queue import session_key
-from codriver.core.values import replace
+from codriver.core.records import replace
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import ReplStoppedError, resolve
