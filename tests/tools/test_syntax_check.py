@@ -54,7 +54,7 @@ def test_a_wrong_session_is_told_before_the_code_is_judged(client):
     assert (answer["reason"], answer["sessions"]) == ("unknown-session", ["py"])
 
 
-@pytest.mark.parametrize("name", ["pyproject.toml", "notes.md", "core.clj"])
+@pytest.mark.parametrize("name", ["pyproject.toml", "notes.md", "core.clj", ".env", ".env.local", "Procfile"])
 def test_a_file_of_another_language_is_refused_by_its_kind(live, client, name):
     (live.workspace / name).write_text("x = 1\n")
     answer = client.call("load_file", filePath=name)
@@ -67,6 +67,14 @@ def test_a_file_of_another_language_is_refused_by_its_kind(live, client, name):
 def test_a_file_without_an_ending_may_be_in_any_language(live, client):
     (live.workspace / "script").write_text("40 + 2\n")
     assert client.call("load_file", filePath="script")["ok"]
+
+
+def test_a_file_without_an_ending_that_names_who_runs_it_is_loaded(live, client):
+    (live.workspace / ".startup").write_text("#!/usr/bin/env python3\nstarted = 6 * 7\n")
+    assert client.call("load_file", filePath=".startup")["ok"]
+    (live.workspace / ".settings").write_text("started = 0\n")
+    assert "#!" in client.call("load_file", filePath=".settings")["hint"]
+    assert client.call("evaluate_code", code="started")["result"] == "42"
 
 
 def test_what_only_the_repl_refuses_to_read_is_said_to_have_run_nothing(client):

@@ -18,8 +18,6 @@ from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
 from codriver.errors import RefusedError
 from codriver.lisp.definitions import definitions
 from codriver.lisp.reader import top_level_forms
-from codriver.repls.kinds import suffixes_of
-from codriver.repls.nrepl.seam_providers import is_laid_in
 from codriver.tools import dependent_loads
 from codriver.tools.answer_budget import budget
 from codriver.tools.base import TEXTS, UNLISTED, Answer, Call, Schema, Tool, answer_schema
@@ -30,7 +28,7 @@ from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import stop, wait
 from codriver.tools.lean_answers import Evaluating
 from codriver.tools.session_choice import Target, check_tree, evaluation_of, in_lane, isolated, resolve
-from codriver.tools.syntax_check import check_brackets, check_by_repl, check_python, meant, speaks_lisp
+from codriver.tools.syntax_check import check_brackets, check_by_repl, check_language, check_python, meant, speaks_lisp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -139,18 +137,6 @@ class LoadFileArguments(Evaluating):
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
 
 
-class WrongLanguageError(RefusedError):
-    """The file is in no language that the session speaks."""
-
-    reason = "wrong-language"
-
-    def __init__(self, name: str, key: str, dialect: str, suffixes: frozenset[str]) -> None:
-        super().__init__(
-            f"{name} is no source file of the session {key}, which speaks {dialect}: nothing was loaded",
-            hint=f"it loads files that end in {', '.join(sorted(suffixes))}; data is read by code of its own language",
-        )
-
-
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
     who, core = call.who(arguments.who), call.services.core
@@ -230,7 +216,7 @@ class _Loads:
         call, arguments = self._call, self._arguments
         text = await call.services.work.files.run(call.client, partial(_read, path))
         repl = resolve(call.state, arguments.repl_session_key).repl
-        _check_language(path, repl)
+        check_language(path, text, repl)
         readers = meant(call.state, arguments.repl_session_key)
         lisp = path.suffix != ".py" and speaks_lisp(readers)
         if repl.dialect == "unknown":
@@ -326,17 +312,6 @@ async def _forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> t
 def _lisp_forms(code: str) -> tuple[Form, ...]:
     spans = top_level_forms(code, check_brackets(code))
     return tuple([Form(code[span.start : span.end], span.line, span.column) for span in spans])
-
-
-def _check_language(path: Path, repl: Repl) -> None:
-    """Refuse a file whose name says that it is in another language. One without an ending may be in any.
-
-    Raises:
-        WrongLanguageError: it is.
-    """
-    suffixes = suffixes_of(repl.dialect)
-    if suffixes and path.suffix and path.suffix not in suffixes and not is_laid_in(repl.dialect, path):
-        raise WrongLanguageError(path.name, repl.key, repl.dialect, suffixes)
 
 
 def _read(path: Path) -> str:

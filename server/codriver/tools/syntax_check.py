@@ -1,4 +1,7 @@
-"""Code that cannot be read is refused before anything of it is accepted: Lisp by its brackets, Python by its parser."""
+"""Code that cannot be read is refused before anything of it is accepted: Lisp by its brackets, Python by its parser.
+
+So is a file whose name says that it is no source of the session's language.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,12 @@ from codriver.errors import CodriverError, RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.bracket_errors import explain
 from codriver.lisp.reader import TooManyFormsError, read
+from codriver.repls.kinds import suffixes_of
+from codriver.repls.nrepl.seam_providers import is_laid_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from codriver.core.state import Repl, State
     from codriver.lisp.bracket_errors import Unbalanced
@@ -86,6 +92,21 @@ class PythonSyntaxError(RefusedError):
         )
 
 
+class WrongLanguageError(RefusedError):
+    """The file is in no language that the session speaks."""
+
+    reason = "wrong-language"
+
+    def __init__(self, path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> None:
+        hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
+        if not path.suffix:
+            hint += ", and one without an ending whose first line is #!…"
+        super().__init__(
+            f"{path.name} is no source file of the session {key}, which speaks {dialect}: nothing was loaded",
+            hint=f"{hint}; data is read by code of its own language",
+        )
+
+
 class CodeUnreadableError(RefusedError):
     """The REPL cannot read the code, so it was not evaluated."""
 
@@ -100,6 +121,13 @@ class CodeUnreadableError(RefusedError):
             hint="correct the code and call again; nothing was evaluated",
             details={"error": error},
         )
+
+
+NO_CODE = frozenset({
+    "authors", "changelog", "codeowners", "containerfile", "copying", "dockerfile", "jenkinsfile", "justfile",
+    "license", "makefile", "notice", "pipfile", "procfile", "readme",
+})  # fmt: skip
+"""Files without an ending that have a format of their own, which may happen to read as code: `web: app`, `A = 1`."""
 
 
 MAGICS: Mapping[str, str] = MappingProxyType({
@@ -147,6 +175,23 @@ def speaks_lisp(repls: list[Repl]) -> bool:
         if repl.dialect in NOT_LISP:
             return False
     return bool(repls)
+
+
+def check_language(path: Path, text: str, repl: Repl) -> None:
+    """Refuse a file whose name says that it is in another language. One without an ending may be in any.
+
+    A name that begins with a dot is that of settings (`.env`), unless the first line names who runs it.
+
+    Raises:
+        WrongLanguageError: it is.
+    """
+    suffixes = suffixes_of(repl.dialect)
+    if path.suffix:
+        is_source = path.suffix in suffixes or is_laid_in(repl.dialect, path)
+    else:
+        is_source = text.startswith("#!") or not (path.name.startswith(".") or path.name.lower() in NO_CODE)
+    if suffixes and not is_source:
+        raise WrongLanguageError(path, repl.key, repl.dialect, suffixes)
 
 
 def check_brackets(code: str) -> Reading:
