@@ -824,6 +824,18 @@ async def test_tests_of_basilisp_run_with_the_failing_ones_first(name):
             await opened.run_tests("suite.lpy", "nosuch")
 
 
+async def test_a_thrown_value_that_is_no_error_is_told_as_it_is_printed():
+    async with adapter("nbb") as (opened, _):
+        for code, message in [
+            ('(throw "out of stock")', '"out of stock"'),
+            ('(do (defn f [] (throw {:a "1"}))\n(f))', '{:a "1"}'),
+            ("(throw 42)", "42"),
+            ('(js/Promise.reject "late")', "late"),
+        ]:
+            ending = await evaluate(opened, evaluation(code))
+            assert (ending.failure.type, ending.failure.message) == ("Error", message)
+
+
 async def test_asking_leaves_the_callers_last_values_alone():
     async with adapter("jvm") as (opened, events):
         await evaluate(opened, evaluation("41", "42"))

@@ -125,7 +125,7 @@ def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
         return _read_traceback(failure.traceback, failure, dialect)
     if "#error {" in (failure.ex or ""):
         return _read_nbb(failure)
-    return _read_plain(failure)
+    return _read_plain(failure, dialect)
 
 
 def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
@@ -254,7 +254,8 @@ def _read_nbb(failure: SentFailure) -> Failure:
     kind, place, phase = _NBB_TYPE.search(ex), _NBB_PLACE.search(ex), _NBB_PHASE.search(ex)
     error = Failure(
         type=kind["type"] if kind else "Error",
-        message=cut(failure.err.strip()),
+        # A thrown value that is no error has no message: it is told as it is printed.
+        message=cut(failure.err.strip() or _nbb_parts(ex).get(":cause", "")),
         phase=phase["phase"] if phase else "execution",
         line=int(place["line"]) if place else None,
         column=int(place["column"]) if place else None,
@@ -273,11 +274,9 @@ def nbb_links(printed: str) -> Iterator[Failure]:
     for _ in range(MOST_LINKS):
         if match := _NBB_OBJECT.match(printed):
             yield Failure(match["type"], cut(match["message"]))
-        if not printed.startswith("#error {") or read(printed).fault is not None:
+        parts = _nbb_parts(printed)
+        if not parts:
             return
-        inner = printed.removeprefix("#error {")[:-1]
-        texts = [inner[span.start : span.end] for span in top_level_forms(inner)]
-        parts = dict(zip(texts[::2], texts[1::2], strict=False))
         message = parts.get(":message", "")
         data = parts.get(":data", "")
         yield Failure(
@@ -288,10 +287,21 @@ def nbb_links(printed: str) -> Iterator[Failure]:
         printed = parts.get(":cause", "")
 
 
-def _read_plain(failure: SentFailure) -> Failure:
+def _nbb_parts(printed: str) -> dict[str, str]:
+    """The values of an error that nbb printed, by key, as text; none where it is no whole error."""
+    if not printed.startswith("#error {") or read(printed).fault is not None:
+        return {}
+    inner = printed.removeprefix("#error {")[:-1]
+    texts = [inner[span.start : span.end] for span in top_level_forms(inner)]
+    return dict(zip(texts[::2], texts[1::2], strict=False))
+
+
+def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
     said = (failure.ex or "").removeprefix("class ")
     if match := _TYPED.match(said):
         return Failure(match["type"], cut(match["message"]), phase="execution")
+    if dialect.name == "nbb" and not failure.err:  # a promise was rejected with a value that is no error
+        return Failure("Error", cut(said), phase="execution")
     return Failure(said.split("\n")[0] or "error", cut(failure.err.strip() or said), phase="execution")
 
 
