@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 import codriver_relay
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
-from codriver.tools.evaluation_answers import share
+from codriver.tools.answer_texts import share
 from codriver.tools.text_parts import excerpt
 
 NOTHING_SECRET = Redactor({})

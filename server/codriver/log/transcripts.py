@@ -115,6 +115,11 @@ class Transcript:
         """Keep a thread dump, and of that what is in the user's own code."""
         self.stacks, self.own_stacks = self._redactor(whole), self._redactor(own)
 
+    @property
+    def value_count(self) -> int:
+        """The number of values so far."""
+        return len(self._value_starts)
+
     def values(self) -> list[range]:
         """The place of each value in `result`, in order: those held whole, and what is held of the last."""
         starts, total, dropped = self._value_starts, self.result.total, self.result.dropped

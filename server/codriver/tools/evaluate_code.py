@@ -175,7 +175,9 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         return await _interrupt_late(call, request.id, timeout_ms, arguments)
     if lisp:
         await look_at_load(call, repl, arguments.code)
-    return await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
+    own = target.key if arguments.repl_session_key is None and not arguments.isolate else None
+    images, most = arguments.max_images, budget(call)
+    return await describe(call, current, arguments, max_images=images, max_bytes=most, own_session=own)
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
@@ -275,14 +277,8 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     with anyio.CancelScope(shield=True):
         did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
-    answer = await describe(
-        call,
-        current,
-        arguments,
-        max_images=arguments.max_images,
-        max_bytes=budget(call),
-        notes=did,
-    )
+    images, most = arguments.max_images, budget(call)
+    answer = await describe(call, current, arguments, max_images=images, max_bytes=most, notes=did)
     if current.status == "done":
         return answer
     fields = {

@@ -72,23 +72,34 @@ def wants_detail(call: Call, arguments: Evaluating) -> bool:
     return traits_of(call.client_name).wants_detail if arguments.detail is None else arguments.detail
 
 
-def reader_of(call: Call, arguments: Evaluating, who: str, evaluation: Evaluation, session: str) -> Reader:
-    """The reader of an answer to these arguments, the caller `who`, about this evaluation in this session."""
+def reader_of(
+    call: Call, arguments: Evaluating, who: str, evaluation: Evaluation, session: str, own_session: str | None = None
+) -> Reader:
+    """The reader of an answer to these arguments, the caller `who`, about this evaluation in this session.
+
+    `own_session`: the key of the one that it gets where it names none, if that is known.
+    """
     state = call.services.core.state
     repl, told = state.repls.get(evaluation.repl), activity.told_to(state, call.client, who)
     seen = told.seen.get(session) if told else None
     reads_python = repl is not None and repl.dialect == "python"
-    return reader_with(call, arguments, who, seen, reads_python=reads_python)
+    return reader_with(call, arguments, who, seen, reads_python=reads_python, own_session=own_session)
 
 
 def reader_with(
-    call: Call, arguments: Evaluating, who: str, seen: Seen | None = None, *, reads_python: bool = False
+    call: Call,
+    arguments: Evaluating,
+    who: str,
+    seen: Seen | None = None,
+    *,
+    reads_python: bool = False,
+    own_session: str | None = None,
 ) -> Reader:
     """The reader of an answer to these arguments, the caller `who`, as far as they and what it has `seen` tell."""
     given = arguments.__dict__
     return Reader(
         who=who,
-        session_key=given.get("repl_session_key") or _only_session(call, who),
+        session_key=given.get("repl_session_key") or own_session or _only_session(call, who),
         namespace=given.get("namespace"),
         evaluation=given.get("evaluation_id"),
         seen=seen,

@@ -262,6 +262,8 @@ def _write(value: Value, pieces: list[bytes]) -> None:
             if type(item) is str:
                 raw = item.encode("utf-8", "surrogateescape")
                 pieces += (_encoded_key(key), b"%d:" % len(raw), raw)
+            elif type(item) is int:
+                pieces += (_encoded_key(key), b"i%de" % item)
             else:
                 pieces += (_encoded_key(key),)
                 _write(item, pieces)

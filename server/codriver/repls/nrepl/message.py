@@ -73,12 +73,12 @@ def parse(value: Value) -> Message:
     if not isinstance(value, dict):
         raise NotAMessageError(value)
     status = _status(value["status"]) if "status" in value else NO_STATUS
-    return Message(_name(value.get("id")), _name(value.get("session")), status, value)
-
-
-def _name(value: Value | None) -> str | None:
-    """An id as text; None for one that is empty or none at all."""
-    return (value if type(value) is str else as_text(value)) or None
+    name, session = value.get("id"), value.get("session")
+    if type(name) is not str:
+        name = as_text(name)
+    if type(session) is not str:
+        session = as_text(session)
+    return Message(name or None, session or None, status, value)
 
 
 def _status(value: Value | None) -> frozenset[str]:
