@@ -221,7 +221,7 @@ async def start(
             open_process = _open_watched if hasattr(os, "killpg") else _open_alone
             process, reading = await open_process(command, cwd, dict(env))
     except OSError as error:
-        raise StartError(f"`{' '.join(command)}` could not be started in {cwd}: {error}") from error
+        raise StartError(_say_fault(command, cwd, error)) from error
     running = ReplProcess(process, command, port_file=port_file, start_timeout_s=start_timeout_s, farewell=farewell)
     try:
         async with own_tasks() as tasks:
@@ -329,6 +329,13 @@ def _port_file_stamp(path: Path | None) -> tuple[int, str] | None:
         return status.st_mtime_ns, data.decode("utf-8", "replace")[:64]
     except OSError:
         return None
+
+
+def _say_fault(command: Sequence[str], cwd: Path, error: OSError) -> str:
+    why = error.strerror or str(error)
+    if not cwd.is_dir():
+        why = "that folder is not there any more; make it again, then call restart_repl if the REPL stays away"
+    return f"`{' '.join(command)}` could not be started in {cwd}: {why}"
 
 
 def _say_status(status: int) -> str:
