@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import re
 import shlex
 import signal
 import socket
@@ -462,6 +463,16 @@ def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
         assert "there is no command 'no-such-program' in PATH" in again.stdout
 
 
+def test_the_words_on_a_folder_without_a_repl_lead_to_one(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "notes.txt").write_text("no project")
+    with serving(tmp_path) as live:
+        (line,) = re.findall(r"repl = \[.*?\]", live.run("eval", "6 * 7").stderr)
+        (live.workspace / "codriver.toml").write_text(line)
+        until(lambda: "connected" in live.run("status").stdout.replace("no REPL is connected", ""), "the REPL")
+        assert live.run("eval", "6 * 7").stdout == "42\n"
+
+
 def test_a_folder_without_a_repl_is_told_in_words_and_how_to_have_one(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "notes.txt").write_text("no project")
@@ -473,7 +484,8 @@ def test_a_folder_without_a_repl_is_told_in_words_and_how_to_have_one(tmp_path):
     assert [done.returncode for done in said] == [1, 1, 0]
     for done in said:
         told = done.stdout + done.stderr
-        assert "no REPL is here: `codriver stop`, then `codriver serve --repl python`" in told
+        assert "none runs in this workspace" in told
+        assert "put repl = ['python']" in told.replace("Put", "put")
         assert not [word for word in ("capability", "session", "list_sessions", "was taken") if word in told]
 
 

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 FAILED, WRONG_USAGE, TIMED_OUT = 1, 2, 4
 NOT_ENDED = frozenset({"running", "queued", "needs-input"})
 NO_REPL_HERE = (
-    "no REPL is here: `codriver stop`, then `codriver serve --repl python` (or lisp, clojure, …) starts one; a running "
-    "nREPL is found by its port file"
+    "no REPL is connected: none runs in this workspace, and the server starts one unasked only in a Python project or "
+    "an empty folder. Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml, or start an nREPL here: the "
+    "server finds either in a second"
 )
 STARTING = frozenset({"starting", "connecting"})
 """The phases of a REPL that an evaluation waits for."""

@@ -56,7 +56,7 @@ class NoReplError(RefusedError):
             hint=f"a kernel that somebody else started is used by its name: give replSessionKey {' or '.join(found)}"
             if found
             else "start an nREPL in the workspace (it is found by its port file within a second), "
-            "or restart codriver with --repl python, --repl lisp or --nrepl HOST:PORT",
+            "or put repl = ['python'] (or 'lisp', …) in codriver.toml, which a running server reads at once",
         )
 
 
