@@ -30,6 +30,18 @@ def test_a_restart_forgets_and_raises_the_generation(tmp_path):
         assert any("tester asked for it" in text for text in said)
 
 
+def test_a_missing_environment_is_told_once_and_not_at_each_restart(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "pyproject.toml").write_text("[project]\nname = 'shop'\n")
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
+        first = client.call("evaluate_code", code="1")
+        (note,) = [note for note in first["notes"] if "no environment of its own" in note]
+        assert client.call("get_evaluation", evaluationId=first["evaluationId"])["notes"] == [note]
+        ask(client, timeoutMs=60_000)
+        assert note not in client.call("evaluate_code", code="2")["notes"]
+        assert note in other.call("evaluate_code", code="3")["notes"]
+
+
 def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         began = client.call("evaluate_code", code="while True: pass", timeoutMs=1000)

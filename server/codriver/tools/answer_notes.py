@@ -76,13 +76,14 @@ def _line(call: Call, evaluation: Evaluation) -> str:
     return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
 
 
-def notes_of_place(state: State, evaluation: Evaluation) -> list[str]:
+def notes_of_place(call: Call, evaluation: Evaluation) -> list[str]:
     """The notes of a caller's first evaluation in a place: how that differs from the one it will take it for."""
+    state = call.services.core.state
     repl = state.repls.get(evaluation.repl)
     if repl is None:
         return []
     own = _of_lanes(state, repl, evaluation) if evaluation.session == MAIN_SESSION else _of_own(state, repl, evaluation)
-    return [*_of_home(state, repl, evaluation), *own]
+    return [*_of_home(call, repl, evaluation), *own]
 
 
 def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
@@ -108,11 +109,11 @@ def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     return [f"{repl.key} has {lanes.MOST} lanes, the most there may be: this session is shared"]
 
 
-def _of_home(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
-    """The notes of a caller's first evaluation in a REPL of another project, or without the project's packages."""
+def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
+    """The notes that a caller has not had on a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
-    notes = [note for note in (repl_connections.stray(state, repl), repl.caution, outside) if note]
-    return notes if notes and repl_connections.is_first(state, evaluation) else []
+    notes = (repl_connections.stray(call.services.core.state, repl), repl.caution, outside)
+    return [note for note in notes if note and call.services.places_told.is_news(evaluation, note)]
 
 
 def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:

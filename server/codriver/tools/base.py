@@ -22,6 +22,7 @@ from codriver.tools.client_traits import traits_of
 from codriver.tools.conflict_ledger import Conflicts
 from codriver.tools.lisp_drift import LispKnown
 from codriver.tools.standing_queries import Waits
+from codriver.tools.told import AppsTold, PlacesTold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,6 @@ Stamp = tuple[int, int, int]
 """When a file was written, how long it is, and which one it is: another stamp, another save."""
 
 
-MOST_APPS_TOLD: Final = 1000
 MOST_EDITS_NOTED: Final = 200
 
 UNLISTED: Final = "unlisted"
@@ -97,24 +97,6 @@ class Saves:
     """Edits that may be writing just now."""
     stamps: dict[Path, Stamp] = field(default_factory=dict)
     """The files as they were written."""
-
-
-@dataclass(slots=True)
-class AppsTold:
-    """The applications that each client had its last answers of, for the life of one server."""
-
-    sessions: dict[tuple[str, str], str] = field(default_factory=dict)
-    """By client and REPL: the session id of the application's seam. Those asked last."""
-
-    def is_another(self, client: str, repl: str, seam: str | None) -> bool:
-        """Whether it is another one than this client's last answer was of; from now on that is told."""
-        if seam is None:
-            return False
-        before = self.sessions.pop((client, repl), seam)
-        self.sessions[client, repl] = seam
-        if len(self.sessions) > MOST_APPS_TOLD:
-            del self.sessions[next(iter(self.sessions))]
-        return before != seam
 
 
 @dataclass(slots=True)
@@ -178,6 +160,7 @@ class Services:
     saves: Saves = field(default_factory=Saves)
     edits_noted: EditsNoted = field(default_factory=EditsNoted)
     apps_told: AppsTold = field(default_factory=AppsTold)
+    places_told: PlacesTold = field(default_factory=PlacesTold)
     conflicts: Conflicts = field(default_factory=Conflicts)
     lisp: LispKnown = field(default_factory=LispKnown)
     withheld: Callable[[], tuple[str, ...]] = tuple

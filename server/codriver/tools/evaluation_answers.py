@@ -117,7 +117,7 @@ def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], li
         "generation": evaluation.generation,
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
-    said = [*notes_of_place(state, evaluation), *evaluation.notes]
+    said = [*notes_of_place(call, evaluation), *evaluation.notes]
     if cell := call.services.cell_writes.told(evaluation.id):
         fields["cell"] = cell[0]
         said += filter(None, cell[1:])

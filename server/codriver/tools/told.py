@@ -1,0 +1,45 @@
+"""Notes that callers had and need not have again: on applications, and on the places where they evaluate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from codriver.core.values import Evaluation
+
+MOST_TOLD: Final = 1000
+"""Of more, what was told first is forgotten."""
+
+
+@dataclass(slots=True)
+class AppsTold:
+    """The applications that each client had its last answers of, for the life of one server."""
+
+    sessions: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By client and REPL: the session id of the application's seam. Those asked last."""
+
+    def is_another(self, client: str, repl: str, seam: str | None) -> bool:
+        """Whether it is another one than this client's last answer was of; from now on that is told."""
+        if seam is None:
+            return False
+        before = self.sessions.pop((client, repl), seam)
+        self.sessions[client, repl] = seam
+        if len(self.sessions) > MOST_TOLD:
+            del self.sessions[next(iter(self.sessions))]
+        return before != seam
+
+
+@dataclass(slots=True)
+class PlacesTold:
+    """The notes on REPLs that each caller had, for the life of one server: a restart makes them no news."""
+
+    notes: dict[tuple[str | None, str, str], str] = field(default_factory=dict)
+    """By client, who and note: the evaluation whose answer has it, however often that is fetched."""
+
+    def is_news(self, evaluation: Evaluation, note: str) -> bool:
+        """Whether the answer of this evaluation is to have the note; from now on its caller is told."""
+        told = self.notes.setdefault((evaluation.client, evaluation.who, note), evaluation.id)
+        if len(self.notes) > MOST_TOLD:
+            del self.notes[next(iter(self.notes))]
+        return told == evaluation.id
