@@ -1709,7 +1709,9 @@ class Relay:
         lost = [message for message in self.in_flight.values() if message is not self.handshake]
         text = (
             f"{cause} before this request was answered. It is not sent again, and a tool call may have run, in whole "
-            "or in part: call get_evaluation or repl_output_log to see what has run before you call it again. The "
+            "or in part: see what has run before you call it again, by get_evaluation or repl_output_log. A server "
+            "that was started since has only the code of before, but for its last half second: repl_output_log with "
+            "query [:find ?line ?code :where [$history ?e :output/line ?line] [$history ?e :output/text ?code]]. The "
             "relay reconnects by itself"
         )
         for message in lost:

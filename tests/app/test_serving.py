@@ -546,16 +546,18 @@ def _printed(live):
     return int(log[0]["text"]) if log else None
 
 
+def kept_history(folder):
+    """What a server has written of the evaluated code, the lines that it adds included."""
+    files = (folder / "state").rglob("eval-history.transit.json*")
+    return "".join(file.read_text() for file in files if file.suffix != ".tmp")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_a_killed_server_leaves_no_repl_behind_and_the_next_one_starts(tmp_path):
     live = Live(tmp_path, "--repl", "python")
     with live.client() as client:
         pid = int(client.call("evaluate_code", code="import os\nos.getpid()", timeoutMs=30_000)["result"])
-    kept = tmp_path / "state"
-    until(
-        lambda: any("getpid" in file.read_text() for file in kept.rglob("*.json*") if file.suffix != ".tmp"),
-        "the history to be on disk",
-    )
+    until(lambda: "getpid" in kept_history(tmp_path), "the history to be on disk")
     live.stop(signal.SIGKILL)
     until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
     assert live.port_file.exists()
@@ -613,12 +615,15 @@ def test_a_server_that_restarts_under_a_call_is_reported_and_found_again(tmp_pat
         assert client.call("evaluate_code", code="1", timeoutMs=30_000)["ok"]
         identity = client.begin_call("evaluate_code", code="while True: pass")
         until(lambda: _running(live), "the loop to run")
+        until(lambda: "while True" in kept_history(tmp_path), "the history to be on disk")
         live.stop(signal.SIGKILL)
         answer = client.answer(identity)
         assert "may have run" in answer["error"]["message"]
         with serving(tmp_path, "--repl", "python"):
             client.await_notification("notifications/tools/list_changed")
             assert client.call("evaluate_code", code="'again'", timeoutMs=30_000)["result"] == "'again'"
+            (query,) = re.findall(r"\[:find .*\]\]", answer["error"]["message"])
+            assert "while True: pass" in [code for _, code in client.call("repl_output_log", query=query)["result"]]
 
 
 def _running(live):

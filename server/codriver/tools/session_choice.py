@@ -124,7 +124,7 @@ class UnknownEvaluationError(RefusedError):
         super().__init__(
             f"no evaluation {given!r} is known",
             hint="ids are forgotten after about a thousand evaluations and when the server restarts; "
-            "what was evaluated is still in repl_output_log",
+            "repl_output_log has what was evaluated, its $history also the code of earlier servers",
         )
 
 
