@@ -52,7 +52,8 @@ def frame_of(asked: Json) -> Frame:
     Raises:
         Refusal: it is not clear which.
     """
-    frames, name = seam.frames, asked.get("frame")
+    frames: Mapping[str, Frame] = seam.frames
+    name = asked.get("frame")
     if name is None and len(frames) == 1:
         return next(iter(frames.values()))
     if name in frames:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .frames import Frame
-
     Json = dict[str, Any]
     Event = Sequence[Any]
     """A tuple; of an exception a list, to which its later sightings add."""
@@ -56,7 +54,8 @@ class Seam:
         self.installed_ms = 0
         self.ids, self.dispatches = itertools.count(1), itertools.count(1)
         self.events: collections.deque[Event] = collections.deque(maxlen=EVENTS)
-        self.frames: dict[str, Frame] = {}
+        self.frames: dict[str, Any] = {}
+        """By name, each a `Frame`, whose module builds on this one."""
         self.handlers: dict[tuple[str, str], Json] = {}
         self.routes: list[Callable[[], list[Json]]] = []
         """By application that is watched, what gives its routes, as handlers."""
