@@ -52,16 +52,15 @@ def frame_of(asked: Json) -> Frame:
     Raises:
         Refusal: it is not clear which.
     """
-    frames: Mapping[str, Frame] = seam.frames
-    name = asked.get("frame")
-    if name is None and len(frames) == 1:
-        return next(iter(frames.values()))
-    if name in frames:
-        return frames[name]
+    name, frames = asked.get("frame"), list(seam.frames)
+    wanted = frames[0] if name is None and len(frames) == 1 else name
+    found: Frame | None = seam.frames.get(wanted) if isinstance(wanted, str) else None
+    if found is not None:
+        return found
     names = ", ".join(frames) or "none is registered: the application calls frame(name, get=…)"
     if name is not None:
         raise Refusal("no-such-frame", f"frames: {names}")
-    raise Refusal("ambiguous-frame" if frames else "no-frame-resolved", f"give frame: {names}", frames=list(frames))
+    raise Refusal("ambiguous-frame" if frames else "no-frame-resolved", f"give frame: {names}", frames=frames)
 
 
 def read_literal(name: str, text: object, reason: str) -> Any:
