@@ -16,6 +16,7 @@ from pathlib import Path
 from live_server import WAIT_S, serving
 
 from codriver.protocol.resources import LOG_URI
+from trust.open_files import open_files
 
 OUTBOX_MESSAGES = 50
 """Small, so that who does not read loses notifications soon."""
@@ -44,7 +45,10 @@ class Seen:
     rss_over_time: list = field(default_factory=list)
     """At ten moments of the evaluating."""
     files_before: int = 0
-    files_after: int = 0
+    files_after: list = field(default_factory=list)
+    """Named, each in a line."""
+    files_closed_ms: float = 0.0
+    """How long after the last client was gone no more of them were open than before."""
     clients_most: int = 0
     clients_after: int = 0
     sent: int = 0
@@ -82,7 +86,7 @@ class Seen:
                 f"flood: {self.flood_sent} sent unread, {self.flood_answered} answered in the end",
                 f"memory KiB: {self.rss_before} before, {self.rss_highest} highest, {self.rss_after} after",
                 f"memory KiB while evaluating: {self.rss_over_time}",
-                f"open files: {self.files_before} before, {self.files_after} after",
+                f"open files: {self.files_before} before, {len(self.files_after)} after {self.files_closed_ms:.0f} ms",
             ]
         )
 
@@ -191,7 +195,7 @@ class Load:
         seen, plan, began = self.seen, self.plan, time.monotonic()
         self.watcher = await Peer("watcher").connect(self.live.port)
         await self.watcher.call("evaluate_code", code="done = 0", timeoutMs=60_000)
-        seen.rss_before, seen.files_before = self.rss("VmRSS"), self.files()
+        seen.rss_before, seen.files_before = self.rss("VmRSS"), len(self.files())
         self.evaluators = await self.connect("evaluates", plan.evaluating)
         self.listeners = await self.connect("listens", plan.listening)
         self.silent = await self.connect("silent", plan.silent - plan.rude)
@@ -228,7 +232,8 @@ class Load:
             await peer.close()
         after = await self.until(lambda health: health["count"] == 1, "the clients to be gone")
         seen.clients_after = after["count"]
-        seen.rss_after, seen.files_after = self.rss("VmRSS"), self.files()
+        seen.rss_after = self.rss("VmRSS")
+        await self.until_closed()
         await self.watcher.close()
         seen.seconds = time.monotonic() - began
         return seen
@@ -365,13 +370,16 @@ class Load:
                 return int(line.split()[1])
         raise AssertionError(name)
 
+    async def until_closed(self):
+        """Wait until no more files are open than before. A client is taken off the list before its socket is closed."""
+        began = time.monotonic()
+        while len(left := self.files()) > self.seen.files_before and time.monotonic() < began + WAIT_S:
+            await asyncio.sleep(0.01)
+        self.seen.files_after, self.seen.files_closed_ms = left, (time.monotonic() - began) * 1000
+
     def files(self):
-        """How many files and sockets the server has open, but for a lock that it holds from its first long text on."""
-        found = 0
-        for descriptor in Path(f"/proc/{self.live.process.pid}/fd").iterdir():
-            with contextlib.suppress(FileNotFoundError):  # closed while we look
-                found += descriptor.readlink().suffix != ".lock"
-        return found
+        """The server's open files and sockets, but for a lock that it holds from its first long text on."""
+        return [line for line in open_files(self.live.process.pid) if not line.endswith(".lock")]
 
 
 def run(folder, plan):

@@ -72,4 +72,5 @@ def test_memory_stays_within_its_bound_and_no_socket_is_left_open(seen):
     assert seen.rss_highest < HIGHEST_KIB
     assert seen.clients_after == 1
     # Fewer is well: what the start had open may be closed by now.
-    assert seen.files_after <= seen.files_before
+    left = "\n".join(seen.files_after)
+    assert len(seen.files_after) <= seen.files_before, f"{seen.files_before} were open before, and now:\n{left}"
