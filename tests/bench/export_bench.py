@@ -1,6 +1,6 @@
 """Fifty sessions exported, in Python, Basilisp and Clojure: all green in a process of their own, and red when changed.
 
-`PYTHONPATH=tests/support:tests/commands/documents python tests/bench/export_bench.py`
+Run with `python tests/bench/export_bench.py`; it needs the JVM nREPL and the Basilisp that the tests need.
 """
 
 import sys
@@ -8,13 +8,28 @@ import tempfile
 import time
 from pathlib import Path
 
+from real_repls import missing
+from report import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "commands" / "documents"))
+
 import test_exported_sessions
 
-if __name__ == "__main__":
+TITLE = "fifty sessions exported, run again, and run with a definition changed"
+
+
+def measure(report):
+    for name in test_exported_sessions.SHARED.values():
+        if why := missing(name):
+            report.skip(TITLE, why)
+            return
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         tests, share = test_exported_sessions.check_all(Path(folder))
-    seconds = time.perf_counter() - began
-    sys.stdout.write(
-        f"{tests} tests in Python, {share:.1%} of their steps reproduce; {seconds:.0f} s with both Lisps\n"
-    )
+    report.fact(TITLE, "tests in Python", tests, "tests")
+    report.fact(TITLE, "of their steps reproduce", 100 * share, "%")
+    report.fact(TITLE, "with both Lisps", time.perf_counter() - began, "s")
+
+
+if __name__ == "__main__":
+    main(measure)

@@ -1,14 +1,14 @@
 """What lanes and the notes on conflicts cost an evaluation where nothing conflicts: microseconds, medians side by side.
 
-`python tests/bench/lanes_bench.py`
+Run with `python tests/bench/lanes_bench.py`.
 """
 
-import statistics
-import sys
 import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+
+from report import main
 
 from codriver.core import effects
 from codriver.core.actions import ClientConnected, Evaluate, EvaluationEnded, ReplConnected, ReplFound
@@ -23,7 +23,14 @@ from codriver.tools.conflict_ledger import Conflicts
 from codriver.tools.conflicts import note_sent, notes_of_conflicts
 from codriver.tools.session_choice import in_lane, resolve
 
-TIMES = 2000
+TITLE = "the server's part of an evaluation where nothing conflicts"
+ALONE = "one session for all, one client"
+PARTS = {
+    "session": "choosing the session",
+    "core": "the core's part",
+    "kept": "keeping the code",
+    "told": "looking for conflicts",
+}
 CODES = ("(+ 1 2)", "(total (map :qty (orders 12)))", "(defn total-{0} [orders] (reduce + (map :qty orders)))")
 CAN = {"evaluate": Capability("eval"), "interrupt": Capability("interrupt")}
 
@@ -90,27 +97,29 @@ def run_now(coroutine):
     raise AssertionError("it waits")
 
 
-def measure(*, lanes, clients):
+def times_of(*, lanes, clients, rounds):
+    """By part: the microseconds of each evaluation."""
     services = server(lanes=lanes)
     calls = [client(services, f"c{number}") for number in range(clients)]
     times = {}
-    for number in range(TIMES):
+    for number in range(rounds):
         evaluate(calls[number % clients], CODES[number % len(CODES)].format(number), times)
-    return {part: statistics.median(values) for part, values in times.items()}
+    return times
 
 
-def main():
-    rows = {
-        "one session for all, one client": partial(measure, lanes=False, clients=1),
-        "lanes, one client": partial(measure, lanes=True, clients=1),
-        "lanes, two clients": partial(measure, lanes=True, clients=2),
-        "lanes, 64 clients": partial(measure, lanes=True, clients=64),
+def measure(report):
+    ways = {
+        ALONE: partial(times_of, lanes=False, clients=1),
+        "lanes, one client": partial(times_of, lanes=True, clients=1),
+        "lanes, two clients": partial(times_of, lanes=True, clients=2),
+        "lanes, 64 clients": partial(times_of, lanes=True, clients=64),
     }
-    for name, run in rows.items():
-        parts = run()
-        shown = ", ".join(f"{part} {value:.1f}" for part, value in parts.items())
-        sys.stdout.write(f"{name}: {sum(parts.values()):.1f} µs ({shown})\n")
+    found = {name: way(rounds=report.rounds(2000)) for name, way in ways.items()}
+    whole = {name: [sum(parts) for parts in zip(*times.values(), strict=True)] for name, times in found.items()}
+    report.table(TITLE, "µs", whole, base=ALONE)
+    for part, words in PARTS.items():
+        report.table(f"of it {words}", "µs", {name: times[part] for name, times in found.items()}, base=ALONE)
 
 
 if __name__ == "__main__":
-    main()
+    main(measure)

@@ -1,7 +1,7 @@
 """What it costs to compare 200 loaded Lisp namespaces with their files: nothing changed, one file edited.
 
-Milliseconds, the median of 50 times, of a real server and of a JVM with 2,000 definitions: what a client waits for, and
-the comparison alone. `python tests/bench/lisp_drift_bench.py [NAMESPACES] [DEFINITIONS]`
+Of a real server and of a JVM with 2,000 definitions, what a client waits for, beside an evaluation. Run with
+`python tests/bench/lisp_drift_bench.py [NAMESPACES] [DEFINITIONS]`; it needs the JVM nREPL that the tests need.
 """
 
 import sys
@@ -9,13 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
 from live_server import serving, until
-from real_repls import repl
-from report import median_ms
+from real_repls import missing, repl
+from report import Report, in_turns, timed_ms
 
-TIMES = 50
+UNCHANGED = "nothing changed"
 
 
 def project(folder, namespaces, definitions):
@@ -31,30 +29,46 @@ def project(folder, namespaces, definitions):
     return files
 
 
-def main(namespaces=200, definitions=2000):
-    with tempfile.TemporaryDirectory() as name:
-        options = ("--nrepl", f"x={repl('jvm').endpoint}", "--repl", "none")
-        with serving(Path(name), *options) as live, live.client() as client:
-            until(lambda: "what_changed" in client.tools(), "the REPL's tools")
-            files = project(live.workspace, namespaces, definitions)
-            for file in files:
-                client.call("evaluate_code", code=file.read_text().partition("\n")[0])
-            code = "\n".join(f'(load-file "{file}")' for file in files)
-            time.sleep(0.1)
-            client.call("evaluate_code", code=code, timeoutMs=600_000)
-            began = time.perf_counter()
-            assert client.call("what_changed")["differences"] == []
-            first = (time.perf_counter() - began) * 1000
-            nothing = median_ms(TIMES, lambda: client.call("what_changed"))
-            files[7].write_text(files[7].read_text().replace("(* x 3", "(* x 33"))
-            assert client.call("what_changed")["count"] == 1
-            one = median_ms(TIMES, lambda: client.call("what_changed"))
-            known = median_ms(TIMES, lambda: client.call("evaluate_code", code="1"))
-    sys.stdout.write(
-        f"{namespaces} files, {definitions} definitions: first {first:.1f} ms, nothing changed {nothing:.1f}, "
-        f"one file edited {one:.1f}; an evaluation {known:.1f}\n"
-    )
+def load(client, files):
+    """Load the files, whose namespaces the server has seen, in one evaluation."""
+    for file in files:
+        client.call("evaluate_code", code=file.read_text().partition("\n")[0])
+    code = "\n".join(f'(load-file "{file}")' for file in files)
+    time.sleep(0.1)
+    client.call("evaluate_code", code=code, timeoutMs=600_000)
+
+
+def times(client, files, rounds):
+    """The milliseconds of each way, by its name."""
+
+    def ask():
+        return client.call("what_changed")
+
+    samples = {"the first time": [timed_ms(ask)]}
+    assert ask()["differences"] == []
+    samples |= in_turns({UNCHANGED: ask, "an evaluation": lambda: client.call("evaluate_code", code="1")}, rounds)
+    files[7].write_text(files[7].read_text().replace("(* x 3", "(* x 33"))
+    assert ask()["count"] == 1
+    return samples | in_turns({"one file edited": ask}, rounds)
+
+
+def measure(report, namespaces=200, definitions=2000):
+    title = f"compare {namespaces} Clojure files, {definitions} definitions, with what is loaded"
+    if why := missing("jvm"):
+        report.skip(title, why)
+        return
+    options = ("--nrepl", f"x={repl('jvm').endpoint}", "--repl", "none")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder), *options) as live,
+        live.client() as client,
+    ):
+        until(lambda: "what_changed" in client.tools(), "the REPL's tools")
+        files = project(live.workspace, namespaces, definitions)
+        load(client, files)
+        samples = times(client, files, report.rounds(50))
+    report.table(title, "ms", samples, base=UNCHANGED)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    measure(Report(), *map(int, sys.argv[1:]))
