@@ -1,7 +1,7 @@
 """The guarantees of every adapter: of nREPL's against each real server that is installed, of Jupyter's against real
 kernels, and of one in memory."""
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -836,11 +836,28 @@ async def test_a_thrown_value_that_is_no_error_is_told_as_it_is_printed():
             assert (ending.failure.type, ending.failure.message) == ("Error", message)
 
 
-async def test_asking_leaves_the_callers_last_values_alone():
-    async with adapter("jvm") as (opened, events):
-        await evaluate(opened, evaluation("41", "42"))
-        await opened.macroexpand("(when 1 2)", None)
-        await opened.last_stacktrace()
+@pytest.mark.parametrize("name", ["jvm", "nbb", "basilisp", "lisp"])
+async def test_asking_leaves_the_callers_last_values_alone(name):
+    with fresh(name) as running:
+        async with adapter(name, address=running.address) as (opened, events):
+            await evaluate(opened, evaluation("[*1 *2 *3 *e]"))
+            assert values(events) == ["[nil nil nil nil]"]
+            await evaluate(opened, evaluation("41", "42", "43"))
+            await opened.macroexpand("(when 1 2)", None)
+            await opened.names("map", None)
+            await opened.lookup("map", None)
+            await opened.complete("ma", None)
+            with suppress(NamespaceMissingError, EvaluationFailedError):
+                await opened.run_tests("no.such.suite", None)
+            events.clear()
+            await evaluate(opened, evaluation("[*1 *2 *3 *e]"))
+            assert values(events) == ["[43 42 41 nil]"]
+
+
+async def test_a_namespace_that_is_given_takes_no_place_among_nbbs_last_values():
+    async with adapter("nbb") as (opened, events):
+        await evaluate(opened, evaluation("(ns shelf)", "(ns user)", "41"))
+        await evaluate(opened, evaluation("42", namespace="shelf"))
         events.clear()
         await evaluate(opened, evaluation("[*1 *2]"))
         assert values(events) == ["[42 41]"]

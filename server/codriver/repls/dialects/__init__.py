@@ -51,17 +51,6 @@ _CLOJURE_FACTS: Final = """{:root (System/getProperty "user.dir")
 _CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
  (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
 
-_CLOJURE_STACKTRACE: Final = (
-    f"(when-let [^Throwable e (get @{value_expressions.SESSION_CLOJURE} #'clojure.core/*e)]"
-    """
- {:links (map (fn [^Throwable t] {:type (.getName (class t)) :message (str (.getMessage t))
-   :data (when-let [d (ex-data t)] (binding [*print-length* 50 *print-level* 5]
-     (let [s (pr-str d)] (subs s 0 (min 4000 (count s))))))
-   :frames (map (fn [^StackTraceElement f] {:class (.getClassName f) :method (.getMethodName f)
-     :file (.getFileName f) :line (.getLineNumber f)}) (take 1100 (.getStackTrace t)))})
-  (take-last 10 (take 1000 (take-while some? (iterate (fn [^Throwable t] (.getCause t)) e)))))})"""
-)
-
 _CLOJURE_STACKS: Final = """(map (fn [[^Thread t frames]] {:name (.getName t) :state (str (.getState t))
    :frames (map str (take 40 frames))})
  (filter (fn [[^Thread t _]] (.contains (.getName t) $session)) (Thread/getAllStackTraces)))"""
@@ -82,6 +71,8 @@ class Dialect:
     name: str
     json: str = "%s"
     """Code around an expression that gives its value as one JSON text."""
+    keeps_last: str = ""
+    """Code before ours that leaves `*1`, `*2`, `*3` and `*e` as they are, where ours runs in the user's session."""
     python_text: bool = False
     """Printed strings are Python literals, not JSON-like ones."""
     namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
@@ -178,7 +169,11 @@ class Dialect:
         if isinstance(expand := names.get("expand"), str):
             literals["expand"] = expand
         code = _NAME.sub(lambda match: literals.get(match[1], match[0]), self.ask[capability])
-        return self.before.get(capability, "") + self.json % code
+        return self.keeps_last + self.before.get(capability, "") + self.json % code
+
+    def question(self, expression: str) -> str:
+        """The code whose value is that of `expression`, as one JSON text."""
+        return self.keeps_last + self.json % expression
 
     def read(self, printed: str) -> object:
         """The data whose JSON text a server printed as a string.
@@ -209,7 +204,7 @@ CLOJURE: Final = Dialect(
         "source": symbol_expressions.SOURCE_CLOJURE,
         "complete": symbol_expressions.COMPLETE_CLOJURE,
         "macroexpand": _CLOJURE_EXPAND,
-        "stacktrace": _CLOJURE_STACKTRACE,
+        "stacktrace": value_expressions.STACKTRACE_CLOJURE,
         "stacks": _CLOJURE_STACKS,
         "tidy": _CLOJURE_TIDY,
         "glimpse": value_expressions.GLIMPSE_CLOJURE,
@@ -262,7 +257,8 @@ NBB: Final = Dialect(
     "nbb",
     counts_lines=False,
     expanders=("macroexpand-1", "macroexpand"),
-    json="(js/JSON.stringify (clj->js %s))",
+    json=value_expressions.JSON_NBB,
+    keeps_last=value_expressions.KEEPS_LAST_NBB,
     facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*) :seam $seam}",
     ask={
         "names": symbol_expressions.NAMES_NBB,

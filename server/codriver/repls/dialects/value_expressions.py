@@ -1,5 +1,6 @@
-"""Expressions that keep the last value of a session where printing cut it, and tell parts of it later.
+"""Expressions about the last values and the last error of a session, and a glimpse of what a var holds.
 
+Two keep the last value where printing cut it, and tell parts of it later.
 For REPLs that keep no values by themselves. The one names the value by an evaluation and a number, of which the newest
 eight stay, and gives the count of what can be counted without being realised. The other walks a path, whose steps are
 pairs: `i` and a place, or `k` and a key as text or as it is printed. It gives the part as text, from `$from` on.
@@ -15,6 +16,31 @@ from typing import Final
 SESSION_CLOJURE: Final = """(get @@(or (resolve 'nrepl.middleware.session/sessions)
                    (resolve 'clojure.tools.nrepl.middleware.session/sessions)) $session)"""
 """The bindings of an nREPL session, in an atom."""
+
+STACKTRACE_CLOJURE: Final = (
+    f"(when-let [^Throwable e (get @{SESSION_CLOJURE} #'clojure.core/*e)]"
+    """
+ {:links (map (fn [^Throwable t] {:type (.getName (class t)) :message (str (.getMessage t))
+   :data (when-let [d (ex-data t)] (binding [*print-length* 50 *print-level* 5]
+     (let [s (pr-str d)] (subs s 0 (min 4000 (count s))))))
+   :frames (map (fn [^StackTraceElement f] {:class (.getClassName f) :method (.getMethodName f)
+     :file (.getFileName f) :line (.getLineNumber f)}) (take 1100 (.getStackTrace t)))})
+  (take-last 10 (take 1000 (take-while some? (iterate (fn [^Throwable t] (.getCause t)) e)))))})"""
+)
+
+KEEPS_LAST_NBB: Final = """(let [[a b c e] [*1 *2 *3 *e]
+  restore (fn [] (doseq [[v x] [[#'*1 a] [#'*2 b] [#'*3 c] [#'*e e]]] (alter-var-root v (constantly x))))]
+ (intern (create-ns 'codriver.kept) 'restore restore)
+ (js/setImmediate restore)
+ nil)
+"""
+"""nbb has one `*1` for all its clients, and sets it when a form is over. It is put back before a request that comes
+behind the answer is read: Node runs `setImmediate` at the end of the turn in which it reads."""
+
+JSON_NBB: Final = """(let [said (js/JSON.stringify (clj->js %s))]
+ (js/setImmediate @(resolve 'codriver.kept/restore))
+ said)"""
+"""Puts back once more, as a namespace that is required for the first time is awaited over several turns."""
 
 KEEP_CLOJURE: Final = f"""(let [v (get @{SESSION_CLOJURE} #'clojure.core/*1)
   known (ns-resolve (create-ns 'codriver.kept) 'values)

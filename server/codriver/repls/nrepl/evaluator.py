@@ -378,7 +378,7 @@ class Evaluator:
                 return None
             words = f"this REPL evaluates in one namespace only, and {namespace!r} was asked for; nothing was evaluated"
             return Failure(NAMESPACE_MISSING, words)
-        code = self._dialect.json % f"(some? (find-ns (symbol {self._dialect.quote(namespace)})))"
+        code = self._dialect.question(f"(some? (find-ns (symbol {self._dialect.quote(namespace)})))")
         answer = await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
         if not any("true" in (message.text("value") or "") for message in answer):
             return no_namespace(namespace)
@@ -387,7 +387,7 @@ class Evaluator:
 
     async def _switch(self, session: NreplSession, namespace: str) -> None:
         if self._dialect.namespace_by == "ns":
-            code = f"(ns {namespace})"
+            code = f"{self._dialect.keeps_last}(ns {namespace})"
         elif self._dialect.namespace_by == "in-ns":
             code = f"(basilisp.core/in-ns '{namespace})"
         else:

@@ -116,9 +116,11 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
             await connection.ask(SENSITIVE_OP, timeout_s=op_timeout_s)
         probed = await probe(connection, answer, ops=ops)
         sessions.dialect = probed.dialect
-        connection.send_gap_s = probed.dialect.send_gap_s
+        if probed.dialect.keeps_apart == "connection":
+            await sessions.redial_main(connect_timeout_s=connect_timeout_s)
+        main.connection.send_gap_s = probed.dialect.send_gap_s
         if "clone" in ops:
-            main.id = await sessions.clone(connection)
+            main.id = await sessions.clone(main.connection)
     except ReplDisconnectedError as error:
         raise sessions.refuse(error.cause) from error
     except OpTimedOutError as error:

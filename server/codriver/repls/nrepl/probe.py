@@ -240,7 +240,7 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
 async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: str) -> object:
     """The data that `expression` gives; None when it gives none, in time and in this dialect."""
     try:
-        messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.json % expression)
+        messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.question(expression))
     except OpTimedOutError:
         return None
     printed = [value for message in messages if (value := message.text("value")) is not None]

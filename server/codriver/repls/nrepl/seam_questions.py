@@ -156,7 +156,8 @@ class SeamQuestions:
         tool = await self._sessions.open(TOOL_SESSION)
         stream = _Stream(tool.connection, self._listener)
         try:
-            answer = await stream.begin({**tool.address(), "code": code}, timeout_s=self._op_timeout_s)
+            fields: dict[str, Value] = {**tool.address(), "code": self._dialect.keeps_last + code}
+            answer = await stream.begin(fields, timeout_s=self._op_timeout_s)
             told = self._read(provider, "subscribe", answer)
             stream.frames.subscription = identity = json.loads(told).get("subId")
         except BaseException:
@@ -170,6 +171,7 @@ class SeamQuestions:
 
     async def _evaluate(self, code: str) -> list[Message]:
         tool = await self._sessions.open(TOOL_SESSION)
+        code = self._dialect.keeps_last + code
         return await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
 
     def _read(self, provider: Provider, accessor: str, answer: Sequence[Message]) -> str:

@@ -168,6 +168,16 @@ class SessionPool:
         session = self._sessions[MAIN_SESSION] = NreplSession(MAIN_SESSION, connection)
         return session
 
+    async def redial_main(self, *, connect_timeout_s: float) -> None:
+        """Give the main session a new connection, in which nothing was evaluated, so that its last values are nil.
+
+        Raises:
+            ReplUnreachableError: nobody listens any more.
+        """
+        main = self.main
+        before, main.connection = main.connection, await self._dial(connect_timeout_s)
+        await before.close()
+
     async def open(self, name: str, *, shares_names: bool = False) -> NreplSession:
         """The session `name`, made if need be: as one that `shares_names` with the main one where it would not.
 

@@ -207,9 +207,8 @@ class TestRunner:
                 words = f"{error.error.type}: {error.error.message}"
                 unread.append(TestResult("(load)", name, "error", actual=words, file=file))
         if self._dialect.namespace_by == "ns":
-            await tool.connection.ask(
-                "eval", timeout_s=self._op_timeout_s, code=f"(ns {namespace or 'user'})", **tool.address()
-            )
+            code = f"{self._dialect.keeps_last}(ns {namespace or 'user'})"
+            await tool.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **tool.address())
         return unread
 
     async def _rest(self, tool: NreplSession, answer: list[Message]) -> TestRun:
