@@ -17,7 +17,7 @@ from codriver.app import wiring
 from codriver.core.values import Form, PrintLimits, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
-from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
+from codriver.repls.contract.adapter_values import InputNeeded, Output, Value, ValueKept
 from codriver.repls.contract.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
@@ -822,6 +822,22 @@ async def test_tests_of_basilisp_run_with_the_failing_ones_first(name):
         assert (await opened.run_tests("suite.lpy", "good")).tests == 1
         with pytest.raises(EvaluationFailedError, match="no test nosuch"):
             await opened.run_tests("suite.lpy", "nosuch")
+
+
+async def test_limits_that_the_user_has_set_win_over_those_that_nobody_asked_for():
+    with fresh("jvm") as running:
+        async with adapter("jvm", address=running.address) as (opened, events):
+            defaults, asked = PrintLimits(max_length=5), PrintLimits(max_length=5, length_is_asked=True)
+            for limits in (defaults, asked):
+                await evaluate(opened, evaluation("(range 9)"), limits)
+            await evaluate(opened, evaluation("(set! *print-length* 2)", "(set! *print-level* 1)"), defaults)
+            events.clear()
+            for limits in (defaults, asked):
+                await evaluate(opened, evaluation("(map inc (range 9))", "(vec (range 9))", "[[1]]"), limits)
+            told = [event.text for _, event in events if isinstance(event, Value)]
+            assert told == ["(1 2 ...)", "[0 1 ...]", "[#]", "(1 2 3 4 5 ...)", "[0 1 2 3 4 ...]", "[#]"]
+            kept = [event.cut for _, event in events if isinstance(event, ValueKept)]
+            assert kept == ["more than 2", "7 of 9 elements", "more than 5", "4 of 9 elements"]
 
 
 async def test_a_thrown_value_that_is_no_error_is_told_as_it_is_printed():

@@ -100,6 +100,8 @@ class Dialect:
     send_gap_s: float = 0.0
     print_limits: str | None = None
     """An expression that prints more than two parts, where limits may be honoured."""
+    printer: str | None = None
+    """Code that defines `codriver.kept/print`, where what the user has set wins over limits that nobody asked for."""
     broken: frozenset[str] = frozenset()
     """Capabilities whose ops are listed and do not work."""
     adapted: Mapping[str, str] = field(default_factory=dict)
@@ -142,13 +144,14 @@ class Dialect:
         """
         if self.print_limits is None:
             return {}
+        knows_defaults = knows_defaults or self.printer is not None
         length = "print" if bounds.length_is_asked or not knows_defaults else "default"
         depth = "print" if bounds.depth_is_asked or not knows_defaults else "default"
         limits = {f"{length}-length": bounds.max_length, f"{depth}-level": bounds.max_depth}
         options: dict[str, Value] = {name: limit for name, limit in limits.items() if limit is not None}
         fields: dict[str, Value] = {}
         if options:
-            fields[f"{_PRINT}/print"] = "nrepl.util.print/pr"
+            fields[f"{_PRINT}/print"] = "codriver.kept/print" if self.printer else "nrepl.util.print/pr"
             fields[f"{_PRINT}/options"] = options
         if bounds.max_value_bytes is not None:
             fields[f"{_PRINT}/quota"] = bounds.max_value_bytes
@@ -219,6 +222,7 @@ CLOJURE: Final = Dialect(
     before=dict.fromkeys(("test", "source", "hold"), "(require 'clojure.test 'clojure.java.io)"),
     tooling=_JAVA_TOOLING,
     print_limits="[1 2 3]",
+    printer=value_expressions.PRINTER_CLOJURE,
     answers_while_busy=True,
     interrupt_note=(
         "the JVM was asked to stop the thread: code that waits ends at once, a loop that never waits may keep "

@@ -17,6 +17,12 @@ SESSION_CLOJURE: Final = """(get @@(or (resolve 'nrepl.middleware.session/sessio
                    (resolve 'clojure.tools.nrepl.middleware.session/sessions)) $session)"""
 """The bindings of an nREPL session, in an atom."""
 
+PRINTER_CLOJURE: Final = """(do (intern (create-ns 'codriver.kept) 'print (fn [value ^java.io.Writer writer options]
+  (binding [*print-length* (or (:print-length options) *print-length* (:default-length options))
+            *print-level* (or (:print-level options) *print-level* (:default-level options))]
+   (if *print-dup* (print-dup value writer) (print-method value writer))))) nil)"""
+"""As `nrepl.util.print/pr`, except that what the user has set wins over our defaults."""
+
 STACKTRACE_CLOJURE: Final = (
     f"(when-let [^Throwable e (get @{SESSION_CLOJURE} #'clojure.core/*e)]"
     """
@@ -46,7 +52,8 @@ KEEP_CLOJURE: Final = f"""(let [v (get @{SESSION_CLOJURE} #'clojure.core/*1)
   known (ns-resolve (create-ns 'codriver.kept) 'values)
   kept (if known @known @(intern 'codriver.kept 'values (atom [])))]
  (swap! kept (fn [rows] (vec (take-last 8 (conj rows [$evaluation $number v])))))
- {{:count (when (counted? v) (count v))}})"""
+ {{:count (when (counted? v) (count v))
+   :length (get @{SESSION_CLOJURE} #'*print-length*) :level (get @{SESSION_CLOJURE} #'*print-level*)}})"""
 
 KEPT_CLOJURE: Final = """(let [known (ns-resolve (create-ns 'codriver.kept) 'values)
   rows (when known (filter (fn [[e n]] (and (= e $evaluation) (or (= "" $number) (= n $number)))) @@known))

@@ -262,8 +262,7 @@ class Introspection:
         target = self._sessions.get(session)
         with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
             data = await self._ask("keep", evaluation=evaluation, number=str(number), session=target.id or "")
-            count = as_int(as_map(cast("Value", data)).get("count"))
-            return responses.elements_cut(count, seen, limits)
+            return responses.read_cut(as_map(cast("Value", data)), seen, limits)
         return None
 
     async def _read_kept(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:

@@ -264,8 +264,10 @@ async def _runs(connection: NreplConnection, code: str) -> bool:
 async def _honours_print_limits(connection: NreplConnection, dialect: Dialect) -> bool:
     if dialect.print_limits is None:
         return False
-    fields = dialect.print_fields(PrintLimits(max_length=2))
+    fields = dialect.print_fields(PrintLimits(max_length=2, length_is_asked=True))
     try:
+        if dialect.printer is not None:
+            await connection.ask("eval", timeout_s=PROBE_S, code=dialect.printer)
         messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.print_limits, **fields)
     except OpTimedOutError:
         return False

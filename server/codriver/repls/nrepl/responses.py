@@ -201,6 +201,18 @@ def read_kept(fields: Mapping[str, Value], part: ValuePart) -> adapter_values.Va
     return adapter_values.Value(text, truncated=is_cut, cut=cut, is_kept=True)
 
 
+def read_cut(fields: Mapping[str, Value], seen: str, limits: PrintLimits) -> str:
+    """What was left out of a value that the REPL keeps, in words. Limits that the user has set there are told along."""
+    length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
+    own = replace(
+        limits,
+        max_length=limits.max_length if limits.length_is_asked or length is None else length,
+        max_depth=limits.max_depth if limits.depth_is_asked or depth is None else depth,
+    )
+    seen = f"levels below {own.max_depth}" if seen.startswith("levels") else f"more than {own.max_length}"
+    return elements_cut(as_int(fields.get("count")), seen, own)
+
+
 def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
     """The elements left out, in words, by the count of all where that is known; `seen`: as the text shows it."""
     end = start + (limits.max_length or 0)
