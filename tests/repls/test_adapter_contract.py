@@ -840,6 +840,18 @@ async def test_limits_that_the_user_has_set_win_over_those_that_nobody_asked_for
             assert kept == ["more than 2", "7 of 9 elements", "more than 5", "4 of 9 elements"]
 
 
+async def test_what_ends_by_a_thread_death_is_an_error():
+    async with adapter("jvm") as (opened, events):
+        for code in ("(throw (ThreadDeath.))", "(do (println 1) (.stop (Thread/currentThread)))"):
+            for after in ((), (WORDS["jvm"].add,)):
+                ending = await evaluate(opened, evaluation(code, *after))
+                assert (ending.status, ending.failure.type) == ("failed", "java.lang.ThreadDeath")
+                assert "its thread was stopped" in ending.failure.message
+        assert values(events) == []
+        assert (await evaluate(opened, evaluation("(/ 1 0)"))).failure.type == WORDS["jvm"].type
+        assert (await evaluate(opened, evaluation("#?(:cljs 1)"))).status == "done"
+
+
 async def test_a_thrown_value_that_is_no_error_is_told_as_it_is_printed():
     async with adapter("nbb") as (opened, _):
         for code, message in [

@@ -321,3 +321,24 @@ class Connector(Protocol):
             NotAnReplError: the server there does not speak the protocol.
         """
         ...
+
+
+class Looks(Protocol):
+    """Looks at the application in a REPL around what is evaluated. None of them raises."""
+
+    @property
+    def takes_origin(self) -> bool:
+        """True where the application's events name the evaluation that a message says it is."""
+
+    @property
+    def is_first(self) -> bool:
+        """True where there is something to look at before code runs, which then is not sent at once."""
+
+    async def before(self) -> None:
+        """Look before a request is evaluated."""
+
+    def is_last(self, request: Request) -> bool:
+        """True where there is something to look at when this was evaluated, before its end is told."""
+
+    async def after(self) -> None:
+        """Look when a request was evaluated for which `is_last` says so."""

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver.core.values import Request
+    from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Event, Listener
     from codriver.repls.contract.media import CellRun
     from codriver.repls.jupyter.failures import Told
     from codriver.repls.jupyter.kernel import Kernel
     from codriver.repls.jupyter.messages import Message
-    from codriver.repls.nrepl.evaluator import Looks
 
 IDLE_S: Final = 2.0
 """How long after its reply, with nothing more of it, an execution waits for the kernel to be idle: that message may

@@ -8,18 +8,20 @@ do, is over in the turn of the loop in which its answer comes: only what has mor
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.core.values import Failure, Form
-from codriver.errors import ReplDisconnectedError
+from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.errors import SessionLostError
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
+from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.request_fields import RequestFields
 from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from codriver.core.values import PrintLimits, Request
+    from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
     from codriver.repls.nrepl.definition_holds import DefinitionHolds
@@ -42,6 +45,9 @@ AFTER_FAILURE_S: Final = 5.0
 
 LOST_ALONE_S: Final = 0.25
 """How soon the main connection follows one that was lost, when it is the REPL that is gone."""
+
+THREAD_DEATH: Final = "java.lang.ThreadDeath"
+STOPPED: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
 
 TIDY_EVERY: Final = 200
 """Evaluations in one session after which what the server left behind is tidied up."""
@@ -75,27 +81,6 @@ class _Work:
     def forms(self) -> tuple[Form, ...]:
         """The forms that are sent, one after the other."""
         return self.request.forms or (Form(self.request.code, 1, 1),)
-
-
-class Looks(Protocol):
-    """Looks at the application in a REPL around what is evaluated. None of them raises."""
-
-    @property
-    def takes_origin(self) -> bool:
-        """True where the application's events name the evaluation that a message says it is."""
-
-    @property
-    def is_first(self) -> bool:
-        """True where there is something to look at before code runs, which then is not sent at once."""
-
-    async def before(self) -> None:
-        """Look before a request is evaluated."""
-
-    def is_last(self, request: Request) -> bool:
-        """True where there is something to look at when this was evaluated, before its end is told."""
-
-    async def after(self) -> None:
-        """Look when a request was evaluated for which `is_last` says so."""
 
 
 class Evaluator:
@@ -158,7 +143,7 @@ class Evaluator:
         status = sent.exchange.status
         went_well = "done" in status and "interrupted" not in status and not sent.reply.is_failed
         has_more_to_do = len(request.forms) > 1 or sent.reply.cut or self._looks.is_last(request)
-        if not went_well or has_more_to_do or work.session.is_stopping:
+        if not went_well or has_more_to_do or self._is_silent(work, sent.reply) or work.session.is_stopping:
             self._go_on(work)
             return
         self._take(work, sent)
@@ -250,6 +235,9 @@ class Evaluator:
                 sent = work.first or await self._send(work, "eval", self._form_fields(work, form))
                 work.first = None
                 reply = await self._settle(work, sent)
+                if failure := await self._stopped(work, reply):
+                    failure = placed(failure, request, index, counts_lines=self._dialect.counts_lines)
+                    return Ending("failed", namespace=before, failure=failure)
                 if reply.is_failed or reply.is_interrupted or session.is_stopping:
                     return self._conclude(work, reply, index)
             return self._conclude(work, reply, None)
@@ -281,7 +269,23 @@ class Evaluator:
         reply = await self._settle(work, await self._send(work, op, fields))
         if self._dialect.load_moves_namespace:
             await self._switch(session, before or "user")
+        if failure := await self._stopped(work, reply):
+            return Ending("failed", namespace=before, failure=failure)
         return self._conclude(work, reply, None)
+
+    def _is_silent(self, work: _Work, reply: Reply) -> bool:
+        """Whether a reply tells neither a value nor an error, as nREPL's of a `ThreadDeath` that nobody asked for."""
+        is_told = reply.values or reply.is_failed or reply.is_interrupted or work.session.is_stopping
+        return self._dialect.name == "clojure" and not is_told
+
+    async def _stopped(self, work: _Work, reply: Reply) -> Failure | None:
+        """The error behind a silent reply, if that is why."""
+        if self._is_silent(work, reply):
+            with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
+                trace = await self._introspection.last_stacktrace(work.session.name)
+                if trace is not None and trace.type == THREAD_DEATH:
+                    return Failure(THREAD_DEATH, STOPPED, phase="execution")
+        return None
 
     def _open(self, work: _Work, on_turned: Callable[[], None] | None = None) -> _Sent:
         """An exchange that counts as what runs in its session, until `_finish`."""
