@@ -102,7 +102,18 @@ def test_debians_launcher_is_no_clojure_cli_so_its_jars_are_used(place, tmp_path
     made = recipe("clojure", workspace, environ)
     assert made.command[0] == str(java)
     assert made.command[3].split(os.pathsep)[0] == str(workspace / "src")
-    assert "deps.edn is not read" in made.notes[1]
+    assert made.notes[1].startswith("of deps.edn nothing can be used without the Clojure CLI")
+    for name in ("src/main", "lib", "test"):
+        (workspace / name).mkdir(parents=True)
+    paths = '["lib" :shared #_"old" "src/main" "gone"]'
+    (workspace / "deps.edn").write_text(f"; of the shop\n{{:deps {{}}, #_:paths #_[]\n :paths {paths}}}")
+    made = recipe("clojure", workspace, environ)
+    sources = [str(workspace / name) for name in ("lib", "src/main", "test")]
+    assert made.command[3].split(os.pathsep)[:3] == sources
+    assert "its :paths alone" in made.notes[1]
+    assert made.notes[1].endswith("on the classpath is lib, src/main, test")
+    (workspace / "deps.edn").write_text("{:paths [")
+    assert recipe("clojure", workspace, environ).command[3].split(os.pathsep)[0] == str(workspace / "src")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ Nothing here starts anything: a recipe is looked up in files and in `PATH`, and 
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import shutil
@@ -18,6 +19,7 @@ from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
+from codriver.lisp.reader import top_level_forms
 from codriver.repls.jupyter.connection_files import OWN_PREFIX, runtime_folder
 from codriver.repls.jupyter.kernelspecs import KernelSpecError, command_of, find_kernelspec, kernel_folders
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word, kind_of
@@ -36,6 +38,9 @@ NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
 
 JAR_FOLDERS: Final = (Path("/usr/share/java"),)
 """Where Debian's packages `clojure` and `libnrepl-clojure` put their jars."""
+
+DEPS_BYTES: Final = 1 << 20
+"""Largest deps.edn that is read, far above any seen."""
 
 SLOW_START_S: Final = 180.0
 """A first start may fetch dependencies, or compile Basilisp's core for half a minute."""
@@ -224,15 +229,35 @@ def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
     jars = _debian_jars()
     if jars is None:
         raise RecipeError(words, f"the Clojure CLI is not installed; {kind.install}")
-    sources = [
-        str(project.workspace / name) for name in ("src", "test", "resources") if (project.workspace / name).is_dir()
-    ]
+    named = _deps_paths(project.workspace)
+    places = dict.fromkeys(project.workspace / name for name in (*(named or ("src",)), "test", "resources"))
+    sources = [str(place) for place in places if place.is_dir()]
     flag = NREPL_FLAG.removeprefix("-J")
     command = (java, flag, "-cp", os.pathsep.join([*sources, *jars]), "clojure.main", "-m", "nrepl.cmdline")
     notes: tuple[str, ...] = ("Clojure and nREPL are those of Debian's packages",)
     if (project.workspace / "deps.edn").exists():
-        notes = (*notes, "deps.edn is not read without the Clojure CLI: src, test and resources are on the classpath")
+        shown = ", ".join(os.path.relpath(source, project.workspace) for source in sources) or "nothing of the project"
+        of_deps = "its :paths alone" if named else "nothing"
+        said = f"of deps.edn {of_deps} can be used without the Clojure CLI (clojure.org/guides), not :deps or :aliases"
+        notes = (*notes, f"{said}; on the classpath is {shown}")
     return _recipe_of(kind, command, project, *notes)
+
+
+def _deps_paths(workspace: Path) -> tuple[str, ...]:
+    """The `:paths` of the project's deps.edn that are texts; none where it tells none, or cannot be read."""
+    try:
+        text = files.read(workspace / "deps.edn", Rules(Links.WITHIN, DEPS_BYTES), root=workspace).decode()
+    except (OSError, UnicodeDecodeError):
+        return ()
+    of_map = _forms(next((form for form in _forms(text) if form.startswith("{")), ""), "{")
+    found = next((value for key, value in itertools.pairwise(of_map) if key == ":paths"), "")
+    return tuple(path[1:-1] for path in _forms(found, "[") if path.startswith('"'))
+
+
+def _forms(text: str, opening: str = "") -> list[str]:
+    """The forms of a text; of a collection, told by its `opening` bracket, those in it."""
+    inner = text[1:-1] if opening and text.startswith(opening) else "" if opening else text
+    return [inner[span.start : span.end] for span in top_level_forms(inner)]
 
 
 def _program(kind: Kind, words: str, project: Project) -> Recipe:
