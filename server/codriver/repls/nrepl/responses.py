@@ -202,7 +202,7 @@ def read_kept(fields: Mapping[str, Value], part: ValuePart) -> adapter_values.Va
 
 
 def read_cut(fields: Mapping[str, Value], seen: str, limits: PrintLimits) -> str:
-    """What was left out of a value that the REPL keeps, in words. Limits that the user has set there are told along."""
+    """The omissions of a value that the REPL keeps, in words. It tells the limits that its user has set."""
     length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
     own = replace(
         limits,
