@@ -29,7 +29,7 @@ OWN_SESSION = "its client left, and the session was its own"
 UNANSWERABLE = "it waits for input, and the client that asked for it left"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Unwanted:
     evaluation: Evaluation
     why: str

@@ -8,7 +8,6 @@ dictionary at once. To a type checker it is the library's own dataclass.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
@@ -21,14 +20,16 @@ else:
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
         """The class as a frozen dataclass; with `kw_only` as the library takes it. It has a dictionary, and no slots.
 
-        One with `__post_init__`, or with a default that is made anew for each, is made as the library makes it.
+        One with a default that is made anew for each is made as the library makes it.
         """
         if cls is None:
             return lambda decorated: dataclass(decorated, **options)
-        made = dataclasses.dataclass(cls, **options)
-        is_plain = not hasattr(made, "__post_init__") and "__dict__" in dir(made)
-        if is_plain and all(one.default_factory is dataclasses.MISSING for one in dataclasses.fields(made)):
-            made.__init__ = _initializer(made)
+        inherited = getattr(cls, "__dataclass_fields__", {})
+        given = [one for one in (*vars(cls).values(), *inherited.values()) if isinstance(one, dataclasses.Field)]
+        if any(one.default_factory is not dataclasses.MISSING for one in given):
+            return dataclasses.dataclass(cls, **options)
+        made = dataclasses.dataclass(cls, init=False, **options)
+        made.__init__ = _initializer(made)
         return made
 
     def replace(record: T, /, **changes: object) -> T:
@@ -41,17 +42,18 @@ else:
 
 
 def _initializer(kind: Any) -> Any:
-    """A constructor with the signature that the library gave to this dataclass."""
-    known = kind.__init__
-    given = inspect.signature(known).parameters.values()
-    words = [one.name for one in given if one.kind is not one.KEYWORD_ONLY]
-    named = [one.name for one in given if one.kind is one.KEYWORD_ONLY]
-    head = ", ".join([*words, "*", *named] if named else words)
-    body = [f"values[{one.name!r}] = {one.name}" for one in dataclasses.fields(kind)]
-    scope: dict[str, Any] = {}
-    exec("\n    ".join([f"def __init__({head}):", "values = self.__dict__", *body]), scope)  # noqa: S102  # as `dataclasses` does
-    made = scope["__init__"]
-    made.__defaults__, made.__kwdefaults__ = known.__defaults__, known.__kwdefaults__
-    made.__qualname__, made.__module__ = known.__qualname__, kind.__module__
-    made.__annotations__ = known.__annotations__
+    """A constructor with the signature that the library would give to this dataclass."""
+    fields = dataclasses.fields(kind)
+    scope = {f"default_{one.name}": one.default for one in fields if one.default is not dataclasses.MISSING}
+    words = {
+        one.name: f"{one.name}=default_{one.name}" if f"default_{one.name}" in scope else one.name for one in fields
+    }
+    given = [words[one.name] for one in fields if not one.kw_only]
+    named = [words[one.name] for one in fields if one.kw_only]
+    head = ", ".join(["self", *given, *(["*", *named] if named else [])])
+    body = ["values = self.__dict__", *[f"values[{name!r}] = {name}" for name in words]]
+    exec("\n    ".join([f"def __init__({head}):", *body]), scope)  # noqa: S102  # as `dataclasses` does
+    made: Any = scope["__init__"]
+    made.__qualname__, made.__module__ = f"{kind.__qualname__}.__init__", kind.__module__
+    made.__annotations__ = {one.name: one.type for one in fields} | {"return": None}
     return made
