@@ -110,6 +110,39 @@ def test_aggregates(aggregate, values, expected):
     assert ask(f"[:find {aggregate} . :in [?x ...]]", values) == expected
 
 
+@pytest.mark.parametrize(
+    ("comparison", "expected"),
+    [
+        ("(< ?l 13)", [1, 7]),
+        ("(<= ?l 13)", [1, 7, 13]),
+        ("(> ?l 13)", [19, 25]),
+        ("(>= ?l 13)", [13, 19, 25]),
+        ("(> 13 ?l)", [1, 7]),
+        ("(< ?l 12)", [1, 7]),
+        ("(< 99 ?l)", []),
+    ],
+)
+@pytest.mark.parametrize("who", ["ann", ["ann", "zoe"]])
+def test_a_comparison_keeps_exactly_its_lines_of_those_that_an_index_gives(comparison, expected, who):
+    binding = "?w" if isinstance(who, str) else "[?w ...]"
+    query = f"[:find [?l ...] :in {binding} :where [?e :output/who ?w] [?e :output/line ?l] [{comparison}]]"
+    assert ask(query, who) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("[:find ?n :where [?e :output/ns ?n]]", [["user"]]),
+        ("[:find ?n ?n :where [?e :output/ns ?n] [(str ?n)]]", [["user", "user"]]),
+        ("[:find ?c ?n :in [?c ...] :where [?e :output/category ?c] [?e :output/ns ?n]]", [["evaluatedCode", "user"]]),
+        ("[:find ?x :in [_ ...] :where [(ground [1 1 2]) [?x ...]]]", [[1], [2]]),
+    ],
+)
+def test_no_row_comes_twice(query, expected):
+    many = ["evaluatedCode", *map(str, range(9))]  # so many that they are looked for among all entities at once
+    assert ask(query, *([many] if ":in" in query else [])) == expected
+
+
 def test_with_keeps_rows_apart_that_are_the_same_without():
     rows = [["a", 1], ["b", 1], ["c", 2]]
     assert ask("[:find (sum ?n) . :in [[?k ?n]]]", rows) == 3

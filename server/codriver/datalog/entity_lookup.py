@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from codriver.datalog import operators
+from codriver.datalog.entity_store import between
 from codriver.datalog.syntax_tree import Constant, Pattern, Source, Term, Variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from codriver.datalog.entity_store import Snapshot
+    from codriver.datalog.entity_store import Record, Snapshot
     from codriver.datalog.operators import Row, Step
     from codriver.datalog.scope import Scope
 
@@ -95,19 +96,20 @@ def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
 def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: Iterable[str]) -> tuple[Step, list[str]]:
     """The step that adds what matches, and the names of the columns it adds. `lines`: where they can only be."""
     names = [name for name in match.outputs if name in wanted]
-    output = operators.projection([match.outputs[name] for name in names])
+    columns = [match.outputs[name] for name in names]
     required = snapshot.schema.required_places
     is_unique = any(match.outputs[name] == LINE for name in names)
 
     def additions(records: Sequence[Row]) -> list[Row]:
-        rows = list(map(output, records))
+        rows = operators.projected(records, columns)
         return rows if is_unique else list(dict.fromkeys(rows))
 
     if not match.joined:
         return operators.cross(additions(match.passing(_candidates(match, snapshot, lines), required))), names
 
     key = operators.projection([column for _, column in match.joined])
-    record_key = operators.projection([place for place, _ in match.joined])
+    places = [place for place, _ in match.joined]
+    record_key = operators.projection(places)
     best = min(range(len(match.joined)), key=lambda n: _spread(snapshot, match.joined[n][0]))
     best_place = match.joined[best][0]
     built: dict[Row, list[Row]] | None = None
@@ -118,14 +120,11 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: It
             return look_up
         if built is None:
             records = match.passing(_candidates(match, snapshot, lines), required)
-            built = operators.hashed(records, record_key, output)
-        table = built
-        return lambda values: table.get(values, ())
+            built = operators.hashed(records, places, columns)
+        return built.get
 
     def look_up(values: Row) -> list[Row]:
-        records: Sequence[Row] = snapshot.with_value(best_place, values[best])
-        if lines is not None:
-            records = [record for record in records if record[LINE] in lines]
+        records: Sequence[Row] = _in_lines(snapshot.with_value(best_place, values[best]), lines)
         if len(values) > 1:
             records = [record for record in records if record_key(record) == values]
         return additions(match.passing(records, required))
@@ -150,13 +149,12 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Itera
     ]
     found = match.passing(triples, frozenset(range(3)))
     names = [name for name in match.outputs if name in wanted]
-    output = operators.projection([match.outputs[name] for name in names])
+    columns = [match.outputs[name] for name in names]
     if not match.joined:
-        return operators.cross(list(dict.fromkeys(map(output, found)))), names
-    record_key = operators.projection([place for place, _ in match.joined])
-    table = operators.hashed(found, record_key, output)
+        return operators.cross(list(dict.fromkeys(operators.projected(found, columns)))), names
+    table = operators.hashed(found, [place for place, _ in match.joined], columns)
     key = operators.projection([column for _, column in match.joined])
-    return operators.join(key, lambda _: lambda values: table.get(values, ())), names
+    return operators.join(key, lambda _: table.get), names
 
 
 def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:
@@ -164,9 +162,13 @@ def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequen
     indexed = [(place, value) for place, value in match.fixed if snapshot.is_indexed(place)]
     if indexed:
         place, value = min(indexed, key=lambda one: snapshot.count_with_value(*one))
-        records = snapshot.with_value(place, value)
-        return records if lines is None else [record for record in records if record[LINE] in lines]
+        return _in_lines(snapshot.with_value(place, value), lines)
     return snapshot.records if lines is None else snapshot.between(lines.start, lines.stop - 1)
+
+
+def _in_lines(records: Sequence[Record], lines: range | None) -> Sequence[Record]:
+    """The records whose lines are among these, of records in line order."""
+    return records if lines is None else between(records, lines.start, lines.stop - 1)
 
 
 def _spread(snapshot: Snapshot, place: int) -> float:

@@ -272,7 +272,7 @@ class Snapshot:
 
     def between(self, first: int, last: int) -> Sequence[Record]:
         """The entities whose lines are from `first` to `last`, both included."""
-        return self._within(self._shared, max(first, self._first), min(last, self._last))
+        return between(self._shared, max(first, self._first), min(last, self._last))
 
     def is_indexed(self, place: int) -> bool:
         """Whether `with_value` answers for this attribute without reading every entity."""
@@ -288,7 +288,7 @@ class Snapshot:
             records = [] if postings is None else postings.records
             gone = self._left.line if postings is None else postings.gone
             if gone < self._first:
-                return self._within(records, self._first, self._last)
+                return between(records, self._first, self._last)
         # There is no index, or it has lost what is still in this snapshot.
         return self._index(place).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
@@ -315,9 +315,10 @@ class Snapshot:
             self._built[place] = built
         return self._built[place]
 
-    @staticmethod
-    def _within(records: list[Record], first: int, last: int) -> Sequence[Record]:
-        return records[bisect_left(records, (first,)) : bisect_left(records, (last + 1,))]
+
+def between(records: Sequence[Record], first: int, last: int) -> Sequence[Record]:
+    """The records whose lines are from `first` to `last`, both included, of records in line order."""
+    return records[bisect_left(records, (first,)) : bisect_left(records, (last + 1,))]
 
 
 def _line(record: Record) -> int:

@@ -7,6 +7,7 @@ time limit is heeded between batches, and rows that are found when time is over 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from operator import itemgetter
@@ -18,6 +19,8 @@ from codriver.datalog.syntax_tree import Binding, Blank, CollectionBinding, Tupl
 from codriver.datalog.value_types import MAX_ITEMS, kind, own
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable
+
     from codriver.datalog.errors import Budget
 
 Row = tuple[Any, ...]
@@ -54,6 +57,13 @@ def projection(columns: Sequence[int]) -> Callable[[Row], Row]:
     return getter
 
 
+def projected(rows: Collection[Row], columns: Sequence[int]) -> Rows:
+    """These columns of every row, as rows: column by column, which is faster than row by row."""
+    if not columns:
+        return [()] * len(rows)
+    return list(zip(*[map(itemgetter(column), rows) for column in columns], strict=True))
+
+
 def cross(additions: Rows) -> Step:
     """Every row with every addition."""
     together = max(1, BATCH_ROWS // max(1, len(additions)))
@@ -68,14 +78,15 @@ def cross(additions: Rows) -> Step:
     return step
 
 
-def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], Iterable[Row]]]) -> Step:
+def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], Iterable[Row] | None]]) -> Step:
     """Every row with each addition for its key. `matching` is told the rows first, and gives the additions of a key."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         additions = matching(rows)
         joined: Rows = []
-        for row in rows:
-            joined += [row + added for added in additions(key(row))]
+        for row, found in zip(rows, map(additions, map(key, rows)), strict=True):
+            for added in found or ():
+                joined.append(row + added)
             if len(joined) >= BATCH_ROWS:
                 yield joined
                 joined = []
@@ -84,12 +95,17 @@ def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], I
     return step
 
 
-def hashed(rows: Iterable[Row], key: Callable[[Row], Row], rest: Callable[[Row], Row]) -> dict[Row, Rows]:
-    """The rows by their key: for each, the rest of them."""
-    table: dict[Row, Rows] = {}
-    for row in rows:
-        table.setdefault(key(row), []).append(rest(row))
-    return table
+def hashed(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
+    """The rows by the columns of their key: for each, the other columns."""
+    return grouped(projected(rows, key), projected(rows, rest))
+
+
+def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
+    """The rows by their keys, of which there is one a row. Keys come in the order of their first rows."""
+    groups: defaultdict[Hashable, Rows] = defaultdict(list)
+    for key, row in zip(keys, rows, strict=True):
+        groups[key].append(row)
+    return groups
 
 
 def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:

@@ -54,10 +54,14 @@ SHOWN_CHARACTERS = 60  # of a value in an error
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan: its operators in order, and the variables that are the columns of the rows that come out of them."""
+    """A plan: its operators in order, and the variables that are the columns of the rows that come out of them.
+
+    `is_distinct`: no row comes out twice.
+    """
 
     steps: tuple[Step, ...]
     scope: Scope
+    is_distinct: bool
 
     def output(self, names: Sequence[str]) -> Callable[[Row], Row]:
         """A function that takes these variables' values out of a row that came out."""
@@ -77,7 +81,7 @@ def plan(context: Context, clauses: Iterable[Clause], scope: Scope, wanted: Iter
     planner = _Planner(context, clauses, scope, frozenset(wanted))
     while planner.pending:
         planner.take(planner.next())
-    return Plan(tuple(planner.steps), planner.scope)
+    return Plan(tuple(planner.steps), planner.scope, planner.is_distinct)
 
 
 class _Planner:
@@ -85,6 +89,7 @@ class _Planner:
         self.context = context
         self.scope = scope
         self.steps: list[Step] = []
+        self.is_distinct = True
         self.pending: list[Unit] = _units(clauses)
         self._wanted = wanted
 
@@ -94,7 +99,7 @@ class _Planner:
         ready = [unit for unit in self.pending if self._is_ready(unit)]
         if not ready:
             raise self._unbound(self.pending[0])
-        return min(ready, key=self._width)
+        return ready[0] if len(ready) == 1 else min(ready, key=self._width)
 
     def take(self, unit: Unit) -> None:
         """Make it steps."""
@@ -107,7 +112,7 @@ class _Planner:
                 self._add(*entity_lookup.datom_step(unit, self.scope, snapshot, self._needed()))
             case Predicate():
                 call = self._caller(unit.function, unit.arguments, unit.form)
-                self._add(self._explained(unit, operators.keep(call), call), ())
+                self._add(self._explained(unit, operators.keep(call), call), (), is_distinct=True)
             case FunctionCall():
                 self._take_function(unit)
             case Not():
@@ -117,9 +122,11 @@ class _Planner:
             case RuleCall():
                 self._take_rule(unit)
 
-    def _add(self, step: Step, names: Iterable[str]) -> None:
+    def _add(self, step: Step, names: Iterable[str], *, is_distinct: bool = False) -> None:
+        """Add a step and its columns. `is_distinct`: of different rows it makes different rows."""
         self.steps.append(step)
         self.scope = self.scope.with_names(names)
+        self.is_distinct &= is_distinct
 
     def _needed(self) -> frozenset[str]:
         """The variables that something still to come looks at."""
@@ -158,7 +165,8 @@ class _Planner:
             self.pending.remove(predicate)
         snapshot = self.context.snapshot(group.source)
         match = entity_lookup.match_group(group, self.scope, snapshot.schema.positions)
-        self._add(*entity_lookup.group_step(match, snapshot, lines, self._needed()))
+        step, names = entity_lookup.group_step(match, snapshot, lines, self._needed())
+        self._add(step, names, is_distinct=not match.joined)
 
     def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
         """The lines that comparisons leave to a group, and the comparisons that then have been made."""
@@ -267,10 +275,9 @@ class _Planner:
         new = [name for name in unit.variables if not inner.binds((name,))]
         plans = [plan(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
         outputs = [planned.output((*inner.names, *new)) for planned in plans]
-        key_of, rest_of = _split(len(inner.names))
         held = 0
 
-        def matching(rows: Rows) -> Callable[[Row], Iterable[Row]]:
+        def matching(rows: Rows) -> Callable[[Row], Iterable[Row] | None]:
             nonlocal held
             self.context.budget.hold(-held)  # what the batch before held
             held = 0
@@ -282,8 +289,7 @@ class _Planner:
                     found.update(dict.fromkeys(map(output, batch)))
                     held += len(found) - before
                     self.context.budget.hold(len(found) - before)
-            table = operators.hashed(found, key_of, rest_of)
-            return lambda values: table.get(values, ())
+            return operators.hashed(found, range(len(inner.names)), range(len(inner.names), len(unit.variables))).get
 
         key = operators.projection([self.scope.columns[name] for name in inner.names])
         self._add(operators.join(key, matching), new)
@@ -365,10 +371,6 @@ def _variables(unit: Unit) -> frozenset[str]:
 def _provided(unit: Unit) -> frozenset[str]:
     """The variables that are bound once it has run."""
     return unit.variables if isinstance(unit, Group) else provided(unit)
-
-
-def _split(width: int) -> tuple[Callable[[Row], Row], Callable[[Row], Row]]:
-    return (lambda row: row[:width]), (lambda row: row[width:])
 
 
 def _weighed(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:

@@ -21,7 +21,6 @@ from codriver.datalog.where import with_source
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codriver.datalog.edn import Text
     from codriver.datalog.operators import Row, Rows
     from codriver.datalog.syntax_tree import Branch, RuleCall, Rules, Source
 
@@ -59,9 +58,8 @@ class Job:
 class RuleSolver:
     """The rules of one query, and the tables of what they have answered so far."""
 
-    def __init__(self, rules: Rules, text: Text) -> None:
+    def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._text = text
         self._tables: dict[tuple[str, Source, Places], Table] = {}
         self._runnable: dict[tuple[str, frozenset[int]], bool] = {}
         self._context: Context | None = None
@@ -72,11 +70,11 @@ class RuleSolver:
 
     def attach(self, context: Context) -> None:
         """The query's context, which in turn holds these rules."""
-        self._context = replace(context, text=self._text)
+        self._context = context
 
     def apart(self) -> RuleSolver:
         """The same rules with tables of their own, whose answers are complete when they are given."""
-        other = RuleSolver(self._rules, self._text)
+        other = RuleSolver(self._rules)
         if self._context is not None:
             other.attach(replace(self._context, rules=other))
         return other

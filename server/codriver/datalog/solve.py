@@ -12,6 +12,7 @@ DataScript takes any.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from codriver.datalog import operators
@@ -52,6 +53,7 @@ Cut = Literal["rows", "time"]
 
 MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
 PLAIN = frozenset({str, int, type(None)})
+NUMBERS = frozenset({int, float})
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def solve(
     schema = query.schema
     given = read_inputs(query, inputs, schema)
     check_rule_calls(query.text, (call for call, _ in rule_calls(query.where)), given.rules)
-    solver = RuleSolver(given.rules, query.text)
+    solver = RuleSolver(given.rules)
     context = Context(query.text, sources, budget, solver)
     solver.attach(context)
     for source in query.inputs:
@@ -160,20 +162,24 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
     """The distinct rows of these variables, and what cut them."""
     scope = Scope(given.names, given.constants)
     found: dict[Row, None] = {}
+    distinct: Rows = []
     cut: Cut | None = None
     try:
         planned = plan(context, query.where, scope, names)
         output = planned.output(names)
         is_whole = planned.scope.names == tuple(names)
         for batch in operators.run(planned.steps, given.rows, context.budget):
-            before = len(found)
-            found.update(dict.fromkeys(batch if is_whole else map(output, batch)))
-            context.budget.hold(len(found) - before)
+            before = len(found) + len(distinct)
+            if is_whole and planned.is_distinct:
+                distinct += batch
+            else:
+                found.update(dict.fromkeys(batch if is_whole else map(output, batch)))
+            context.budget.hold(len(found) + len(distinct) - before)
     except OutOfTimeError:
         cut = "time"
     except OutOfRowsError:
         cut = "rows"
-    return list(found), cut
+    return distinct or list(found), cut
 
 
 class _Shape:
@@ -201,10 +207,11 @@ class _Shape:
         elif self._columns == list(range(len(found[0]) if found else 0)):
             rows = found
         else:
-            rows = list(map(operators.projection(self._columns), found))
+            rows = operators.projected(found, self._columns)
         if self.line_column is not None:
-            column = self.line_column
-            rows.sort(key=lambda row: row[column] if isinstance(row[column], int | float) else -1)
+            line = itemgetter(self.line_column)
+            is_number = NUMBERS.issuperset(map(type, map(line, rows)))
+            rows.sort(key=line if is_number else lambda row: line(row) if isinstance(line(row), int | float) else -1)
         return rows
 
     def answer(self, rows: Rows, cut: Cut | None) -> QueryAnswer:
@@ -213,12 +220,12 @@ class _Shape:
         is_one = query.shape in ("scalar", "tuple")
         if is_one:
             rows = rows[:1]
-        pulled = [self._puller(element) for element in query.elements]
         if any(isinstance(element, Pull) for element in query.elements):
+            pulled = [self._puller(element) for element in query.elements]
             rows = [tuple(show(cell) for show, cell in zip(pulled, row, strict=True)) for row in rows]
         if not is_one:
             rows, cut = self._within_size(rows, cut)
-        shown: list[Any] = [_row_to_json(row) for row in rows]
+        shown: list[Any] = _rows_to_json(rows)
         if query.keys:
             shown = [dict(zip(query.keys, row, strict=True)) for row in shown]
         if query.shape in ("scalar", "collection"):
@@ -230,9 +237,11 @@ class _Shape:
     def _within_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
         """The rows of which the text is not too long to answer: with the highest lines, else the first."""
         left = MAX_ANSWER_CHARACTERS
+        if sum(map(_characters, zip(*rows, strict=True))) <= left:
+            return rows, cut
         backwards = self.line_column is not None
         for number, row in enumerate(reversed(rows) if backwards else rows):
-            left -= sum([len(cell) if isinstance(cell, str) else characters(cell) for cell in row])
+            left -= sum(map(characters, row))
             if left < 0:
                 return (rows[len(rows) - number :] if backwards else rows[:number]), cut or "rows"
         return rows, cut
@@ -241,10 +250,7 @@ class _Shape:
         """One row for each group of rows that are the same where no aggregate stands."""
         elements = self._query.elements
         plain = [column for element, column in zip(elements, self._columns, strict=True) if not _is_aggregate(element)]
-        groups: dict[Row, Rows] = {}
-        key = operators.projection(plain)
-        for row in found:
-            groups.setdefault(key(row), []).append(row)
+        by_key = operators.grouped(map(itemgetter(*plain), found), found) if plain else {(): found} if found else {}
         return [
             tuple(
                 self._aggregate(element, [row[column] for row in rows])
@@ -252,7 +258,7 @@ class _Shape:
                 else rows[0][column]
                 for element, column in zip(elements, self._columns, strict=True)
             )
-            for rows in groups.values()
+            for rows in by_key.values()
         ]
 
     def _aggregate(self, element: Aggregate, values: list[Any]) -> object:
@@ -278,8 +284,16 @@ class _Shape:
         return parse_pull(text, read(text), self._query.schema)
 
 
-def _row_to_json(row: Row) -> list[Any]:
-    return list(row) if PLAIN.issuperset(map(type, row)) else [to_json(cell) for cell in row]
+def _characters(column: Row) -> int:
+    """The length of all text in a column, which has mostly values of one type."""
+    types = set(map(type, column))
+    return 0 if types <= NUMBERS else sum(map(len if types == {str} else characters, column))
+
+
+def _rows_to_json(rows: Rows) -> list[list[Any]]:
+    if all(PLAIN.issuperset(map(type, column)) for column in zip(*rows, strict=True)):
+        return list(map(list, rows))
+    return [[to_json(cell) for cell in row] for row in rows]
 
 
 def _is_aggregate(element: Element) -> bool:
