@@ -66,14 +66,14 @@ class _Tree:
         Raises:
             TooManyFormsError: it would be one too many.
         """
-        if len(self.kinds) >= self._most:
+        index = len(self.kinds)
+        if index >= self._most:
             raise TooManyFormsError(self._most)
         self.kinds.append(kind)
         self.starts.append(start)
         self.ends.append(end)
-        index = len(self.kinds)
-        self.afters.append(index)
-        return index - 1
+        self.afters.append(index + 1)
+        return index
 
     def within(self, begin: int, after: int) -> Iterator[Form]:
         """The forms side by side from the index `begin` up to `after`."""
