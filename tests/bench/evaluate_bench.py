@@ -1,5 +1,6 @@
 """One evaluation of `(+ 1 2)` on JVM nREPL: through relay and server, against raw nREPL clients, in one paired run.
 
+Each way evaluates in a session of its own, equally often, as a session of the JVM slows down with what it evaluated.
 Beside them a server that only translates, which shows how much of it any server on asyncio would take. `1+2` on the
 embedded Python, beside a server that evaluates in its own process. And a value of 3 MB from the embedded Python, which
 the answer shows in part and the server keeps whole.
@@ -81,6 +82,11 @@ def evaluate(client):
     assert client.request("tools/call", params)["result"]["structuredContent"]["result"] == "3"
 
 
+def session_of(client):
+    """The key of the session in which a client evaluates."""
+    return client.call("evaluate_code", code="1")["sessionKey"]
+
+
 def measure(report):
     measure_long(report)
     measure_embedded(report)
@@ -93,9 +99,10 @@ def measure(report):
         serving(folder, "--nrepl", str(port)) as live,
         least_server(port) as least_port,
     ):
-        relayed, direct = live.relay(), live.client()
+        relayed, direct = live.relay(name="relayed"), live.client(name="direct")
         least = Relayed([sys.executable, "-I", "-S", codriver_relay.__file__, str(least_port)], live.environ)
         until(lambda: "interrupt_evaluation" in direct.tools(), "the REPL")
+        assert session_of(direct) != session_of(relayed), "the ways are not comparable: two of them share a session"
         quick, plain = Raw(port, quick=True), Raw(port, quick=False)
         ways = {
             "raw client, QUICKACK re-armed": quick.evaluate,

@@ -83,10 +83,9 @@ class Live:
     def client(self, **kwargs):
         return Bare(socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S), **kwargs)
 
-    def relay(self, *options):
-        return Relayed(
-            [sys.executable, "-I", "-S", codriver_relay.__file__, str(self.port_file), *options], self.environ
-        )
+    def relay(self, *options, **kwargs):
+        command = [sys.executable, "-I", "-S", codriver_relay.__file__, str(self.port_file), *options]
+        return Relayed(command, self.environ, **kwargs)
 
     def stop(self, number=signal.SIGTERM):
         if self.process.poll() is None:
