@@ -119,5 +119,5 @@ class Interrupter:
         transcript = self._transcripts.get(evaluation_id)
         with anyio.move_on_after(max(0, settle_s)):
             while not self._core.state.evaluations[evaluation_id].over and transcript is not None:
-                await transcript.wait_changed()
+                await transcript.change()
         return self._core.state.evaluations[evaluation_id].over

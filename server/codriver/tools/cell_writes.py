@@ -110,7 +110,7 @@ class CellWrites:
             if current is None or current.over:
                 break
             with anyio.move_on_after(LOOK_S):
-                await transcript.wait_changed()
+                await transcript.change()
         # What ran is to be known, also where the server stops just now.
         with anyio.CancelScope(shield=True):
             try:

@@ -72,7 +72,7 @@ async def _changed(call: Call, transcript: Transcript, until: float) -> None:
     alarms, alarm = call.services.alarms, Alarm(until, transcript.signal)
     alarms.set(alarm)
     try:
-        await transcript.wait_changed()
+        await transcript.change()
     finally:
         alarms.drop(alarm)
 
