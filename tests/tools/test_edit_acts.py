@@ -1,7 +1,7 @@
 """Edits of Lisp as one act: what fails leaves files, vars and namespaces as they were, without running code again."""
 
 import pytest
-from live_server import serving, until
+from live_server import own_settings, serving, until
 from real_repls import repl
 
 SHOP = """\
@@ -112,6 +112,29 @@ def test_a_form_that_fails_leaves_all_as_it_was(live, client, core, as_before, b
     assert as_before()
     refused = client.call("evaluate_code", code="(shop.core/size 1)")
     assert not refused["ok"], "what the protocol was extended by is gone"
+
+
+def test_a_load_that_never_began_says_what_held_it_up(tmp_path):
+    own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\n")
+    with serving(tmp_path, "--nrepl", f"x={repl('lisp').endpoint}", "--repl", "none") as running:
+        running.ending = "lpy"
+        file = write(running, "queued", "(ns shop.queued)\n\n(def price 2)\n")
+        with running.client() as client:
+            until(lambda: "load_file" in client.tools(), "the REPL's tools")
+            assert client.call("load_file", filePath=str(file))["ok"]
+            wait = '(.sleep (python/__import__ "time") 60)'
+            held = client.call("evaluate_code", code=wait, who="ann")
+            assert held["status"] == "running", held
+            held = held["evaluationId"]
+            change = {"type": "append", "code": "(def added 1)"}
+            answer = edit(client, file, change, onFailure="restore")
+            client.call("interrupt_evaluation", evaluationId=held)
+    assert (answer["ok"], answer["reason"]) == (False, "timed-out"), answer
+    words = "the load of src/shop/queued.lpy never began and was taken out of the queue: the session is held by "
+    assert answer["message"].startswith(f"{words}evaluation {held} of ann for ")
+    assert "interrupt_evaluation" in answer["hint"]
+    assert answer["restored"].startswith("files and definitions are as before")
+    assert "added" not in file.read_text()
 
 
 def test_what_passes_is_kept_with_its_tests_named(client, core, as_before):

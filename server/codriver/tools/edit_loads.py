@@ -25,7 +25,7 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answer_budget import budget
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
-from codriver.tools.evaluation_waits import stop, wait
+from codriver.tools.evaluation_waits import queue_notes, stop, wait
 from codriver.tools.gate import await_search
 from codriver.tools.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
     from codriver.editing import FileResult, Outcome
     from codriver.tools.base import Call, Services, Stamp
     from codriver.tools.lean_answers import Evaluating
@@ -142,9 +143,9 @@ class EditLoads:
             begin(call, target, self._who, replace(request, session=target.session.name))
             current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
             if self._hold and not current.over:
+                self.failure = self._of_time(current, file.name)
                 await stop(call, request.id, "it took too long")
                 current = evaluation_of(call.state, request.id)
-                self.failure = {"reason": "timed-out", "message": f"{file.name} took longer to load than is waited for"}
         except (RefusedError, ReplDisconnectedError) as error:
             self.rows[file.place] = {"notLoaded": f"{error}: load_file when that is mended"}
             if self._hold:
@@ -156,6 +157,17 @@ class EditLoads:
         if not told.ok:
             self.failure = {key: told.fields[key] for key in FAILURE if key in told.fields} | self.failure
         return current.status == "done"
+
+    def _of_time(self, current: Evaluation, name: str) -> dict[str, object]:
+        """The failure of a load that is not over when its time is, by whether it has begun."""
+        if current.status != "queued":
+            return {"reason": "timed-out", "message": f"{name} took longer to load than is waited for"}
+        why = queue_notes(self._call, current)[0].partition(";")[0]
+        return {
+            "reason": "timed-out",
+            "message": f"the load of {name} never began and was taken out of the queue: {why}",
+            "hint": "send the edits again when that is over: get_evaluation waits, interrupt_evaluation ends it",
+        }
 
 
 async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
