@@ -47,6 +47,18 @@ def test_the_places_in_other_files_are_told_and_left(client, shop):
     assert texts(shop) == {**before, "maths.clj": MATHS.replace("total", "sum-of").encode()}
 
 
+def test_a_name_that_the_file_does_not_define_is_renamed_and_that_is_said(client, shop):
+    file = shop / "uses.clj"
+    file.write_text("(ns shop.uses)\n\n(defn sum [o]\n  (+ (price o) (price o)))\n")
+    edit = {"type": "rename", "filePath": "src/shop/uses.clj", "oldName": "price", "newName": "cost"}
+    [row] = client.call("edit_files", edits=[edit])["files"]
+    [done] = row["edits"]
+    assert done["note"] == "this file does not define that name: only its uses here were renamed"
+    assert file.read_text().count("cost") == 2
+    [row] = client.call("edit_files", edits=[{**edit, "oldName": "sum", "newName": "total"}])["files"]
+    assert "note" not in row["edits"][0]
+
+
 def test_no_more_than_twenty_places_are_told_and_the_rest_is_counted(client, shop):
     calls = "\n".join(["(m/total [])"] * 30)
     (shop / "many.clj").write_text(f"(ns shop.many (:require [shop.maths :as m]))\n{calls}\n")

@@ -18,9 +18,11 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.lisp.rename import Renamed, find_names, find_references
+from codriver.lisp.definitions import definitions
+from codriver.lisp.reader import TooManyFormsError
+from codriver.lisp.rename import Renamed, find_names, find_references, namespace_of
 from codriver.lisp.rewriting import Naming, assemble, rename_within
 from codriver.lisp.splices import (
     Splice,
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from codriver.lisp.source_text import Document, Unit
 
 __all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
+
+DIALECTS: Final = ("clj", "cljs", "lpy")
+"""The branches of reader conditionals in which definitions are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,8 @@ class Done:
     new_line: int
     changes: int = 1
     left: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    is_of_undefined: bool = False
+    """It renamed a name all over a text that does not define it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +150,9 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
     done: dict[int, Done] = {}
     for number, line in plan.lines.items():
         at = found.get(number, found.get(plan.merged.get(number, number), 0))
-        done[number] = Done(line, places.line(at), plan.counts.get(number, 1), plan.left.get(number, {}))
+        done[number] = Done(
+            line, places.line(at), plan.counts.get(number, 1), plan.left.get(number, {}), number in plan.undefined
+        )
     return Edited(text, done)
 
 
@@ -155,6 +164,21 @@ class _Deletion:
     begin: int
     end: int
     number: int
+
+
+def _may_define(document: Document, name: str) -> bool:
+    """Whether a text defines a name, or calls macros of the user's that may; also of what is no name of its namespace.
+
+    Hy binds names in more ways than are known here.
+    """
+    name = name.removeprefix(f"{namespace_of(document)}/")
+    if document.is_hy or name.startswith(":") or "/" in name:
+        return True
+    try:
+        found = [definitions(document.text, features=[feature]) for feature in DIALECTS]
+    except TooManyFormsError:
+        return True
+    return any(not one.is_plain or any(name in each.makes for each in one.found) for one in found)
 
 
 class _Plan:
@@ -169,6 +193,8 @@ class _Plan:
         """The line that each edit is made at, in the text before."""
         self.counts: Counter[int] = Counter()
         """How many names each renaming changes."""
+        self.undefined: set[int] = set()
+        """The renamings of names that the text does not define."""
         self.left: dict[int, dict[str, list[int]]] = {}
         """The lines of the places that each renaming leaves, by why."""
         self.merged: dict[int, int] = {}
@@ -241,6 +267,8 @@ class _Plan:
         unit = None if edit.target is None else self._find(number, edit.target)
         found = find_names(self._document, edit.old, edit.new, None if unit is None else (unit.start, unit.end))
         self._name(number, found)
+        if unit is None and found.kind == "symbol" and not _may_define(self._document, edit.old):
+            self.undefined.add(number)
 
     def _name(self, number: int, found: Found) -> None:
         if not found.places:

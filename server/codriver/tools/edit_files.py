@@ -300,6 +300,8 @@ def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
         "newLine": done.new_line,
         "changes": done.changes,
     }
+    if done.is_of_undefined:
+        row["note"] = "this file does not define that name: only its uses here were renamed"
     if done.left:
         row["left"] = [
             {"why": why, "count": len(lines), "lines": sorted(set(lines))[:MAX_LEFT_LINES]}

@@ -22,6 +22,26 @@ def refusal(*arguments, **options):
     return problem.message
 
 
+@pytest.mark.parametrize(
+    ("text", "is_of_undefined"),
+    [
+        ("(ns a)\n(defn g [] (f x))", True),
+        ("(ns a)\n(let [x 1] x)\n(defn g [] x)", True),
+        ("(ns a)\n(defn ^:private x [] 1)\n(x)", False),
+        ("(ns a)\n(def ^{:doc (str x)} x 1)", False),
+        ("(ns a)\n#?(:cljs (def x 1))\n(f x)", False),
+        ("(ns a)\n(when f (declare y) (defonce x 1))", False),
+        ("(ns a)\n(defstate x :start 1)", False),
+        ("(ns a)\n(make-all!)\n(defn g [] x)", False),
+        ("(ns a)\n(defrecord x [])", False),
+    ],
+)
+def test_a_renaming_knows_whether_the_text_defines_the_name(text, is_of_undefined):
+    result = renamed(text)
+    assert isinstance(result, Edited), result
+    assert result.done[0].is_of_undefined == is_of_undefined
+
+
 # In each, `x` is the namespace's where it is written `X`, and something else where it is `x`.
 FORMS = {
     "let": "(let [y X x X z x] x #(f x))",
