@@ -56,6 +56,19 @@ def test_a_file_is_loaded_into_the_module_that_it_is(python):
     assert texts(python.evaluate("parcel.new.named"), "value") == ["'parcel.new'"]
 
 
+def test_a_very_long_file_is_compiled_as_a_whole_and_gives_its_module_for_a_value(python):
+    long = "\n" * 2**20
+    place = {"file-path": str(python.folder / "long.py")}
+    (value,) = texts(python.ask("load-file", file=f"kept = 1\ndef gone(): pass{long}kept + 1", **place), "value")
+    assert value.startswith("<module 'long' from ")
+    python.ask("load-file", file=f"kept = 3\nif kept: import json{long}", **place)
+    held = python.evaluate("import long\nlong.kept, 'gone' in dir(long), 'json' in dir(long)")
+    assert texts(held, "value") == ["(3, False, True)"]
+    failed = python.ask("load-file", file=f"kept = 2\n{long}1 / 0", **place)
+    (failure,) = texts(failed, "codriver/error")
+    assert (failure["type"], failure["line"]) == ("ZeroDivisionError", 2**20 + 2)
+
+
 def test_a_file_that_fails_to_load_leaves_no_module(python):
     file = python.folder / "broken.py"
     python.ask("load-file", **{"file": "1 / 0", "file-path": str(file)})
