@@ -40,6 +40,7 @@ def test_a_missing_environment_is_told_once_and_not_at_each_restart(tmp_path):
         ask(client, timeoutMs=60_000)
         assert note not in client.call("evaluate_code", code="2")["notes"]
         assert note in other.call("evaluate_code", code="3")["notes"]
+        assert [note in live.run("eval", "4").stderr for _ in range(2)] == [True, False]
 
 
 def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):

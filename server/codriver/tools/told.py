@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
 
+COMMANDS: Final = "codriver-cli"
+"""Who the commands are for a server: one caller, though each makes a connection of its own."""
 MOST_TOLD: Final = 1000
 """Of more, what was told first is forgotten."""
 
@@ -39,7 +41,8 @@ class PlacesTold:
 
     def is_news(self, evaluation: Evaluation, note: str) -> bool:
         """Whether the answer of this evaluation is to have the note; from now on its caller is told."""
-        told = self.notes.setdefault((evaluation.client, evaluation.who, note), evaluation.id)
+        client = None if evaluation.who == COMMANDS else evaluation.client
+        told = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
         if len(self.notes) > MOST_TOLD:
             del self.notes[next(iter(self.notes))]
         return told == evaluation.id
