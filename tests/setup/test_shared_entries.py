@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from live_server import environ
 
 import codriver_relay
 from codriver import __version__
+from codriver.files.paths import port_file
 from codriver.setup.change_plan import apply, plan, plan_removal
 from codriver.setup.clients import Environment, Launch, command_line, known_clients, registry_version, shared_command
 from codriver.setup.config_document import find_entry
@@ -198,6 +200,9 @@ def test_a_file_in_a_repository_gets_no_paths_unless_forced(workspace, machine):
     assert "paths of this machine" in change.problem
     assert "codriver init --client gemini --scope user" in change.fix
     assert "--client claude-code --force" in other.fix
+    command = shlex.split(other.fix.split("`")[1])
+    assert command[:5] == ["claude", "mcp", "add", "codriver", "--"]
+    assert command[5:] == ["/opt/python", "/opt/r.py", str(port_file(workspace / "sub")), "--start"]
     assert plan([CLIENTS["gemini"]], launch, machine, scope="user")[0].state == "add"
     (forced,) = plan([CLIENTS["gemini"]], launch, machine, force=True)
     assert "/opt/python" in forced.after

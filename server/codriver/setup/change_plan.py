@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import stat
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -266,7 +267,7 @@ def _plan_entry(
             other = f"it has another entry {name}{_leads_elsewhere(present, launch.workspace)}"
             return target.change("refused", before, before, other, fix)
         if shared == () and not force and is_versioned(launch.workspace):
-            return target.change("skipped", before, before, *_unshareable(client, launch))
+            return target.change("skipped", before, before, *_unshareable(target, launch))
         if problem := _no_place(target, before, launch, environment, texts):
             return target.change("skipped", before, before, *problem)
         if before is None:
@@ -285,8 +286,9 @@ def _leads_elsewhere(present: object, workspace: Path) -> str:
     return "" if file in (None, str(ours)) else f", which leads to the server of {PurePath(str(file)).parents[2]}"
 
 
-def _unshareable(client: Client, launch: Launch) -> tuple[str, str]:
+def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
     """Why no entry is written into a file that a team shares, and what to do."""
+    client = target.client
     problem = "it is shared by git, and the entry would name paths of this machine: "
     if is_border(str(launch.workspace)):
         problem += "--workspace auto takes no folder of others, nor home or one for temporary files"
@@ -295,6 +297,9 @@ def _unshareable(client: Client, launch: Launch) -> tuple[str, str]:
     fix = f"codriver init --client {client.id} --force writes them all the same"
     if "user" in client.scopes:
         fix = f"codriver init --client {client.id} --scope user writes your own file"
+    elif client.private:
+        words = shlex.join(command_line(client.entry(launch.in_scope("user"), target.name)))
+        fix = f"`{client.private.format(name=target.name)} {words}` in that folder adds it for you alone; {fix}"
     return problem, f"{fix}; `uv tool install` or pipx put {RELAY[0]} on the PATH"
 
 

@@ -156,6 +156,7 @@ class Client:
     commands: tuple[str, ...] = ()
     foreign: tuple[str, ...] = ()
     is_once: bool = False
+    private: str = ""
     approval: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """The keys of an entry that have the client run all tools unasked; empty where it knows none."""
     who: str = ""
@@ -325,10 +326,8 @@ def is_versioned(workspace: Path) -> bool:
 
 def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry without its command line."""
-    rest = {key: value for key, value in entry.items() if key not in ("command", "args")}
-    return {
-        key: _rest(value) if key == "transport" and isinstance(value, dict) else value for key, value in rest.items()
-    }
+    rest = ((key, value) for key, value in entry.items() if key not in ("command", "args"))
+    return {key: _rest(one) if key == "transport" and isinstance(one, dict) else one for key, one in rest}
 
 
 def shared_command(environment: Environment) -> tuple[str, ...]:
@@ -395,6 +394,7 @@ def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
         commands=tuple(row["commands"]),
         foreign=tuple(row.get("foreign", ())),
         is_once=row.get("once", False),
+        private=row.get("private", ""),
         approval=MappingProxyType(row.get("approve", {})),
         who=row.get("who", name),
     )
