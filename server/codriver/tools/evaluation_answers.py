@@ -16,6 +16,7 @@ from codriver.tools.base import Answer, Call
 from codriver.tools.conflicts import notes_of_conflicts
 from codriver.tools.evaluation_waits import queue_notes
 from codriver.tools.lean_answers import lean, reader_of, wants_detail
+from codriver.tools.module_places import notes_of_missing_module
 from codriver.tools.session_choice import key_of
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def describe(
     who = _asking(call, evaluation, asked)
     reader = reader_of(call, asked, who, evaluation, session, own_session)
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
-    said += await notes_of_conflicts(call, evaluation)
+    said += [*await notes_of_missing_module(call, evaluation), *await notes_of_conflicts(call, evaluation)]
     told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
     fields["notes"] = [*said, *notes, *told]
     failed = evaluation.status in ("failed", "lost", "interrupted")
