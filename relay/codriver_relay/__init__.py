@@ -36,6 +36,7 @@ to modules that cost nothing to import (hence no dataclasses, typing, pathlib, a
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import sys
@@ -981,7 +982,12 @@ class Starter:
             self.log = self.open_log()
             self.log_start = os.fstat(self.log).st_size
         except OSError as error:
-            self.fail(f"serve.log in {'/'.join((self.workspace, *PLACE))} could not be opened: {error.strerror}")
+            place = "/".join((self.workspace, *PLACE))
+            cure = "make room" if error.errno == errno.ENOSPC else "make the folder one of yours that can be written"
+            self.fail(
+                f"serve.log in {place} could not be opened: {error.strerror}; {cure}, or choose another workspace"
+            )
+            self.failed_at -= 2 * START_GRACE_S  # no other server can be there either
             return
         try:
             self.process = subprocess.Popen(  # noqa: S603 - the command is the user's own
@@ -1020,6 +1026,13 @@ class Starter:
         finally:
             os.close(folder)
 
+    def why_silent(self) -> str:
+        """The likely reason why a server ended and left no words in its log."""
+        room = getattr(os, "fstatvfs", None)
+        if self.log is not None and room is not None and not room(self.log).f_bavail:
+            return f"its words had no place, as the disk of {self.workspace} is full: make room there"
+        return "it said nothing"
+
     def fail(self, failure: str) -> None:
         """Note why there will be no server."""
         self.failure, self.failed_at = failure, time.monotonic()
@@ -1031,7 +1044,7 @@ class Starter:
         """
         if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
-            tail = os.pread(self.log, 1000, start).decode("utf-8", "replace").strip()
+            tail = os.pread(self.log, 1000, start).decode("utf-8", "replace").strip() or self.why_silent()
             self.fail(f"the server that the relay started ended with status {self.process.returncode}: {tail}")
             if self.process.returncode == STOPPED_FOR_GOOD:
                 self.fail(tail)

@@ -8,9 +8,10 @@ import subprocess
 import sys
 
 import pytest
-from live_server import Live, serving, until
+from live_server import Live, environ, serving, until
 
 from codriver.log.transit_format import read_transit
+from relay.relay_process import RelayProcess, request
 
 SIZE_KIB = 512
 
@@ -190,6 +191,28 @@ def test_output_that_fits_neither_the_disk_nor_memory_loses_its_beginning_and_sa
 
 
 # Folders that cannot be written
+
+
+def refused_by_relay(tmp_path, workspace):
+    """The words of a relay that cannot start a server."""
+    relay = RelayProcess("--workspace", workspace, "--start", environment={"XDG_STATE_HOME": str(tmp_path / "state")})
+    with contextlib.closing(relay):
+        relay.send(request(1))
+        return relay.receive()["error"]["message"]
+
+
+def test_a_relay_says_that_a_workspace_is_read_only_and_the_disk_full(tmp_path):
+    with small_disk(tmp_path / "workspace") as disk:
+        with read_only(disk):
+            said = refused_by_relay(tmp_path, disk)
+            assert "Read-only file system; make the folder one of yours that can be written" in said
+        fill(disk)
+        said = refused_by_relay(tmp_path, disk)
+        assert "make room" in said
+        command = [sys.executable, "-m", "codriver", "eval", "1", "--start"]
+        done = subprocess.run(command, cwd=disk, env=environ(tmp_path), capture_output=True, text=True, check=False)
+        assert done.returncode == 3
+        assert "make room" in done.stderr
 
 
 def test_output_for_a_folder_that_cannot_be_written_is_kept_in_memory(tmp_path):

@@ -53,12 +53,19 @@ class ServerFailedError(NoServerError):
     """A server was started, and ended before it could be reached."""
 
     def __init__(self, workspace: Path, log: Path, status: int) -> None:
-        words = server_record.log_tail(log.parent)[-LOG_TAIL:]
+        words = server_record.log_tail(log.parent)[-LOG_TAIL:] or why_silent(log)
         StartError.__init__(
             self,
             f"the server that was started for {workspace} ended with status {status}: "
-            f"{words or 'it said nothing'} (its output is in {log}); `codriver doctor` looks for the cause",
+            f"{words} (its output is in {log}); `codriver doctor` looks for the cause",
         )
+
+
+def why_silent(log: Path) -> str:
+    """The likely reason why a server ended and left no words in its log."""
+    if hasattr(os, "statvfs") and log.parent.is_dir() and not os.statvfs(log.parent).f_bavail:
+        return "its words had no place, as the disk of the workspace is full: make room there"
+    return "it said nothing"
 
 
 class CannotStartError(NoServerError):
