@@ -13,7 +13,7 @@ from .accessors import READING, changes, epoch_of, frame_of, read_literal, who_o
 from .frames import Epoch, Unread, epoch
 from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
 from .sensitive import secrets, sensitive
-from .sources import watch_cells
+from .sources import watch_cells, watch_hy
 from .streams import STREAMING, subscribe
 from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of
 
@@ -209,6 +209,7 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
     `write` takes the frames of a subscription. Without it they go to the standard output of now.
     """
     watch_cells()
+    watch_hy()
     asked, is_change = json.loads(arguments), name in CHANGING
     first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
     try:

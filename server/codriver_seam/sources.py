@@ -143,6 +143,26 @@ def watch_cells() -> None:
     shell.events.register("post_run_cell", ends)
 
 
+def watch_hy() -> None:
+    """In hy-nrepl, have the events of each evaluation carry the origin that its message names.
+
+    Source: hy-nrepl 1.0.4, `ops/eval.hy`: each evaluation runs in a thread of its own, which keeps the message.
+    """
+    evaluation: Any = getattr(sys.modules.get("hy_nrepl.ops.eval"), "InterruptibleEval", None)
+    run = getattr(evaluation, "run", None)
+    if run is None or hasattr(run, WATCHED):
+        return
+
+    def run_with_origin(thread: Any) -> None:
+        message = getattr(thread, "msg", None)
+        named = message.get("codriver/origin") if isinstance(message, dict) else None
+        origin.set(named if isinstance(named, dict) else None)
+        run(thread)
+
+    setattr(run_with_origin, WATCHED, run)
+    evaluation.run = run_with_origin
+
+
 # Databases
 
 

@@ -249,12 +249,14 @@ def test_what_it_does_is_pushed_into_the_log_and_wakes_who_waits_with_who_did_it
     assert shop.client.call("watch_app")["count"] == 0
 
 
-NAMED = ("jvm", "ipykernel")
+NAMED = ("jvm", "ipykernel", "hy")
 """REPLs that show code the message by which it came: there its events carry who evaluated it."""
 THREAD = {
     "jvm": '(.join (doto (Thread. (fn [] (codriver.seam/emit! "fx" "thread"))) .start))',
     "ipykernel": "import threading\nthread = threading.Thread(target=seam.emit, args=('fx', 'thread'))\n"
     "thread.start()\nthread.join()",
+    "hy": '(import threading) (setv thread (threading.Thread :target codriver_seam.emit :args #("fx" "thread"))) '
+    "(thread.start) (thread.join)",
 }  # fmt: skip
 
 

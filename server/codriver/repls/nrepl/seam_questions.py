@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 SEAM: Final = "the application's seam"
+_SHOW_MESSAGES: Final = frozenset({"clojure", "hy"})
 LOOK_S: Final = 1.0
 """How long an evaluation waits for the questions before it and behind it."""
 
@@ -90,9 +91,13 @@ class SeamQuestions:
 
     @property
     def takes_origin(self) -> bool:
-        """True on the JVM, whose nREPL shows the message to what it evaluates: there our seam reads it."""
+        """True on the JVM and in Hy, whose nREPLs show the message to what they evaluate: there our seam reads it."""
         found = self._found
-        return found is not None and self._dialect.name == "clojure" and seam_providers.tells_sensitive(found.provider)
+        return (
+            found is not None
+            and self._dialect.name in _SHOW_MESSAGES
+            and seam_providers.tells_sensitive(found.provider)
+        )
 
     @property
     def is_first(self) -> bool:
