@@ -189,6 +189,15 @@ def test_beyond_its_part_of_the_disk_a_text_loses_its_oldest_and_says_how_much(m
     )
 
 
+def test_a_disk_that_lags_behind_drops_no_more_of_a_text_than_one_that_keeps_up(made):
+    store = made(max_bytes=32 * MIB)
+    text = Text(store, "e1.stdout", 1)
+    for size in (3, 9):
+        text.add("x" * size * MIB)
+        written(store, text)
+    assert 7 * MIB < text.total - text.dropped <= 8 * MIB + 64 * 1024
+
+
 @pytest.mark.usefixtures("small_parts")
 def test_of_all_texts_the_oldest_leaves_the_disk_first(made, tmp_path):
     store = made(max_bytes=8000)

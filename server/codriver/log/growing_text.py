@@ -279,7 +279,9 @@ class Text:
                 return None
             last = self._files[-1] if self._files else None
             file = self._store.file_for(last, self._name, self._written)
-            return self._spans(0, WRITTEN_CHARACTERS), self._written, file
+            # A file is dropped as a whole: one that took much at once would take too much of the text with it.
+            most = min(WRITTEN_CHARACTERS, max(PART_CHARACTERS, self._store.max_file_bytes))
+            return self._spans(0, most), self._written, file
 
     def _moved(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
         """A part is in a file now, which may not be wanted any more, or push out another."""

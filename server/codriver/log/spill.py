@@ -280,7 +280,7 @@ class Store:
         self.is_closed = False
         self.max_bytes = room.max_bytes if room else 0
         self.max_stream_bytes = max(1, self.max_bytes // STREAMS_IN_ALL)
-        self._max_file_bytes = max(1, self.max_stream_bytes // FILES_A_STREAM)
+        self.max_file_bytes = max(1, self.max_stream_bytes // FILES_A_STREAM)
         self._root = room.root if room else None
         self._folder = SpillFolder(room.root) if room and room.max_bytes else None
         self._files = 0
@@ -315,7 +315,7 @@ class Store:
 
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
         """The file to go on in from the place `start`: the last one, or a new one after one that is full."""
-        if last is not None and not last.is_full and last.size < self._max_file_bytes:
+        if last is not None and not last.is_full and last.size < self.max_file_bytes:
             return last
         if self._folder is None:
             raise RuntimeError("there is no room for files")
