@@ -145,6 +145,10 @@ class Bare:
         return identity
 
     def answer(self, identity):
+        for message in self.notifications:  # the answer may have come before another one that was waited for
+            if message.get("id") == identity and "method" not in message:
+                self.notifications.remove(message)
+                return message
         while (message := self.receive()) is not None:
             if message.get("id") == identity and "method" not in message:
                 return message

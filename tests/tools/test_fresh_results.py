@@ -105,11 +105,16 @@ def test_what_is_loaded_and_set_in_the_repl_is_not_in_a_new_process(client):
 
 
 def test_a_run_that_hangs_in_a_new_process_is_ended_with_it_and_says_where(live, client):
+    mark = live.workspace / "hanging"
     (live.workspace / "test_hanging.py").write_text(HANGING)
-    answer = ask(client, fresh=True, namespace="test_hanging.py", timeoutMs=4000)
-    assert answer["reason"] == "timed-out"
+    mark.unlink(missing_ok=True)
+    for timeout_ms in (4000, 16_000, 50_000):  # longer where the new process did not come as far in time
+        answer = ask(client, fresh=True, namespace="test_hanging.py", timeoutMs=timeout_ms)
+        assert answer["reason"] == "timed-out"
+        if mark.exists() and mark.read_text():
+            break
     assert answer["stoppedIn"]["test"] == "test_hangs"
-    until_gone(int((live.workspace / "hanging").read_text()))
+    until_gone(int(mark.read_text()))
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
 
 
