@@ -193,6 +193,15 @@ def test_output_that_fits_neither_the_disk_nor_memory_loses_its_beginning_and_sa
 # Folders that cannot be written
 
 
+def test_init_in_a_folder_that_cannot_be_written_tells_no_next_steps(tmp_path):
+    with small_disk(tmp_path / "workspace") as disk, read_only(disk):
+        command = [sys.executable, "-m", "codriver", "init", "--client", "claude-code"]
+        done = subprocess.run(command, cwd=disk, env=environ(tmp_path), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert ".mcp.json cannot be written: Read-only file system" in done.stdout
+    assert "start claude" not in done.stdout
+
+
 def refused_by_relay(tmp_path, workspace):
     """The words of a relay that cannot start a server."""
     relay = RelayProcess("--workspace", workspace, "--start", environment={"XDG_STATE_HOME": str(tmp_path / "state")})

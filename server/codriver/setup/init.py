@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
@@ -126,13 +126,13 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     if not clients:
         known = ", ".join(known_clients())
         lines.append(f"clients    none found here; name one with --client: {known}")
-    done, failed = _carry_out((*changes, *hooked), options)
+    done, ended, failed = _carry_out((*changes, *hooked), options)
     done += [f"{client.title:<15} skipped: it keeps no entries in the {options.scope}'s files" for client in lacking]
     lines += ["", *done] if done else []
-    lines += _next_steps(changes, hooked, options, launch, environment)
+    lines += _next_steps(ended[: len(changes)], ended[len(changes) :], options, launch, environment)
     if options.remove and not options.is_partial:
         lines += _left_elsewhere(clients, launch, environment, options)
-    return Report("\n".join(lines) + "\n", (*changes, *hooked), int(failed))
+    return Report("\n".join(lines) + "\n", tuple(ended), int(failed))
 
 
 def _plan_hooks(
@@ -290,36 +290,39 @@ _WORDS = {
 }
 
 
-def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], bool]:
-    """Apply the changes, unless in a dry run; a line for each, and whether one failed. One failure stops no other."""
-    lines, failed = [], False
+def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], list[Change], bool]:
+    """Apply the changes, unless in a dry run; a line for each, all as they ended, and whether one failed.
+
+    One failure stops no other.
+    """
+    lines, ended, failed = [], [], False
     named = {client.title for client in chosen_clients(name for name in options.clients if name != "all")}
-    for change in changes:
+    for planned in changes:
+        change = planned if options.dry_run else _done(planned)
+        ended.append(change)
         words = _WORDS[change.state][0 if options.dry_run else 1]
-        problem = "; ".join(part for part in (change.problem, change.fix) if part)
-        if not options.dry_run:
-            try:
-                _do(change)
-            except StartError as error:
-                words, problem = _WORDS["refused"][1], str(error)
-        if problem:
+        if problem := "; ".join(part for part in (change.problem, change.fix) if part):
             failed |= change.state != "skipped" or change.title in named
             lines.append(f"{change.title:<15} {words} {change.file}: {problem}")
         else:
             lines.append(f"{change.title:<15} {words} {change.file}")
         if options.dry_run and (shown := diff(change)):
             lines.append(shown.rstrip("\n"))
-    return lines, failed
+    return lines, ended, failed
 
 
-def _do(change: Change) -> None:
-    """Do what a change says, and keep account of the folders that it makes."""
+def _done(change: Change) -> Change:
+    """Do what a change says, and keep account of the folders that it makes; the change, refused where that failed."""
     made = made_folders.missing_above(change.file) if change.is_pending else ()
-    apply(change)
+    try:
+        apply(change)
+    except StartError as error:
+        return replace(change, state="refused", problem=str(error), fix="", next="")
     if made:
         made_folders.record(made)
     if change.is_pending and change.after is None:
         made_folders.take_out(change.file)
+    return change
 
 
 def _lacking(options: InitOptions) -> tuple[Client, ...]:
