@@ -114,11 +114,12 @@ class History:
             self._read_journal(newest, problems)
         except OSError as error:
             self._is_writable = False
-            problems.append(f"the history {self._file} cannot be used, so this run's is kept in memory only: {error}")
+            why = f"the history {self._file} cannot be used ({error.strerror or error}); this run's is in memory only"
+            problems.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
         kept = newest.with_sizes()
         for entry, size in kept:
             self._held.insert(entry.to_record(), size)
-        self._line_numbers.load(newest.last_line, problems)
+        self._line_numbers.load(newest.last_line, problems if self._is_writable else [])
         if self._journal_bytes or not newest.is_complete:
             self._rewrite()
         return Loaded(tuple([entry for entry, _ in kept]), self._line_numbers.next_line, "; ".join(problems) or None)
