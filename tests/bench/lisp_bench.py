@@ -36,20 +36,31 @@ HELD = 500_000
 """Containers with another in each: what a large program holds, and the garbage collector visits time and again."""
 
 
-def median_ms(work, runs=RUNS, clock=time.perf_counter):
+def median_ms(work):
     """The median of some runs, after one to warm up."""
     work()
     taken = []
-    for _ in range(runs):
-        begin = clock()
+    for _ in range(RUNS):
+        begin = time.perf_counter()
         work()
-        taken.append((clock() - begin) * 1000)
+        taken.append((time.perf_counter() - begin) * 1000)
     return statistics.median(taken)
 
 
-def cpu_ms(work):
-    """The same in processor time, which a busy machine does not change."""
-    return median_ms(work, 5, time.process_time)
+def growth(work, text):
+    """Processor time for a text 8 times as long, over that for one 8 times: the median of some turns, after one.
+
+    Both stand side by side in each turn, as what else the machine does makes processor time longer, too.
+    """
+    ratios = []
+    for _ in range(6):
+        begin = time.process_time()
+        work(text * 8)
+        between = time.process_time()
+        for _ in range(8):
+            work(text)
+        ratios.append((between - begin) / (time.process_time() - between))
+    return statistics.median(ratios[1:])
 
 
 class ParinferJs:
@@ -146,13 +157,11 @@ def measure_growth(report, text):
     shapes = {"a quarter of core.clj": part, "a deep nest": "(a " * 5000 + ")" * 5000 + "\n"}
     for shape, unit in shapes.items():
         for name, work in works.items():
-            ratio = cpu_ms(partial(work, unit * 8)) / cpu_ms(partial(work, unit)) / 8
-            report.fact(title, f"{name}, {shape}", ratio, "x", at_most=LINEAR)
+            report.fact(title, f"{name}, {shape}", growth(work, unit), "x", at_most=LINEAR)
     held = [{number: [number]} for number in range(HELD)]
     title += f", in a process that holds {2 * len(held)} other containers"
     for name, work in (works | {"read, and find all forms": lambda text: Document(text).units_by_line}).items():
-        ratio = cpu_ms(partial(work, text * 8)) / cpu_ms(partial(work, text)) / 8
-        report.fact(title, f"{name}, core.clj", ratio, "x", at_most=LINEAR)
+        report.fact(title, f"{name}, core.clj", growth(work, text), "x", at_most=LINEAR)
 
 
 def measure(report):
