@@ -1,13 +1,17 @@
 """The least a server in Python can do for an evaluation: JSON into bencode, and the value back into JSON.
 
 No session, log, history, limit, time-out or second client: what it takes is what no server on asyncio can go below.
-Run with the port of an nREPL server; it prints its own port.
+Run with the port of an nREPL server; it prints its own port. A SIGUSR2 asks for its processor time until now, in
+seconds, which it writes as a line into the file that is named by a second argument.
 """
 
 import asyncio
 import json
+import signal
 import socket
 import sys
+import time
+from pathlib import Path
 
 from codriver.wire.bencode import Decoder, encode
 
@@ -85,5 +89,13 @@ async def main(port):
     await server.serve_forever()
 
 
+def tell_of_processor(file):
+    """Write one line for each signal."""
+    with file.open("a") as lines:
+        lines.write(f"{time.process_time()}\n")
+
+
 if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        signal.signal(signal.SIGUSR2, lambda *_: tell_of_processor(Path(sys.argv[2])))
     asyncio.run(main(int(sys.argv[1])))

@@ -24,14 +24,7 @@ class Counted(Live):
 
     def ask(self, number):
         """What the server tells upon a signal."""
-        before = self.counts.read_text()
-        self.process.send_signal(number)
-
-        def told():
-            line = self.counts.read_text().removeprefix(before)
-            return line if line.endswith("\n") else ""
-
-        return float(until(told, "the server's count"))
+        return ask(self.process, self.counts, number)
 
     def calls_of(self, work):
         """The number of function calls of the work."""
@@ -41,9 +34,26 @@ class Counted(Live):
 
     def seconds_of(self, work):
         """The processor time of the work."""
-        before = self.ask(signal.SIGUSR2)
-        work()
-        return self.ask(signal.SIGUSR2) - before
+        return seconds_of(self.process, self.counts, work)
+
+
+def ask(process, counts, number):
+    """The number that a process writes into the file `counts` upon a signal."""
+    before = counts.read_text()
+    process.send_signal(number)
+
+    def told():
+        line = counts.read_text().removeprefix(before)
+        return line if line.endswith("\n") else ""
+
+    return float(until(told, "the server's count"))
+
+
+def seconds_of(process, counts, work):
+    """The processor time that the work takes a process, which tells its own upon a SIGUSR2."""
+    before = ask(process, counts, signal.SIGUSR2)
+    work()
+    return ask(process, counts, signal.SIGUSR2) - before
 
 
 def evaluation_calls(live, evaluate, *, rounds):
