@@ -196,6 +196,16 @@ def test_a_long_value_is_shortened_in_the_error_about_it():
         ("[:find ?s . :where [(true? 1) ?a] [(str true ?a [true]) ?s]]", [], "truefalse[true]"),
         ("[:find (pull ?e ?p) . :in $ ?e ?p :where [?e :output/line]]", [1, [":output/who"]], {"id": 1, "who": "ann"}),
         ("[:find (pull ?e ?p) . :in $ ?e ?p :where [?e :output/line]]", [1, "[:output/ns]"], {"id": 1, "ns": "user"}),
+        (
+            "[:find [?e ...] :in $ ?a :where (or [?e :output/line ?a] (and [?e :output/line ?e] [(< ?e ?a)]))]",
+            [3],
+            [1, 2, 3],
+        ),
+        (
+            "[:find ?e ?a :in [?a ...] ?m :where [(< ?m ?a)] (or [(* ?a ?m) ?e] [(+ ?a ?m) ?e])]",
+            [[4, 1], 2],
+            [[8, 4], [6, 4]],
+        ),
     ],
 )
 def test_inputs_are_bound_as_in_names_them(query, inputs, expected):

@@ -275,7 +275,7 @@ class _Planner:
         new = [name for name in unit.variables if not inner.binds((name,))]
         plans = [plan(self.context, branch, inner, (*inner.names, *new)) for branch in unit.branches]
         outputs = [planned.output((*inner.names, *new)) for planned in plans]
-        held = 0
+        bound, held = len(inner.names), 0
 
         def matching(rows: Rows) -> Callable[[Row], Iterable[Row] | None]:
             nonlocal held
@@ -289,7 +289,7 @@ class _Planner:
                     found.update(dict.fromkeys(map(output, batch)))
                     held += len(found) - before
                     self.context.budget.hold(len(found) - before)
-            return operators.hashed(found, range(len(inner.names)), range(len(inner.names), len(unit.variables))).get
+            return operators.hashed(found, range(bound), range(bound, bound + len(new))).get
 
         key = operators.projection([self.scope.columns[name] for name in inner.names])
         self._add(operators.join(key, matching), new)
