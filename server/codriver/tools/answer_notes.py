@@ -142,8 +142,7 @@ async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Tr
             break
         if known.status in ("done", "failed"):
             compare = partial(_compared, evaluation, transcript, known, earlier)
-            is_near = transcript.is_in_memory and earlier.is_in_memory
-            note, is_same = compare() if is_near else await read(compare, transcript, earlier)
+            note, is_same = await read(compare, transcript, earlier)
             return [note], is_same
         before = earlier.before
     return [], False

@@ -33,11 +33,10 @@ _MISSING: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\
 async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[str]:
     """The note on a module that is in the workspace and was not found by an import, if that was the failure."""
     failure = evaluation.failure
-    repl = call.state.repls.get(evaluation.repl)
-    if failure is None or failure.type != "ModuleNotFoundError" or repl is None:
+    if failure is None or failure.type != "ModuleNotFoundError":
         return []
-    match = _MISSING.match(failure.message)
-    if match is None or repl.dialect != "python" or repl.origin.kind == "address":
+    repl, match = call.state.repls.get(evaluation.repl), _MISSING.match(failure.message)
+    if repl is None or match is None or repl.dialect != "python" or repl.origin.kind == "address":
         return []
     find = partial(places, call.services.workspace, match["name"])
     found = await call.services.work.files.run(call.client, find)
