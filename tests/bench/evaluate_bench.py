@@ -10,14 +10,12 @@ Run with `python tests/bench/evaluate_bench.py`; the first part needs the JVM nR
 
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing
 
 from live_server import Relayed, serving, until
-from peers import BY_PACKAGE, MissingPeerError, serving_peer
+from peers import BY_PACKAGE, MissingPeerError, serving_least, serving_peer
 from real_repls import missing, repl
 from report import in_turns, main
 
@@ -65,17 +63,6 @@ class Raw:
         assert len(self.ask({"op": "eval", "code": LONG, "session": self.session})["value"]) == 3_000_002
 
 
-@contextmanager
-def least_server(port):
-    """The port of a server that only translates between JSON and the REPL's bencode."""
-    command = [sys.executable, str(Path(__file__).with_name("least_server.py")), str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            yield int(process.stdout.readline())
-        finally:
-            process.kill()
-
-
 def evaluate(client):
     """Evaluate, whatever the answer is wrapped in."""
     params = {"name": "evaluate_code", "arguments": {"code": "(+ 1 2)"}}
@@ -97,7 +84,7 @@ def measure(report):
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(folder, "--nrepl", str(port)) as live,
-        least_server(port) as least_port,
+        serving_least(port) as (_, least_port),
     ):
         relayed, direct = live.relay(name="relayed"), live.client(name="direct")
         least = Relayed([sys.executable, "-I", "-S", codriver_relay.__file__, str(least_port)], live.environ)

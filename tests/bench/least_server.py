@@ -96,6 +96,6 @@ def tell_of_processor(file):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
+    if any(sys.argv[2:]):
         signal.signal(signal.SIGUSR2, lambda *_: tell_of_processor(Path(sys.argv[2])))
     asyncio.run(main(int(sys.argv[1])))

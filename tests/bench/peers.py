@@ -6,6 +6,7 @@ The environments are kept in `tests/bench/out/peers`; removing a folder there ha
 import os
 import shutil
 import subprocess
+import sys
 import venv
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +16,20 @@ from live_server import Relayed
 
 ENVIRONMENTS = Path(__file__).parent / "out" / "peers"
 INSTALL_S = 400
+
+
+@contextmanager
+def serving_least(repl_port, counts=""):
+    """A server that only translates between JSON and the REPL's bencode: its process, and its port.
+
+    `counts`: the file into which it writes its processor time when it is asked by a signal.
+    """
+    command = [sys.executable, str(Path(__file__).with_name("least_server.py")), str(repl_port), str(counts)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            yield process, int(process.stdout.readline())
+        finally:
+            process.kill()
 
 
 class MissingPeerError(Exception):

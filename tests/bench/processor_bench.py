@@ -10,14 +10,12 @@ translates.
 import signal
 import socket
 import statistics
-import subprocess
-import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 from counted_server import Counted, evaluation_calls, seconds_of
 from live_server import Bare, until
+from peers import serving_least
 from report import main
 
 TITLE = "the server's processor for one evaluation of 1+2"
@@ -49,10 +47,11 @@ def _measure(report, live, client):
     report.fact(TITLE, "function calls", calls, "calls", at_most=1000)
     (session,) = client.call("list_sessions")["sessions"]
     samples = {LEAST: [], "codriver serve": []}
-    with least_server(session["address"].rpartition(":")[2], live.counts.with_name("least")) as (
-        process,
-        counts,
-        least,
+    counts = live.counts.with_name("least")
+    counts.touch()
+    with (
+        serving_least(session["address"].rpartition(":")[2], counts) as (process, port),
+        Bare(socket.create_connection(("127.0.0.1", port))) as least,
     ):
         for _ in range(report.rounds(20)):
             took = seconds_of(process, counts, lambda: [least.line("tools/call", CALL) for _ in range(BATCH)])
@@ -60,19 +59,6 @@ def _measure(report, live, client):
             samples["codriver serve"].append(live.seconds_of(lambda: [evaluate() for _ in range(BATCH)]) / BATCH * 1000)
     report.fact(TITLE, "time", statistics.median(samples["codriver serve"]), "ms", at_most=0.45)
     report.table(f"{TITLE}, beside {LEAST}", "ms", samples, base=LEAST)
-
-
-@contextmanager
-def least_server(repl_port, counts):
-    """A server that only translates: its process, the file that it writes its processor time into, and a client."""
-    counts.touch()
-    command = [sys.executable, str(Path(__file__).with_name("least_server.py")), repl_port, str(counts)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            with Bare(socket.create_connection(("127.0.0.1", int(process.stdout.readline())))) as client:
-                yield process, counts, client
-        finally:
-            process.kill()
 
 
 if __name__ == "__main__":
