@@ -6,6 +6,10 @@ from real_repls import repl
 
 LOOP = {"jvm": "(while true)", "hy": "(while True (setv z 1))"}
 KEYS = {"jvm": "clj", "hy": "hy"}
+PRINTS = {
+    "jvm": '(dotimes [_ 40] (println "%s") (Thread/sleep 10))',
+    "hy": '(for [_ (range 40)] (print "%s") (.sleep (__import__ "time") 0.01))',
+}
 
 
 @pytest.fixture(scope="module", params=["jvm", "hy"])
@@ -60,6 +64,25 @@ def test_an_endless_loop_of_one_client_stops_nobody_else(live, pair, kind):
     assert behind["status"] == "queued"
     alpha.call("interrupt_evaluation", evaluationId=endless["evaluationId"])
     assert alpha.call("get_evaluation", evaluationId=behind["evaluationId"], waitMs=20_000)["result"] == "5"
+
+
+def test_what_runs_at_once_prints_to_its_own_caller(pair, kind):
+    """hy-nrepl by itself gives it to the other one, or to nobody."""
+    callers = dict(zip("ab", pair, strict=True))
+    calls = {name: one.begin_call("evaluate_code", code=PRINTS[kind] % name) for name, one in callers.items()}
+    for name, one in callers.items():
+        told = one.answer(calls[name])["result"]["structuredContent"]
+        assert (told["status"], told["stdout"].split()) == ("done", [name] * 40)
+
+
+def test_printing_in_turn_does_not_end_the_repl(pair, kind):
+    """Where hy-nrepl frees the stream that `print` is at, this ends it within some hundred evaluations."""
+    for _ in range(150 if kind == "hy" else 10):
+        calls = [(one, one.begin_call("evaluate_code", code='(print "hello" "there")')) for one in pair]
+        for one, call in calls:
+            told = one.answer(call)["result"]["structuredContent"]
+            assert (told["status"], told["stdout"].strip()) == ("done", "hello there")
+    assert [one.call("evaluate_code", code="1")["generation"] for one in pair] == [1, 1]
 
 
 def test_lanes_are_listed_when_there_is_more_than_ones_own(live, kind):

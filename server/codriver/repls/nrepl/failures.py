@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from codriver.core.values import Form, Request
-    from codriver.repls.dialects import Dialect
+    from codriver.repls.dialects.server_dialect import Dialect
     from codriver.wire.bencode import Value
 
 MESSAGE_CHARS: Final = 4000

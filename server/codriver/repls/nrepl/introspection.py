@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         ThreadDump,
     )
     from codriver.repls.contract.drift_values import Difference, Loaded, OnlyOf
-    from codriver.repls.dialects import Dialect, Words
+    from codriver.repls.dialects.server_dialect import Dialect, Words
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value

@@ -24,7 +24,7 @@ from codriver.repls.nrepl.responses import SEAM_OP
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.repls.dialects import Dialect
+    from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import NreplConnection
     from codriver.wire.bencode import Value
 
@@ -184,6 +184,8 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     dialect, facts = await _identify(connection, ops)
     if dialect is dialects.CLOJURE and facts.get("babashka"):
         dialect = dialects.BABASHKA
+    if dialect.prepare:
+        await _runs(connection, dialect.prepare)
     process_id = _number(facts.get("pid"))
     if process_id is None and dialect.process_id:
         process_id = _number(await _evaluate(connection, dialect, dialect.process_id))

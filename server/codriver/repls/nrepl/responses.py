@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from codriver.core.values import PrintLimits, ValuePart
-    from codriver.repls.dialects import Dialect
+    from codriver.repls.dialects.server_dialect import Dialect
     from codriver.wire.bencode import Value
 
 ERR_CHARS: Final = 64 * 1024

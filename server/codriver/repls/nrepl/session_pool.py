@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.repls.contract.adapter_values import Endpoint
-    from codriver.repls.dialects import Dialect
+    from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.failures import SentFailure
     from codriver.repls.nrepl.message import Message
     from codriver.wire.bencode import Value

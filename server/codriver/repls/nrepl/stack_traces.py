@@ -27,7 +27,7 @@ from codriver.repls.nrepl.message import as_int, as_list, as_map, as_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from codriver.repls.dialects import Dialect
+    from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.failures import SentFailure
     from codriver.repls.nrepl.message import Message
     from codriver.wire.bencode import Value

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Request
     from codriver.repls.contract.adapter_values import Ended, Listener
-    from codriver.repls.dialects import Words
+    from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire import bencode
