@@ -173,6 +173,25 @@ async def test_kill_ends_the_tree_and_says_who_did_it(tmp_path):
         await until(lambda: not is_alive(pid))
 
 
+async def test_a_repl_whose_watchdog_is_killed_ends_at_once(tmp_path):
+    async with started(tmp_path, *python(LISTEN + WAIT)) as (running, _):
+        await running.endpoint()
+        pid = running.pid
+        os.kill(running._process.pid, signal.SIGKILL)
+        assert (await running.wait()).startswith("its watchdog was killed")
+        await until(lambda: not is_alive(pid))
+
+
+async def test_no_signal_goes_to_the_number_of_a_process_that_is_gone(tmp_path, monkeypatch):
+    async with started(tmp_path, *python("")) as (running, _):
+        await running.wait()
+        await running._process.wait()
+        sent = []
+        monkeypatch.setattr(os, "killpg", lambda *what: sent.append(what))
+        running.kill()
+    assert sent == []
+
+
 async def test_one_that_understands_a_farewell_is_asked_and_ends_by_itself(tmp_path):
     code = f"import os\n{LISTEN}while not os.path.exists('bye'): time.sleep(0.01)\nprint('left by itself', flush=True)"
 

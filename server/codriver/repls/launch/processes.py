@@ -84,6 +84,7 @@ class ReplProcess:
         self._line = {"out": "", "err": ""}
         self._printed: Endpoint | None = None
         self._exit: str | None = None
+        self._is_swept = False
         self.over = anyio.Event()
         self.pid: int = process.pid
         """The REPL's own process, once it runs."""
@@ -118,6 +119,12 @@ class ReplProcess:
         """End the whole process tree at once. Twice is harmless."""
         if self._exit is None:
             self._exit = "it was killed by codriver"
+        if not self._is_swept or self._process.returncode is None:
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Kill what is left of its process group. Later than at its end that number may be a stranger's."""
+        self._is_swept = True
         try:
             if hasattr(os, "killpg"):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -307,6 +314,7 @@ async def _read_reports(reading: int, running: ReplProcess) -> None:
             for line in lines:
                 running.report(line.decode("utf-8", "replace"))
             if not data:
+                running.sweep()
                 return
     finally:
         running.over.set()
