@@ -113,7 +113,7 @@ def test_a_workspace_that_is_well_is_told_so(examine, launch, machine):
     assert text.endswith("All is well.\n")
     assert f"ok     server       pid {os.getpid()} listens on 127.0.0.1:1664" in text
     assert f"ok     clients      Zed: {change.file}" in text
-    areas = ["versions", "settings", "server", "port file", "relay", "permissions", "clients", "REPLs"]
+    areas = ["versions", "settings", "server", "port file", "relay", "permissions", "state", "clients", "REPLs"]
     assert [check.area for check in report.checks] == areas
 
 

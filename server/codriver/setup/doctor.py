@@ -34,6 +34,7 @@ from codriver.setup.hook_checks import check_hooks
 from codriver.setup.project import find_projects, port_text
 from codriver.setup.reachability import NAME, check_exposure, has_listener, obstacle
 from codriver.setup.seam_checks import SEAM, seam_row
+from codriver.setup.state_checks import check_state
 from codriver.skills import Selection, SkillLibrary
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     checks += _check_server(workspace, health)
     checks.append(_check_relay(launch, reach if isinstance(health, dict) else None))
     checks += _check_permissions(workspace)
+    checks += check_state(workspace)
     checks += check_entries(launch, environment)
     checks += check_hooks(launch, environment, ask)
     repls = _rows(health, "repls") if isinstance(health, dict) else []

@@ -1,0 +1,53 @@
+"""Checks of the state folder: what the doctor says where nothing can be kept on disk."""
+
+import os
+import shutil
+
+import pytest
+
+from codriver.files.paths import workspace_state_folder
+from codriver.setup.state_checks import ROOM_BYTES, check_state
+
+
+@pytest.fixture
+def state(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def only(workspace):
+    (check,) = check_state(workspace)
+    return check
+
+
+def test_a_folder_that_is_there_or_can_be_made_is_well(state, tmp_path):
+    check = only(tmp_path)
+    assert (check.state, "will be made" in check.text) == ("ok", True)
+    workspace_state_folder(tmp_path).mkdir(parents=True)
+    check = only(tmp_path)
+    assert (check.state, "will be made" in check.text) == ("ok", False)
+    assert str(state) in check.text
+
+
+def test_a_file_in_the_way_is_named(state, tmp_path):
+    state.write_text("")
+    check = only(tmp_path)
+    assert (check.state, check.fix) == ("wrong", f"mv {state} …")
+    assert "gone when the server ends" in check.text
+
+
+def test_what_cannot_be_written_is_named_with_what_is_lost(state, tmp_path, monkeypatch):
+    """Nothing is unwritable for root, so the system's answer is scripted."""
+    state.mkdir()
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != state and real(path, mode))
+    check = only(tmp_path)
+    assert (check.state, check.fix.startswith(f"chmod u+wx {state}")) == ("wrong", True)
+    assert f"{state} cannot be written by this user: what was evaluated" in check.text
+
+
+def test_a_disk_that_is_nearly_full_is_told_before_it_is(state, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, ROOM_BYTES - 1))
+    check = only(tmp_path)
+    assert (check.state, check.text.startswith("64 MiB are free")) == ("wrong", True)
+    assert "XDG_STATE_HOME" in check.fix
