@@ -19,6 +19,10 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+import real_repls
+
+real_repls.java = ["java"]  # as its users start it
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 

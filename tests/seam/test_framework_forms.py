@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from needs import do_without
+from real_repls import clojure
 
-from codriver.repls.launch import recipes
 from codriver.repls.nrepl import re_frame
 from codriver.repls.nrepl.seam_forms import BROWSER, Forms, Way, munged
 from codriver.repls.nrepl.seam_providers import Provider, edn, form, quoted
@@ -130,11 +129,10 @@ def _command(dialect, folder):
         if shutil.which("node") is None or not NBB.exists():
             do_without("install node, and run `npm install` in tests/node")
         return ["node", str(NBB), "-cp", str(HERE / "frameworks"), str(folder / "program.cljs")]
-    jars = recipes._debian_jars()
-    if shutil.which("java") is None or jars is None:
-        do_without("apt-get install default-jre-headless clojure libnrepl-clojure")
-    path = os.pathsep.join([*jars, str(HERE / "frameworks")])
-    return ["java", "-cp", path, "clojure.main", str(folder / "program.cljs")]
+    command = clojure(str(folder / "program.cljs"), paths=[HERE / "frameworks"])
+    if isinstance(command, str):
+        do_without(command)
+    return command
 
 
 @pytest.fixture(scope="module", params=["clojure", BROWSER])

@@ -14,8 +14,6 @@ import pytest
 import real_repls
 from live_server import serving, until
 
-from codriver.repls.launch import recipes
-
 FRAMEWORKS = Path(__file__).parent / "frameworks"
 APP_TOOLS = {"inspect_app", "change_app"}
 CHECKOUT = os.environ.get("CODRIVER_RE_FRAME2")
@@ -106,11 +104,8 @@ def test_what_is_declared_sensitive_is_in_no_byte_that_is_sent(toy):
 
 
 def _real():
-    jars = recipes._debian_jars()
-    if shutil.which("java") is None or jars is None:
-        return "apt-get install default-jre-headless clojure libnrepl-clojure"
-    sources = [str(Path(CHECKOUT, "implementation", part, "src")) for part in PARTS]
-    return ["java", "-cp", os.pathsep.join([*jars, *sources]), "clojure.main", "-m", "nrepl.cmdline"]
+    sources = [Path(CHECKOUT, "implementation", part, "src") for part in PARTS]
+    return real_repls.clojure("-m", "nrepl.cmdline", paths=sources)
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,9 @@ from codriver.repls.launch.processes import _read_address
 NODE_MODULES = Path(__file__).parents[1] / "node" / "node_modules"
 START_S = 300
 
+java = ["java", "-XX:TieredStopAtLevel=1"]
+"""Half the processor at its start: what tests ask is over before a second compiler pays. Benchmarks set another one."""
+
 
 @dataclass
 class RealRepl:
@@ -63,11 +66,16 @@ def _free_port():
         return server.getsockname()[1]
 
 
-def _jvm():
+def clojure(*arguments, paths=()):
+    """A command of Clojure on the JVM with these on its class path too; a text that says what to install for it."""
     jars = recipes._debian_jars()
     if shutil.which("java") is None or jars is None:
         return "apt-get install default-jre-headless clojure libnrepl-clojure"
-    return ["java", "-cp", os.pathsep.join(jars), "clojure.main", "-m", "nrepl.cmdline"]
+    return [*java, "-cp", os.pathsep.join([*jars, *map(str, paths)]), "clojure.main", *arguments]
+
+
+def _jvm():
+    return clojure("-m", "nrepl.cmdline")
 
 
 def _tools_nrepl():
@@ -79,7 +87,7 @@ def _tools_nrepl():
         (require '[clojure.tools.nrepl.server :as nrepl])
         (println (str "nREPL server started on port " (:port (nrepl/start-server :bind "127.0.0.1" :port 0))))
         @(promise)"""
-    return ["java", "-cp", os.pathsep.join([*jars[:-1], str(jar)]), "clojure.main", "-e", start]
+    return [*java, "-cp", os.pathsep.join([*jars[:-1], str(jar)]), "clojure.main", "-e", start]
 
 
 def _leiningen():

@@ -9,8 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-
-from codriver.repls.launch import recipes
+from real_repls import clojure
 
 ROOT = Path(__file__).parents[2]
 SEAM = ROOT / "server" / "codriver_seam" / "clojure"
@@ -105,16 +104,14 @@ class Lisp:
 
 def started(dialect):
     """A process of that dialect in which the shop is open."""
-    paths = os.pathsep.join(map(str, (SEAM, APP)))
     if dialect == "jvm":
-        jars = recipes._debian_jars()
-        if shutil.which("java") is None or jars is None:
-            pytest.skip("apt-get install default-jre-headless clojure libnrepl-clojure")
-        command = ["java", "-cp", os.pathsep.join([*jars, paths]), "clojure.main", "-m", "driver"]
+        command = clojure("-m", "driver", paths=(SEAM, APP))
+        if isinstance(command, str):
+            pytest.skip(command)
     else:
         if shutil.which("node") is None or not NBB.exists():
             pytest.skip("install node, and run `npm install` in tests/node (for nbb)")
-        command = ["node", str(NBB), "-cp", paths, str(APP / "driver.cljc")]
+        command = ["node", str(NBB), "-cp", os.pathsep.join(map(str, (SEAM, APP))), str(APP / "driver.cljc")]
     lisp = Lisp(dialect, command)
     lisp.run("(require '[codriver.seam :as seam] '[shop])")
     return lisp

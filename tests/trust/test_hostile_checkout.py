@@ -1,6 +1,8 @@
 """A checkout in which every file that Codriver reads has a hostile shape: nothing reaches beyond it."""
 
 import contextlib
+import functools
+import io
 import json
 import os
 import signal
@@ -240,19 +242,20 @@ def test_a_server_says_why_it_does_not_start_with_such_settings(checkout, tmp_pa
     assert memory < MOST_BYTES
 
 
-def jar_with(path, method, size):
+@functools.cache
+def jar_with(method, size):
     """A jar whose guide is some bytes that make many."""
-    name = "META-INF/skills/bomb/SKILL.md"
-    with zipfile.ZipFile(path, "w", method) as archive, archive.open(name, "w", force_zip64=True) as entry:
+    name, jar = "META-INF/skills/bomb/SKILL.md", io.BytesIO()
+    with zipfile.ZipFile(jar, "w", method) as archive, archive.open(name, "w", force_zip64=True) as entry:
         for _ in range(size >> 20):
             entry.write(b"\0" * (1 << 20))
+    return jar.getvalue()
 
 
-def claim_small(path, size):
-    """Let the jar's directory say that its guide is small."""
-    data = path.read_bytes()
-    at = data.rindex(b"PK\x01\x02")
-    path.write_bytes(data[: at + 24] + size.to_bytes(4, "little") + data[at + 28 :])
+def claiming(jar, size):
+    """The jar, whose directory says that its guide has this size."""
+    at = jar.rindex(b"PK\x01\x02")
+    return jar[: at + 24] + size.to_bytes(4, "little") + jar[at + 28 :]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
@@ -260,10 +263,8 @@ def claim_small(path, size):
 def test_a_jar_made_to_be_unpacked_takes_no_memory(checkout, tmp_path, method, is_honest):
     workspace = checkout("folder", [])
     (workspace / "lib").mkdir()
-    jar = workspace / "lib" / "bomb.jar"
-    jar_with(jar, method, 512 << 20)
-    if not is_honest:
-        claim_small(jar, 1000)
+    jar = jar_with(method, 2 * MOST_BYTES)
+    (workspace / "lib" / "bomb.jar").write_bytes(jar if is_honest else claiming(jar, 1000))
     said, status, memory = run(["doctor"], tmp_path)
     assert status in (0, 1), said
     assert memory < MOST_BYTES
