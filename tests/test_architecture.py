@@ -83,9 +83,20 @@ def tree(path):
     return ast.parse(path.read_text())
 
 
+@cache
+def nodes(path):
+    """All that is in the tree of a module."""
+    return tuple(ast.walk(tree(path)))
+
+
+@cache
 def imports(path):
     """Every imported module's full name, those for type checking included."""
-    for node in ast.walk(tree(path)):
+    return tuple(_imports(path))
+
+
+def _imports(path):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -203,7 +214,7 @@ def test_no_module_has_more_than_400_lines_and_no_function_more_than_50():
     functions = {
         f"{name_of(path)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in ours
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert (long, {name: lines for name, lines in functions.items() if lines > 50}) == ({}, {})
@@ -254,7 +265,7 @@ OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytre
 def openings(path):
     """The lines on which a module opens a file itself."""
     ours = {"files", "toml_file"}
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import) and any(alias.name == "tempfile" for alias in node.names):
             yield node.lineno
         if not isinstance(node, ast.Call):
@@ -325,7 +336,7 @@ REDACTOR_IS_MADE_BY = SERVER / "app" / "wiring.py"
 
 def named(path):
     """Every name in a module: of a variable, an attribute, an argument, or something imported."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         for field in ("id", "attr", "arg", "name", "asname", "module"):
             name = getattr(node, field, None)
             if isinstance(name, str):
@@ -354,7 +365,7 @@ DESCRIPTORS = {("server", "daemonize"), ("server", "reached"), ("watch_screen", 
 
 def writes(path):
     """Each function, and how it writes past the one that may: by a writer's name, a stream, or a descriptor."""
-    for scope in ast.walk(tree(path)):
+    for scope in nodes(path):
         if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for node in ast.walk(scope):
@@ -406,10 +417,15 @@ CLAUSES_LEFT = {
 }  # fmt: skip
 
 
+@cache
 def opening_words():
     """The word that each docstring of a module, class or function begins with, and where that is."""
+    return tuple(_opening_words())
+
+
+def _opening_words():
     for path in [*modules(), *RELAY.rglob("*.py")]:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 said = (ast.get_docstring(node) or "").split(maxsplit=1)
                 if said:

@@ -467,24 +467,29 @@ def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path, whe
 
 
 HOSTILE = {
-    "one value without end": b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/text","' + b"x" * 20 * 2**20,
-    "brackets": b'["^ ","~:format-version",1,"~:entities",[' + b"[],[]," * 2**20,
-    "depth": b'["^ ","~:format-version",1,"~:entities",' + b"[" * 2**22,
-    "spaces": b" " * 2**25,
-    "no text": b"\xff" * 2**22,
-    "a number": b'["^ ","~:format-version",' + b"9" * 2**22 + b"]",
-    "a version": b'["^ ","~:format-version",true,"~:entities",[]]',
-    "keys": b'["^ ",' + b",".join(b'"%d",1' % number for number in range(10**6)) + b"]",
-    "a line": b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/line",%d,"~:output/category","evaluatedCode",'
-    b'"~:output/text","x","~:output/timestamp",0]]]' % 10**30,
-    "a code of no key": b'["^ ","~:format-version",1,"~:entities",[["^ ","^~",1]]]',
-    "more behind its end": b'["^ ","~:format-version",1,"~:entities",[]]5',
+    "one value without end": lambda: (
+        b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/text","' + b"x" * 20 * 2**20
+    ),
+    "brackets": lambda: b'["^ ","~:format-version",1,"~:entities",[' + b"[],[]," * 2**20,
+    "depth": lambda: b'["^ ","~:format-version",1,"~:entities",' + b"[" * 2**22,
+    "spaces": lambda: b" " * 2**25,
+    "no text": lambda: b"\xff" * 2**22,
+    "a number": lambda: b'["^ ","~:format-version",' + b"9" * 2**22 + b"]",
+    "a version": lambda: b'["^ ","~:format-version",true,"~:entities",[]]',
+    "keys": lambda: b'["^ ",' + b",".join(b'"%d",1' % number for number in range(10**6)) + b"]",
+    "a line": lambda: (
+        b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/line",%d,"~:output/category","evaluatedCode",'
+        b'"~:output/text","x","~:output/timestamp",0]]]' % 10**30
+    ),
+    "a code of no key": lambda: b'["^ ","~:format-version",1,"~:entities",[["^ ","^~",1]]]',
+    "more behind its end": lambda: b'["^ ","~:format-version",1,"~:entities",[]]5',
 }
 
 
-@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_file_takes_little_memory_and_is_set_aside(path, content):
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_takes_little_memory_and_is_set_aside(path, make):
     path.parent.mkdir()
+    content = make()
     path.write_bytes(content)
     (_, loaded), peak = peak_of(lambda: started(path))
     assert "could not be read" in loaded.report
