@@ -64,6 +64,20 @@ def test_a_file_of_another_language_is_refused_by_its_kind(live, client, name):
     assert client.call("evaluate_code", code="'x' in dir()")["result"] == "False"
 
 
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        ("core.hy", '.hy needs a session of Hy: add "hy" to repl in codriver.toml'),
+        ("core.lpy", '.lpy needs a session of Basilisp: add "lisp" to repl in codriver.toml'),
+        ("core.clj", ".clj needs a session of Clojure or Babashka"),
+        ("notes.md", "data is read by code of its own language"),
+    ],
+)
+def test_a_file_of_another_language_is_refused_with_the_session_that_it_needs(live, client, name, needed):
+    (live.workspace / name).write_text("1\n")
+    assert client.call("load_file", filePath=name)["hint"] == f"it loads files that end in .py; {needed}"
+
+
 def test_a_file_without_an_ending_may_be_in_any_language(live, client):
     (live.workspace / "script").write_text("40 + 2\n")
     assert client.call("load_file", filePath="script")["ok"]

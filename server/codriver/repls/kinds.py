@@ -230,6 +230,17 @@ def suffixes_of(dialect: str) -> frozenset[str]:
     return frozenset(suffix for kind in KINDS if is_known and kind.dialect in kin for suffix in kind.suffixes)
 
 
+def session_for(suffix: str) -> str | None:
+    """The session that loads files of this ending, in words, with how to start it where one language has the ending.
+
+    None of an ending that no kind has.
+    """
+    loading = [kind for kind in KINDS if suffix in kind.suffixes]
+    names = dict.fromkeys(kind.title.partition(" with ")[0] for kind in loading)
+    started = f': add "{loading[0].words[0]}" to repl in codriver.toml' if len(names) == 1 else ""
+    return f"a session of {' or '.join(names)}{started}" if names else None
+
+
 def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
     """The dialects that can load a source file, by its ending, the likeliest first."""
     found: dict[str, tuple[str, ...]] = {}

@@ -20,7 +20,7 @@ from codriver.errors import CodriverError, RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.bracket_errors import explain
 from codriver.lisp.reader import TooManyFormsError, read
-from codriver.repls.kinds import suffixes_of
+from codriver.repls.kinds import session_for, suffixes_of
 from codriver.repls.nrepl.seam_providers import is_laid_in
 
 if TYPE_CHECKING:
@@ -101,9 +101,11 @@ class WrongLanguageError(RefusedError):
         hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
         if not path.suffix:
             hint += ", and one without an ending whose first line is #!…"
+        needed = session_for(path.suffix)
+        more = f"{path.suffix} needs {needed}" if needed else "data is read by code of its own language"
         super().__init__(
             f"{path.name} is no source file of the session {key}, which speaks {dialect}: nothing was loaded",
-            hint=f"{hint}; data is read by code of its own language",
+            hint=f"{hint}; {more}",
         )
 
 

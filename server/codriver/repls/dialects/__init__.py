@@ -214,7 +214,7 @@ HY: Final = Dialect(
     broken=frozenset({"load-file"}),
     adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
-    prepare=hy_output.PRINT_BY_CONTEXT,
+    mends=hy_output.MENDS,
     keeps_apart="session",
     shares="imported modules are shared, names are not",
     # Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`: the thread that evaluates knows its session.

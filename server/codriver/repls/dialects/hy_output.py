@@ -1,10 +1,13 @@
-"""Output of evaluations that run at once in hy-nrepl: each prints to whoever asked for it.
+"""Output in hy-nrepl: each evaluation prints to whoever asked for it, a line at a time, and the server to nobody's log.
 
 hy-nrepl 1.0.4 puts a stream of its own into `sys.stdout` at the beginning of each evaluation, and the one before back
 at its end (`ops/eval.hy`): of two that overlap, one prints to the other's client or to nobody. What is worse, the
 stream is freed while `print` still writes to it, at which Python before 3.14 crashes (python/cpython#130163): two
 agents who print end the REPL. One stream for all stays in `sys.stdout` instead, and looks up in the context of who
-prints whose evaluation it is.
+prints whose evaluation it is. `print` writes each word by itself, of which the server makes a message: here a line is
+one, as at a terminal, and what has no end of line yet is sent when it is flushed, or before anything else is said.
+
+Of a message longer than 1,024 bytes the server prints for each kilobyte that it is not whole yet (`server.hy`).
 """
 
 from __future__ import annotations
@@ -12,35 +15,65 @@ from __future__ import annotations
 import json
 from typing import Final
 
+_QUIET: Final = """
+import builtins, sys
+server = sys.modules.get("hy-nrepl.server") or sys.modules["hy_nrepl.server"]
+def say(*words, **how):
+    if not isinstance([*words, ""][0], Exception):
+        builtins.print(*words, **how)
+server.ReplRequestHandler.handle.__globals__["print"] = say
+"""
+
 _BY_CONTEXT: Final = """
 import io, sys
 from contextvars import ContextVar
+from threading import RLock
 ops = sys.modules["hy_nrepl.ops.eval"]
-Own, run, own = ops.StreamingOut, ops.InterruptibleEval.run, ContextVar("own")
+run, own = ops.InterruptibleEval.run, ContextVar("own")
+class Lines(ops.StreamingOut):
+    held, most, lock = "", 8192, RLock()
+    def write(self, text):
+        with self.lock:
+            lines, end, self.held = (self.held + text).rpartition("\\n")
+            super().write(lines + end)
+            if len(self.held) > self.most:
+                self.flush()
+        return len(text)
+    def flush(self):
+        with self.lock:
+            text, self.held = self.held, ""
+            super().write(text)
 class Output(io.TextIOBase):
     running, process = [], sys.__stdout__
+    def stream(self):
+        return own.get(None) or next(reversed(self.running), self.process)
     def write(self, text):
-        return (own.get(None) or next(reversed(self.running), self.process)).write(text)
+        return self.stream().write(text)
     def flush(self):
-        self.process.flush()
+        self.stream().flush()
 out = Output()
 def open_own(writer):
-    own.set(Own(writer))
-    out.running.append(own.get())
     return out
 def run_apart(thread):
+    tell, lines = thread.writer, Lines(thread.writer)
+    def tell_in_order(message):
+        lines.flush()
+        tell(message)
+    thread.writer = tell_in_order
     if not out.running and sys.stdout is not out:
         out.process = sys.stdout
     sys.stdout = out
+    own.set(lines)
+    out.running.append(lines)
     try:
         run(thread)
     finally:
-        if own.get(None) in out.running:
-            out.running.remove(own.get())
+        out.running.remove(lines)
 if not hasattr(ops, "codriver"):
     ops.codriver, ops.StreamingOut, ops.InterruptibleEval.run = out, open_own, run_apart
 """
 """A thread without a context of an evaluation prints to the one that began last, as before, and to the process's own
 stream where none runs."""
 
-PRINT_BY_CONTEXT: Final = f"(exec {json.dumps(_BY_CONTEXT)} {{}})"
+MENDS: Final = tuple(f"(exec {json.dumps(code)} {{}})" for code in (_QUIET, _BY_CONTEXT))
+"""To be evaluated one after the other: the first makes room for longer ones."""

@@ -58,8 +58,8 @@ class Dialect:
     send_gap_s: float = 0.0
     print_limits: str | None = None
     """An expression that prints more than two parts, where limits may be honoured."""
-    prepare: str | None = None
-    """Code that mends the server, evaluated once a connection; one that it does not fit stays as it is."""
+    mends: tuple[str, ...] = ()
+    """Code that mends the server, each evaluated once a connection; a server that it does not fit stays as it is."""
     printer: str | None = None
     """Code that defines `codriver.kept/print`, where what the user has set wins over limits that nobody asked for."""
     broken: frozenset[str] = frozenset()

@@ -184,8 +184,8 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     dialect, facts = await _identify(connection, ops)
     if dialect is dialects.CLOJURE and facts.get("babashka"):
         dialect = dialects.BABASHKA
-    if dialect.prepare:
-        await _runs(connection, dialect.prepare)
+    for code in dialect.mends:
+        await _runs(connection, code)
     process_id = _number(facts.get("pid"))
     if process_id is None and dialect.process_id:
         process_id = _number(await _evaluate(connection, dialect, dialect.process_id))

@@ -1,0 +1,67 @@
+"""Output of hy-nrepl as Codriver mends it: by line, by evaluation, and without the server's own remarks."""
+
+import anyio
+import pytest
+from real_repls import fresh
+
+from codriver.core.values import Request
+from codriver.repls.contract.adapter_values import Output
+from codriver.repls.nrepl.nrepl_adapter import connect
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def server():
+    with fresh("hy") as running:
+        yield running
+
+
+async def printed(server, code):
+    """What an evaluation prints, message by message."""
+    heard, over = [], anyio.Event()
+
+    def listener(_evaluation, event):
+        if isinstance(event, Output):
+            heard.append(event.text)
+
+    async with connect(server.endpoint, listener=listener) as adapter:
+        adapter.start_evaluation(Request("1", code), lambda _how: over.set())
+        with anyio.fail_after(60):
+            await over.wait()
+    return heard
+
+
+@pytest.mark.parametrize(
+    ("code", "messages"),
+    [
+        ('(print "one" 2 [3]) (print "four")', ["one 2 [3]\n", "four\n"]),
+        ('(print "no end" :end "") 7', ["no end"]),
+        ('(print "asked? " :end "" :flush True) (print "yes")', ["asked? ", "yes\n"]),
+        ('(print "a\\nb\\nc" :end "")', ["a\nb\n", "c"]),
+        ('(for [_ (range 3)] (print (* "x" 5000) :end ""))', ["x" * 10_000, "x" * 5000]),
+    ],
+)
+async def test_a_line_is_one_message_and_the_rest_comes_when_it_is_flushed_or_before_the_value(server, code, messages):
+    assert await printed(server, code) == messages
+
+
+async def test_what_a_failing_evaluation_printed_stands_before_its_error(server):
+    heard = await printed(server, '(print "before" :end "") (/ 1 0)')
+    assert heard[0] == "before"
+    assert "ZeroDivisionError" in "".join(heard[1:])
+
+
+async def test_a_thread_prints_to_the_evaluation_that_runs_and_else_to_the_process(server):
+    begun = '(import threading time) (setv t (threading.Thread :target (fn [] (time.sleep %s) (print "aside"))))'
+    assert await printed(server, f"{begun % 0} (.start t) (.join t)") == ["aside\n"]
+    assert await printed(server, f"{begun % 0.3} (.start t)") == []
+    with anyio.fail_after(60):
+        while "aside" not in server.lines:
+            await anyio.sleep(0.05)
+
+
+async def test_a_long_message_makes_the_server_say_nothing(server):
+    before = len(server.lines)
+    assert await printed(server, f'(print (len "{"x" * 100_000}"))') == ["100000\n"]
+    assert set(server.lines[before:]) == {"New client"}
