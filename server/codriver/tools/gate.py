@@ -114,7 +114,10 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
     coming = ", ".join(
         repl.key
         for repl in state.repls.values()
-        if repl.is_coming and (not is_of_kernels or repl.origin.text.startswith("jupyter"))
+        if repl.is_coming
+        # One that failed is started again, and may well fail again: why it failed is told.
+        and not (repl.phase == "waiting" and repl.note)
+        and (not is_of_kernels or repl.origin.text.startswith("jupyter"))
     )
     if is_of_kernels and not coming:
         return "a Jupyter kernel has it: the user starts one with codriver serve --repl jupyter, or in a notebook"

@@ -1,0 +1,25 @@
+"""The refusal of a tool that no connected REPL can serve: it says whether to wait, or why there is none."""
+
+import pytest
+
+from codriver.core.state import Origin, Repl, State
+from codriver.settings.model import Settings
+from codriver.tools.gate import refusal
+from codriver.tools.manifest import BY_NAME
+
+FAILED = "the REPL started by `lein` is gone before it listened"
+
+
+@pytest.mark.parametrize(
+    ("phase", "note", "hint"),
+    [
+        ("starting", None, "the REPL clj is starting: call again"),
+        ("waiting", FAILED, f"no connected REPL has it (clj: {FAILED}): start one"),
+        ("stopped", FAILED, f"no connected REPL has it (clj: {FAILED}): start one"),
+    ],
+)
+def test_one_that_is_on_its_way_is_waited_for_and_of_one_that_failed_it_is_told_why(phase, note, hint):
+    repl = Repl("1", "clj", Origin("process", "lein"), phase=phase, note=note)
+    refused = refusal(BY_NAME["run_tests"], State(repls={"1": repl}), Settings())
+    assert refused is not None
+    assert refused.hint.startswith(hint)
