@@ -237,7 +237,7 @@ def session_for(suffix: str) -> str | None:
     """
     loading = [kind for kind in KINDS if suffix in kind.suffixes]
     names = dict.fromkeys(kind.title.partition(" with ")[0] for kind in loading)
-    started = f': add "{loading[0].words[0]}" to repl in codriver.toml' if len(names) == 1 else ""
+    started = f': add "{loading[0].repl}" to repl in codriver.toml' if len(names) == 1 else ""
     return f"a session of {' or '.join(names)}{started}" if names else None
 
 

@@ -21,7 +21,7 @@ KEPT: Final = "what was evaluated and printed is kept in memory alone, and gone 
 def check_state(workspace: Path) -> Iterator[Check]:
     """The faults of the folder that holds the state of a workspace, or of the one in which it would be made."""
     folder = workspace_state_folder(workspace)
-    there = next(one for one in (folder, *folder.parents) if one.exists())
+    there = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # False too where one may not look
     elsewhere = "set XDG_STATE_HOME to a folder that can be"
     if not there.is_dir():
         yield Check("state", "wrong", f"{folder} cannot be made, as {there} is a file: {KEPT}", f"mv {there} …")

@@ -6,6 +6,7 @@ from real_repls import fresh
 
 from codriver.core.values import Request
 from codriver.repls.contract.adapter_values import Output
+from codriver.repls.dialects import HY
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 pytestmark = pytest.mark.anyio
@@ -19,17 +20,26 @@ def server():
 
 async def printed(server, code):
     """What an evaluation prints, message by message."""
-    heard, over = [], anyio.Event()
+    return (await evaluated(server, code))[0]
+
+
+async def evaluated(server, code):
+    """What an evaluation prints, message by message, and how it ends."""
+    heard, endings, over = [], [], anyio.Event()
+
+    def ended(how):
+        endings.append(how)
+        over.set()
 
     def listener(_evaluation, event):
         if isinstance(event, Output):
             heard.append(event.text)
 
     async with connect(server.endpoint, listener=listener) as adapter:
-        adapter.start_evaluation(Request("1", code), lambda _how: over.set())
+        adapter.start_evaluation(Request("1", code), ended)
         with anyio.fail_after(60):
             await over.wait()
-    return heard
+    return heard, endings[0]
 
 
 @pytest.mark.parametrize(
@@ -59,6 +69,15 @@ async def test_a_thread_prints_to_the_evaluation_that_runs_and_else_to_the_proce
     with anyio.fail_after(60):
         while "aside" not in server.lines:
             await anyio.sleep(0.05)
+
+
+@pytest.mark.parametrize("mend", HY.mends)
+async def test_a_server_that_is_mended_already_takes_it_again_and_stays_as_it_is(server, mend):
+    stream = "(id hy.I.sys.stdout)"
+    (before,) = await printed(server, f"(print {stream})")
+    heard, how = await evaluated(server, mend)
+    assert (heard, how.status) == ([], "done")
+    assert await printed(server, f"(print {stream})") == [before]
 
 
 async def test_a_long_message_makes_the_server_say_nothing(server):

@@ -28,21 +28,7 @@ _BY_CONTEXT: Final = """
 import io, sys
 from contextvars import ContextVar
 from threading import RLock
-ops = sys.modules["hy_nrepl.ops.eval"]
-run, own = ops.InterruptibleEval.run, ContextVar("own")
-class Lines(ops.StreamingOut):
-    held, most, lock = "", 8192, RLock()
-    def write(self, text):
-        with self.lock:
-            lines, end, self.held = (self.held + text).rpartition("\\n")
-            super().write(lines + end)
-            if len(self.held) > self.most:
-                self.flush()
-        return len(text)
-    def flush(self):
-        with self.lock:
-            text, self.held = self.held, ""
-            super().write(text)
+ops, own = sys.modules["hy_nrepl.ops.eval"], ContextVar("own")
 class Output(io.TextIOBase):
     running, process = [], sys.__stdout__
     def stream(self):
@@ -51,26 +37,42 @@ class Output(io.TextIOBase):
         return self.stream().write(text)
     def flush(self):
         self.stream().flush()
-out = Output()
-def open_own(writer):
-    return out
-def run_apart(thread):
-    tell, lines = thread.writer, Lines(thread.writer)
-    def tell_in_order(message):
-        lines.flush()
-        tell(message)
-    thread.writer = tell_in_order
-    if not out.running and sys.stdout is not out:
-        out.process = sys.stdout
-    sys.stdout = out
-    own.set(lines)
-    out.running.append(lines)
-    try:
-        run(thread)
-    finally:
-        out.running.remove(lines)
+def mend():
+    out, run = Output(), ops.InterruptibleEval.run
+    class Lines(ops.StreamingOut):
+        held, most = "", 8192
+        def __init__(self, writer):
+            super().__init__(writer)
+            self.lock = RLock()
+        def write(self, text):
+            with self.lock:
+                lines, end, self.held = (self.held + text).rpartition("\\n")
+                super().write(lines + end)
+                if len(self.held) > self.most:
+                    self.flush()
+            return len(text)
+        def flush(self):
+            with self.lock:
+                text, self.held = self.held, ""
+                super().write(text)
+    def run_apart(thread):
+        tell, lines = thread.writer, Lines(thread.writer)
+        def tell_in_order(message):
+            lines.flush()
+            tell(message)
+        thread.writer = tell_in_order
+        if not out.running and sys.stdout is not out:
+            out.process = sys.stdout
+        sys.stdout = out
+        own.set(lines)
+        out.running.append(lines)
+        try:
+            run(thread)
+        finally:
+            out.running.remove(lines)
+    ops.codriver, ops.StreamingOut, ops.InterruptibleEval.run = out, lambda writer: out, run_apart
 if not hasattr(ops, "codriver"):
-    ops.codriver, ops.StreamingOut, ops.InterruptibleEval.run = out, open_own, run_apart
+    mend()
 """
 """A thread without a context of an evaluation prints to the one that began last, as before, and to the process's own
 stream where none runs."""

@@ -119,11 +119,12 @@ class ReplProcess:
         """End the whole process tree at once. Twice is harmless."""
         if self._exit is None:
             self._exit = "it was killed by codriver"
-        if not self._is_swept or self._process.returncode is None:
-            self.sweep()
+        self.sweep()
 
     def sweep(self) -> None:
-        """Kill what is left of its process group. Later than at its end that number may be a stranger's."""
+        """Kill what is left of its process group, once: later than at its end that number may be a stranger's."""
+        if self._is_swept:
+            return
         self._is_swept = True
         try:
             if hasattr(os, "killpg"):
