@@ -1,10 +1,13 @@
 """Output of hy-nrepl as Codriver mends it: by line, by evaluation, and without the server's own remarks."""
 
+from dataclasses import replace
+
 import anyio
 import pytest
 from real_repls import fresh
 
 from codriver.core.values import Request
+from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import Output
 from codriver.repls.dialects import HY
 from codriver.repls.nrepl.nrepl_adapter import connect
@@ -78,6 +81,28 @@ async def test_a_server_that_is_mended_already_takes_it_again_and_stays_as_it_is
     heard, how = await evaluated(server, mend)
     assert (heard, how.status) == ([], "done")
     assert await printed(server, f"(print {stream})") == [before]
+
+
+async def test_an_evaluation_that_ends_after_the_mend_takes_nobodys_stream(monkeypatch):
+    """The one that mends is such a one: it may end while the next one prints."""
+    monkeypatch.setattr(dialects, "HY", replace(HY, mends=()))
+    heard, over = [], anyio.Event()
+
+    def listener(evaluation, event):
+        if isinstance(event, Output):
+            heard.append((evaluation, event.text))
+
+    sleep = '(.sleep (__import__ "time") %s)'
+    with fresh("hy") as server:
+        async with connect(server.endpoint, listener=listener) as adapter:
+            await adapter.open_session("apart")
+            adapter.start_evaluation(Request("mends", f"(do {' '.join(HY.mends)} {sleep % 0.5})"), lambda _how: None)
+            code = f'(for [_ (range 20)] (print "apart") {sleep % 0.1})'
+            await anyio.sleep(0.1)
+            adapter.start_evaluation(Request("prints", code, session="apart"), lambda _how: over.set())
+            with anyio.fail_after(60):
+                await over.wait()
+    assert heard == [("prints", "apart\n")] * 20
 
 
 async def test_a_long_message_makes_the_server_say_nothing(server):

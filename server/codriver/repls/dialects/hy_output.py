@@ -3,9 +3,11 @@
 hy-nrepl 1.0.4 puts a stream of its own into `sys.stdout` at the beginning of each evaluation, and the one before back
 at its end (`ops/eval.hy`): of two that overlap, one prints to the other's client or to nobody. What is worse, the
 stream is freed while `print` still writes to it, at which Python before 3.14 crashes (python/cpython#130163): two
-agents who print end the REPL. One stream for all stays in `sys.stdout` instead, and looks up in the context of who
-prints whose evaluation it is. `print` writes each word by itself, of which the server makes a message: here a line is
-one, as at a terminal, and what has no end of line yet is sent when it is flushed, or before anything else is said.
+agents who print end the REPL. One stream for all stays in `sys.stdout` instead, which the server's evaluations find and
+cannot set, those that run already among them; it looks up in the context of who prints whose evaluation it is.
+
+`print` writes each word by itself, of which the server makes a message: here a line is one, as at a terminal, and what
+has no end of line yet is sent when it is flushed, or before anything else is said.
 
 Of a message longer than 1,024 bytes the server prints for each kilobyte that it is not whole yet (`server.hy`).
 """
@@ -37,6 +39,12 @@ class Output(io.TextIOBase):
         return self.stream().write(text)
     def flush(self):
         self.stream().flush()
+class Sys:
+    def __getattr__(self, name):
+        return getattr(sys, name)
+    def __setattr__(self, name, value):
+        if name != "stdout":
+            setattr(sys, name, value)
 def mend():
     out, run = Output(), ops.InterruptibleEval.run
     class Lines(ops.StreamingOut):
@@ -70,7 +78,7 @@ def mend():
             run(thread)
         finally:
             out.running.remove(lines)
-    ops.codriver, ops.StreamingOut, ops.InterruptibleEval.run = out, lambda writer: out, run_apart
+    ops.codriver, ops.sys, ops.InterruptibleEval.run, sys.stdout = out, Sys(), run_apart, out
 if not hasattr(ops, "codriver"):
     mend()
 """
