@@ -9,10 +9,11 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
+from codriver.core.records import dataclass
 from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
 from codriver.log.eviction import BoundedLog, utf8_bytes
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import anyio
 from mcp_types.jsonrpc import INTERNAL_ERROR
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+from codriver.core.records import dataclass
 from codriver.net.tasks import Workers
 from codriver.tools.base import Call, LastingCall
 from codriver.tools.client_traits import traits_of

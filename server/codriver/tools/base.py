@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from codriver.core.records import dataclass
 from codriver.errors import RefusedError
 from codriver.net.fair_threads import Work
 from codriver.net.tasks import Alarms

@@ -12,12 +12,12 @@ nothing is left out, nor of what the command line asks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
 from codriver.core import activity
+from codriver.core.records import dataclass
 from codriver.errors import RefusedError
 from codriver.tools.base import UNLISTED, Arguments
 from codriver.tools.client_traits import traits_of

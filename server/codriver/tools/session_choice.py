@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import anyio
 from codriver.core import lanes
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
+from codriver.core.records import dataclass
 from codriver.core.repl_connections import other_tree
 from codriver.core.state import without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane

@@ -7,9 +7,10 @@ Those that core and tools share with them are in `codriver.core.values`; an adap
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from codriver.core.records import dataclass
 from codriver.repls.contract.media import Bundle, Display
 
 if TYPE_CHECKING:

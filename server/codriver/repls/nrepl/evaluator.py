@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.records import dataclass
 from codriver.core.values import Failure, Form
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet

@@ -7,10 +7,11 @@ and readers read what came at once. Source: nREPL documentation, "Ops", and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from codriver.core.records import dataclass
 from codriver.errors import PeerError
 
 if TYPE_CHECKING:
