@@ -17,6 +17,7 @@ from codriver.core.records import replace
 from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
 from codriver.errors import RefusedError
 from codriver.lisp.definitions import definitions
+from codriver.lisp.plain_form import is_plain_form
 from codriver.lisp.reader import top_level_forms
 from codriver.tools import dependent_loads
 from codriver.tools.answer_budget import budget
@@ -306,6 +307,8 @@ async def _forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> t
 
 
 def _lisp_forms(code: str) -> tuple[Form, ...]:
+    if is_plain_form(code):
+        return (Form(code, 1, 1),)
     spans = top_level_forms(code, check_brackets(code))
     return tuple([Form(code[span.start : span.end], span.line, span.column) for span in spans])
 
