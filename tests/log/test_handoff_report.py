@@ -40,7 +40,7 @@ class Log:
 
     def told(self, reader="ann", **present):
         entries = [
-            Entry(one.line, one.category, one.text, NOW - 1000 * (len(self.entries) - one.line), *one.to_record()[4:])
+            Entry(one.line, one.category, one.text, NOW - 1000 * (len(self.entries) - one.line), *one[4:])
             for one in self.entries
         ]
         return compose(read_story(entries, self.known), Present(NOW, **present), reader)

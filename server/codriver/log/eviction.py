@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from codriver.datalog.entity_store import EntityStore
+from codriver.datalog.entity_store import LONG_CHARACTERS, EntityStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +48,9 @@ class BoundedStore(EntityStore):
         self.bytes += size
         evicted: list[int] = []
         while (self.bytes > self._max_bytes or len(sizes) > self._max_entities) and len(sizes) > 1:
-            line = cast("int", self.first_line)
-            self.remove(line)
-            self.bytes -= sizes.popleft()
-            evicted.append(line)
+            dropped = sizes.popleft()
+            self.bytes -= dropped
+            evicted.append(self.remove_first(is_long=dropped >= LONG_CHARACTERS))
         return tuple(evicted)
 
 

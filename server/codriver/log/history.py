@@ -17,7 +17,7 @@ import os
 import sys
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
@@ -118,7 +118,7 @@ class History:
             problems.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
         kept = newest.with_sizes()
         for entry, size in kept:
-            self._held.insert(entry.to_record(), size)
+            self._held.insert(tuple(entry), size)
         self._line_numbers.load(newest.last_line, problems if self._is_writable else [])
         if self._journal_bytes or not newest.is_complete:
             self._rewrite()
@@ -149,7 +149,7 @@ class History:
             return
         entry = cut(entry)
         with self._lock:
-            evicted = self._held.insert(entry.to_record(), size_of(entry))
+            evicted = self._held.insert(tuple(entry), size_of(entry))
             if self._is_writable and not self._is_closed:
                 self._pending.append(entry)
                 self._added_at_s = time.monotonic()
@@ -322,7 +322,7 @@ def cut(entry: Entry) -> Entry:
     head = text[:END_BYTES].encode("utf-8", "replace")[:END_BYTES].decode("utf-8", "ignore")
     tail = text[-END_BYTES:].encode("utf-8", "replace")[-END_BYTES:].decode("utf-8", "ignore")
     omitted = len(text) - len(head) - len(tail)
-    return replace(entry, text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
+    return entry._replace(text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
 
 
 def size_of(entry: Entry) -> int:

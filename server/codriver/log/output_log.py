@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from codriver.core.records import dataclass
 from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
@@ -87,9 +87,11 @@ TIME_LIMIT_S = 2.0
 PARSED_QUERIES = 64  # kept to be asked again, as most are
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entity of the log. `timestamp` is epoch milliseconds; what is not known is None."""
+class Entry(NamedTuple):
+    """One entity of the log. `timestamp` is epoch milliseconds; what is not known is None.
+
+    Its fields stand in the order of `SCHEMA`: as a plain tuple it is the record that a store holds.
+    """
 
     line: int
     category: Category
@@ -106,26 +108,11 @@ class Entry:
     @classmethod
     def from_record(cls, record: Record) -> Entry:
         """The entity that a record of the store holds."""
-        return cls(*cast("tuple[Any, ...]", record))
-
-    def to_record(self) -> Record:
-        """The entity as the store holds it."""
-        return (
-            self.line,
-            self.category,
-            self.text,
-            self.timestamp,
-            self.who,
-            self.namespace,
-            self.session_key,
-            self.evaluation,
-            self.run,
-            self.notebook,
-        )
+        return cls._make(cast("tuple[Any, ...]", record))
 
     def to_json(self) -> dict[str, Value]:
         """The entity by its attributes' names without namespace; what is not known has no key."""
-        return SCHEMA.document(self.to_record())
+        return SCHEMA.document(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +222,7 @@ class OutputLog(BoundedLog[Listener]):
         with self._lock:
             line = self._next_line
             entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook)
-            retracted = self._store.insert(entry.to_record(), utf8_bytes(text))
+            retracted = self._store.insert(tuple(entry), utf8_bytes(text))
             self._next_line = line + 1
             self._left_line = retracted[-1] if retracted else self._left_line
             self._evicted += len(retracted)

@@ -68,8 +68,10 @@ class Transcript:
         self.asked = asked
         self.before = before
         self.result = Text(store, f"{evaluation}.result", age)
-        self.out = Stream(store, f"{evaluation}.stdout", age, redactor)
-        self.err = Stream(store, f"{evaluation}.stderr", age, redactor)
+        self._streams: dict[str, Stream] = {}
+        """Those that somebody wrote to, or looked into: most evaluations print nothing."""
+        self._age = age
+        self._is_forgotten = False
         self._store = store
         self._redactor = redactor
         self._value_starts: list[int] = []
@@ -87,9 +89,34 @@ class Transcript:
         """One for each that waits for a change: an event of asyncio takes twice as many calls, anyio's six times."""
 
     @property
+    def out(self) -> Stream:
+        """What it printed."""
+        return self._stream("stdout")
+
+    @property
+    def err(self) -> Stream:
+        """What it printed as errors."""
+        return self._stream("stderr")
+
+    def _stream(self, name: Literal["stdout", "stderr"]) -> Stream:
+        known = self._streams.get(name)
+        if known is None:
+            new = Stream(self._store, f"{self.evaluation}.{name}", self._age, self._redactor)
+            if self._is_forgotten:
+                new.forget()
+            # In one step, as any thread may read.
+            known = self._streams.setdefault(name, new)
+        return known
+
+    @property
+    def has_printed(self) -> bool:
+        """Whether anything was printed."""
+        return any(stream.total for stream in self._streams.values())
+
+    @property
     def total(self) -> int:
         """The characters of values, output and error output together, with those that were dropped."""
-        return self.result.total + self.out.total + self.err.total
+        return self.result.total + sum([stream.total for stream in self._streams.values()])
 
     @property
     def is_in_memory(self) -> bool:
@@ -97,6 +124,12 @@ class Transcript:
         if self.total < PART_CHARACTERS:  # what is shorter never goes to the disk
             return True
         return self.result.is_in_memory and self.out.is_in_memory and self.err.is_in_memory
+
+    def end_streams(self) -> list[tuple[str, bool]]:
+        """Add what was kept back of what was printed, and give it, each with whether it is of errors."""
+        if not self._streams:
+            return []
+        return [(rest, stream is not self.out) for stream in (self.out, self.err) if (rest := stream.end())]
 
     def add_value(self, text: str) -> str:
         """Add the value of one more form; what of it may be seen."""
@@ -169,7 +202,8 @@ class Transcript:
 
     def forget(self) -> None:
         """Hold nothing any more."""
-        for text in (self.result, self.out, self.err):
+        self._is_forgotten = True
+        for text in (self.result, *self._streams.values()):
             text.forget()
 
 

@@ -206,9 +206,8 @@ class EventRecorder:
                     text = transcript.add_value(text_of(update.bundle))
                     if repl is not None:
                         self._record("evaluationResults", text, repl, evaluation)
-            for stream, is_error in ((transcript.out, False), (transcript.err, True)):
-                rest = stream.end()
-                if rest and repl is not None:
+            for rest, is_error in transcript.end_streams():
+                if repl is not None:
                     self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
             self._transcripts.settle(effect.evaluation)
         transcript.signal()

@@ -153,7 +153,7 @@ def _compared(
 ) -> tuple[str, bool]:
     ended_alike = evaluation.status == known.status and not (evaluation.failure and known.failure)
     if ended_alike and not _differing(transcript, earlier):
-        output = " and output" if transcript.out.total or transcript.err.total else ""
+        output = " and output" if transcript.has_printed else ""
         return f"same result{output} as {known.id}", True
     return _difference(evaluation, transcript, known, earlier), False
 
@@ -177,11 +177,9 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
 
 def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
     """The parts that are others; what is too much to compare counts as another."""
-    pairs: list[tuple[Part, Text, Text]] = [
-        ("result", transcript.result, earlier.result),
-        ("stdout", transcript.out, earlier.out),
-        ("stderr", transcript.err, earlier.err),
-    ]
+    pairs: list[tuple[Part, Text, Text]] = [("result", transcript.result, earlier.result)]
+    if transcript.has_printed or earlier.has_printed:
+        pairs += [("stdout", transcript.out, earlier.out), ("stderr", transcript.err, earlier.err)]
     return [part for part, now, then in pairs if (now.total or then.total) and _differs(now, then)]
 
 

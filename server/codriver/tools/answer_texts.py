@@ -59,10 +59,11 @@ def _short_texts(fields: dict[str, object], transcript: Transcript, images: Imag
     """Fill in the value and the output of a transcript that is short."""
     if transcript.value_count:
         fields["result"] = images.out_of(transcript.result.all())
-    if transcript.err.total:
-        fields["stderr"] = transcript.err.all()
-    if transcript.out.total:
-        fields["stdout"] = transcript.out.all()
+    if transcript.has_printed:
+        if transcript.err.total:
+            fields["stderr"] = transcript.err.all()
+        if transcript.out.total:
+            fields["stdout"] = transcript.out.all()
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
 
