@@ -21,12 +21,12 @@ def state_of(*clients):
 def begun(state, client, who):
     number = state.evaluated + 1
     evaluation = Evaluation(f"e{number}", number, "r1", "main", who, client, None, "(code)", "running")
-    return replace(state, evaluated=number, evaluations={**state.evaluations, evaluation.id: evaluation})
+    return replace(state, evaluated=number, evaluations=state.evaluations.with_item(evaluation.id, evaluation))
 
 
 def ended(state, identity):
     over = replace(state.evaluations[identity], status="done")
-    return replace(state, evaluations={**state.evaluations, identity: over})
+    return replace(state, evaluations=state.evaluations.with_item(identity, over))
 
 
 def told(state, client, who):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from codriver.core.layered_map import LayeredMap
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
 from codriver.tools.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Conflicts, Life, Said, found
@@ -35,7 +36,7 @@ class Room:
             said.evaluation, number, "r", "main", who, who, None, code[:20], status
         )
         self.life.add(said)
-        state = State(clients=self.clients, evaluations=self.evaluations)
+        state = State(clients=self.clients, evaluations=LayeredMap(self.evaluations))
         return [one.told(20_000) for one in found(state, self.life, said)]
 
 
@@ -112,7 +113,7 @@ def test_ones_own_redefinitions_are_not_told_also_after_a_reconnect(room):
     room.joins("copilot-again")
     again = Said("e9", 9, "copilot", "copilot-again", 9000, "(def price 1)", "lisp", "shop.core")
     room.life.add(again)
-    assert found(State(clients=room.clients, evaluations=room.evaluations), room.life, again) == []
+    assert found(State(clients=room.clients, evaluations=LayeredMap(room.evaluations)), room.life, again) == []
 
 
 def test_what_was_used_before_the_log_knew_its_definition_counts_as_redefined():

@@ -68,7 +68,7 @@ def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation
     known = state.evaluations
     found = [known[name] for name in told.live if name in known] if told.live else []
     # The newest come last, so only they are looked at, however many are kept.
-    for evaluation in reversed(known.values()):  # type: ignore[call-overload]  # a dict's can be
+    for evaluation in known.newest_first():
         if evaluation.number <= told.number:
             break
         if evaluation.who != who or evaluation.client != client:

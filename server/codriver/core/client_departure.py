@@ -16,7 +16,7 @@ from codriver.core.actions import CancelQueued, GraceOver, Say
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import AwaitGrace, CloseSession, StopEvaluation
 from codriver.core.records import dataclass, replace
-from codriver.core.state import queue_of, with_item, without_item
+from codriver.core.state import queue_of, with_evaluation, with_item, without_item
 from codriver.core.values import HELD
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def end_grace(state: State, client: str) -> Outcome:
     for one in state.unfinished():
         if one.client == client:
             orphan = replace(one, is_orphan=True)
-            state = replace(state, evaluations=with_item(state.evaluations, one.id, orphan))
+            state = with_evaluation(state, orphan)
     closed: list[Effect] = []
     for repl, session in _lanes(state, client):
         state = put_session(state, repl, replace(session, is_leaving=True))
@@ -66,7 +66,7 @@ def end_unwanted(state: State) -> Outcome:
             follow_ups.append(CancelQueued(one.id, f"never sent: {why}"))
         elif one.stop_asked != why:
             asked = replace(one, stop_asked=why)
-            state = replace(state, evaluations=with_item(state.evaluations, one.id, asked))
+            state = with_evaluation(state, asked)
             effects.append(StopEvaluation(evaluation=one.id, why=why))
             follow_ups.append(Say(f"evaluation {one.id} of {one.who} is ended: {why}"))
     return Outcome(state, tuple(effects), tuple(follow_ups))

@@ -21,12 +21,13 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Append, Effect, Remember, RunEvaluation, SettleEvaluation
+from codriver.core.layered_map import LayeredMap
 from codriver.core.records import replace
-from codriver.core.state import Repl, Session, State, holder, queue_of, with_item
+from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item
 from codriver.core.values import CHECKPOINT, HELD, HUMAN, MAIN_SESSION, Evaluation, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from codriver.core.dispatch import Handler
     from codriver.core.values import Request
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 KEPT = 1000
 """How many evaluations that are over can still be asked about."""
 TRIMMED_AT_ONCE = 100
-"""How many more are there before the oldest are dropped: each change copies the mapping, so it is kept small."""
+"""How many more are there before the oldest are dropped: a part of the mapping is copied whole, so it is kept small."""
 HEAD_CHARACTERS = 200
 
 
@@ -92,7 +93,7 @@ def fill_queues(state: State, repl: str, now: int, follow_ups: tuple[Action, ...
         if evaluation.status == "queued" and evaluation.request is not None and own not in taken:
             taken.add(own)
             begun = _running(evaluation, state.repls[repl], now)
-            state = _put(state, begun)
+            state = with_evaluation(state, begun)
             effects += _run(begun, evaluation.request, state.repls[repl])
     return Outcome(state, tuple(effects), follow_ups)
 
@@ -180,19 +181,19 @@ def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session,
     return replace(
         state,
         repls=with_item(state.repls, repl.id, repl),
-        evaluations=with_item(_trimmed(state), evaluation.id, evaluation),
+        evaluations=_trimmed(state).with_item(evaluation.id, evaluation),
         live=(*state.live, evaluation.id),
         evaluated=evaluation.number,
     )
 
 
-def _trimmed(state: State) -> Mapping[str, Evaluation]:
+def _trimmed(state: State) -> LayeredMap[str, Evaluation]:
     """The evaluations that can be asked about: those that are not over, and the newest of the others."""
     excess = len(state.evaluations) - KEPT
     if excess < TRIMMED_AT_ONCE:
         return state.evaluations
     dropped = set([name for name in state.evaluations if name not in state.live][:excess])
-    return {name: evaluation for name, evaluation in state.evaluations.items() if name not in dropped}
+    return LayeredMap({name: evaluation for name, evaluation in state.evaluations.items() if name not in dropped})
 
 
 def _running(evaluation: Evaluation, repl: Repl, now: int) -> Evaluation:
@@ -236,7 +237,7 @@ def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[E
 
 def ask_to_stop(state: State, evaluation: Evaluation, action: StopAsked) -> Outcome:
     """Remember who wants it to end, to be told with its end."""
-    return Outcome(_put(state, replace(evaluation, stop_asked=action.why)))
+    return Outcome(with_evaluation(state, replace(evaluation, stop_asked=action.why)))
 
 
 def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcome:
@@ -314,7 +315,7 @@ def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Sta
         request=None,
     )
     live = tuple([name for name in state.live if name != ended.id])
-    return replace(state, evaluations=with_item(state.evaluations, ended.id, ended), live=live)
+    return replace(state, evaluations=state.evaluations.with_item(ended.id, ended), live=live)
 
 
 def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:
@@ -325,9 +326,5 @@ def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, .
     return (f"{how}: {evaluation.stop_asked}",)
 
 
-def _put(state: State, evaluation: Evaluation) -> State:
-    return replace(state, evaluations=with_item(state.evaluations, evaluation.id, evaluation))
-
-
 def _set_status(state: State, evaluation: Evaluation) -> Outcome:
-    return Outcome(_put(state, evaluation), effects=(SettleEvaluation(evaluation=evaluation.id),))
+    return Outcome(with_evaluation(state, evaluation), effects=(SettleEvaluation(evaluation=evaluation.id),))

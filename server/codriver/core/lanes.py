@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.dispatch import Outcome
 from codriver.core.records import replace
-from codriver.core.state import Session, with_item
+from codriver.core.state import Session, with_evaluation, with_item
 from codriver.core.values import MAIN_SESSION
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def place_waiting(state: State, repl_id: str) -> State:
         if session is not None:
             request = replace(one.request, session=session.name)
             placed = replace(one, session=session.name, request=request, lane=None)
-            state = replace(state, evaluations=with_item(state.evaluations, one.id, placed))
+            state = with_evaluation(state, placed)
     return state
 
 
@@ -96,7 +96,7 @@ def _taken_over(state: State, repl: Repl, session: Session, client: str | None) 
     for one in _unfinished(state, repl, session):
         if one.client == session.client:
             evaluation = replace(one, client=client, is_orphan=False)
-            state = replace(state, evaluations=with_item(state.evaluations, one.id, evaluation))
+            state = with_evaluation(state, evaluation)
     return state
 
 

@@ -11,7 +11,8 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from codriver.core.records import dataclass
+from codriver.core.layered_map import LayeredMap
+from codriver.core.records import dataclass, replace
 from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ def with_item(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
     """The mapping with `key` set to `value`; the given one is not changed."""
     # A proxy's `|` copies the dict below it at once, 20 times as fast as unpacking the proxy.
     return MappingProxyType((mapping if type(mapping) is MappingProxyType else dict(mapping)) | {key: value})
+
+
+def with_evaluation(state: State, evaluation: Evaluation) -> State:
+    """The state with this evaluation in place of the one with its id, or as one more."""
+    return replace(state, evaluations=state.evaluations.with_item(evaluation.id, evaluation))
 
 
 def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
@@ -199,7 +205,7 @@ class State:
     life: Life = field(default_factory=Life)
     clients: Mapping[str, Client] = field(default_factory=lambda: MappingProxyType({}))
     repls: Mapping[str, Repl] = field(default_factory=lambda: MappingProxyType({}))
-    evaluations: Mapping[str, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
+    evaluations: LayeredMap[str, Evaluation] = field(default_factory=LayeredMap)
     live: tuple[str, ...] = ()
     """The ids of the evaluations that are not over, in the order in which they came."""
     evaluated: int = 0

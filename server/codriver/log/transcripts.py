@@ -90,12 +90,12 @@ class Transcript:
 
     @property
     def out(self) -> Stream:
-        """What it printed."""
+        """Its output."""
         return self._stream("stdout")
 
     @property
     def err(self) -> Stream:
-        """What it printed as errors."""
+        """Its error output."""
         return self._stream("stderr")
 
     def _stream(self, name: Literal["stdout", "stderr"]) -> Stream:

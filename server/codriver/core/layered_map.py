@@ -1,0 +1,70 @@
+"""Layered maps: immutable mappings of many items, of which the newest are changed often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, ValuesView
+from typing import Any, Final, TypeVar, overload
+
+K = TypeVar("K")
+V = TypeVar("V")
+D = TypeVar("D")
+
+MOST_ON_TOP: Final = 32
+"""Items that are copied by each change, before they go down to the others."""
+
+
+class LayeredMap(Mapping[K, V]):
+    """An immutable mapping in two layers: a change copies the one on top, which is small, and seldom the whole.
+
+    Items stand in the order in which their keys came.
+    """
+
+    __slots__ = ("_below", "_size", "_top")
+
+    def __init__(self, below: Mapping[K, V] | None = None) -> None:
+        """`below`: the items that it begins with."""
+        self._below: dict[K, V] = dict(below or {})
+        self._top: dict[K, V] = {}
+        self._size = len(self._below)
+
+    def with_item(self, key: K, value: V) -> LayeredMap[K, V]:
+        """The mapping with `key` set to `value`; this one is not changed."""
+        changed: LayeredMap[K, V] = LayeredMap.__new__(LayeredMap)
+        changed._size = self._size if key in self else self._size + 1
+        changed._below, changed._top = self._below, self._top | {key: value}
+        if len(changed._top) > MOST_ON_TOP:
+            changed._below, changed._top = self._below | changed._top, {}
+        return changed
+
+    def __getitem__(self, key: K) -> V:
+        return self._top[key] if key in self._top else self._below[key]
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+    @overload
+    def get(self, key: K, /, default: V | D) -> V | D: ...
+    def get(self, key: K, /, default: Any = None) -> Any:
+        """The value of the key, else `default`."""
+        return self._top[key] if key in self._top else self._below.get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._top or key in self._below
+
+    def __iter__(self) -> Iterator[K]:
+        yield from self._below
+        yield from [key for key in self._top if key not in self._below]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __reversed__(self) -> Iterator[K]:
+        yield from [key for key in reversed(self._top) if key not in self._below]
+        yield from reversed(self._below)
+
+    def values(self) -> ValuesView[V]:
+        """The values, in the order of their keys."""
+        return (self._below | self._top).values()
+
+    def newest_first(self) -> Iterator[V]:
+        """The values, the one whose key came last first; none is looked at before it is asked for."""
+        return map(self.__getitem__, reversed(self))
