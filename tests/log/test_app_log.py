@@ -202,7 +202,7 @@ def test_listeners_are_told_of_each_event_while_they_listen(app, caplog):
     def failing(line):
         raise RuntimeError(line)
 
-    with app.listening(heard.append), app.listening(failing):
+    with app.followed_by(heard.append), app.followed_by(failing):
         app.record(event())
     app.record(event())
     assert heard == [5]

@@ -245,12 +245,14 @@ def test_a_start_moves_the_journal_into_the_file(path):
     assert not journal_of(path).exists()
 
 
-def test_a_journal_that_outgrows_the_file_moves_into_it(path):
+def test_a_journal_that_is_very_long_and_outgrows_the_file_moves_into_it(path, monkeypatch):
+    monkeypatch.setattr(module, "LONG_JOURNAL_BYTES", 4 * module.SMALL_BYTES)
     history, _, _ = with_journal(path)
-    history.add(code(5, "y" * 3 * module.SMALL_BYTES))
-    history.flush()
-    assert len(stored(path)) == 5
-    assert not journal_of(path).exists()
+    for line in (5, 6):
+        history.add(code(line, "y" * 3 * module.SMALL_BYTES))
+        history.flush()
+        assert journal_of(path).exists() == (line == 5)
+    assert len(stored(path)) == 6
 
 
 @pytest.mark.slow
@@ -335,13 +337,27 @@ async def test_the_loop_writes_what_is_added(path):
 async def test_the_loop_moves_the_journal_when_things_are_quiet(path, monkeypatch):
     monkeypatch.setattr(module, "QUIET_S", 0.0)
     history, _, _ = with_journal(path)
+    history.add(code(5, "y" * module.SMALL_BYTES))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run)
         with anyio.fail_after(10):
             while journal_of(path).exists():
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
-    assert len(stored(path)) == 4
+    assert len(stored(path)) == 5
+
+
+async def test_a_short_journal_does_not_move_into_a_long_file(path, monkeypatch):
+    monkeypatch.setattr(module, "QUIET_S", 0.0)
+    monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.001)
+    history, first, later = with_journal(path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        await anyio.sleep(0.1)
+        tasks.cancel_scope.cancel()
+    assert stored(path) == (first,)
+    history.close()
+    assert stored(path) == (first, *later)
 
 
 async def test_the_loop_survives_a_disk_that_fails_and_says_so_once(path, caplog):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.log.output_log import Entry, OutputLog
+from codriver.log.durable_files import MOST_UNTOLD
+from codriver.log.output_log import LIGHT_CHARACTERS, MOST_WAITING, Entry, OutputLog
 
 CODE = "evaluatedCode"
 OUT = "evaluationOutput"
@@ -211,13 +212,82 @@ def test_a_query_in_another_thread_sees_one_moment_of_the_log():
     assert len(log.query("[:find ?l :where [_ :output/line ?l]]").result) == 300
 
 
-def test_a_listener_hears_for_the_length_of_its_context_alone():
+def test_a_follower_hears_for_the_length_of_its_context_alone():
     log = OutputLog()
     heard = []
-    with log.listening(lambda report: heard.append(report.last_line)):
+    with log.followed_by(heard.append):
         log.append(OUT, "in", timestamp_ms=0)
+        log.append(OUT, "in, and could wait", timestamp_ms=0, may_wait=True)
     log.append(OUT, "after", timestamp_ms=0)
-    assert heard == [1]
+    assert heard == [1, 2]
+
+
+READS = {
+    "entries": lambda log: log.entries()[-1].line,
+    "snapshot": lambda log: log.snapshot().last_line,
+    "query": lambda log: log.query("[:find (max ?l) . :where [_ :output/line ?l]]").result,
+    "count": lambda log: log.entity_count,
+    "bytes": lambda log: log.text_bytes,
+    "last line": lambda log: log.last_line,
+    "evicted": lambda log: log.evicted + 3,
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_whoever_reads_finds_what_could_wait(read):
+    log = OutputLog()
+    assert [log.append(OUT, "x", timestamp_ms=0, may_wait=True) for _ in range(3)] == [1, 2, 3]
+    assert read(log) == 3
+
+
+def test_what_waits_is_told_of_as_one_without_secrets_and_leaves_like_any_other():
+    reports = []
+    log = OutputLog(max_entities=2, redact=lambda text: text.replace("secret", "***"), listener=reports.append)
+    for text in ("a", "b", "a secret"):
+        log.append(OUT, text, timestamp_ms=0, who="secret", may_wait=True)
+    assert reports == []
+    log.settle()
+    log.settle()
+    assert [(report.retracted, report.first_line, report.last_line) for report in reports] == [((1,), 2, 3)]
+    assert [(entry.line, entry.text, entry.who) for entry in reports[0].added[1:]] == [
+        (2, "b", "***"),
+        (3, "a ***", "***"),
+    ]
+    assert log.left_line == 1
+
+
+@pytest.mark.parametrize("texts", [["x"] * MOST_WAITING, ["x" * (LIGHT_CHARACTERS + 1)]], ids=["many", "long"])
+def test_what_is_much_does_not_wait(texts):
+    reports = []
+    log = OutputLog(listener=reports.append)
+    for text in texts:
+        assert not reports
+        log.append(OUT, text, timestamp_ms=0, may_wait=True)
+    assert len(reports[0].added) == len(texts)
+
+
+def test_threads_that_add_what_can_wait_and_read_lose_nothing_and_keep_the_order():
+    told, go = [], threading.Barrier(4)
+    log = OutputLog(max_entities=10_000, listener=lambda report: told.extend(report.added))
+
+    def fill():
+        go.wait()
+        for number in range(500):
+            line = log.append(OUT, "x", timestamp_ms=0, may_wait=bool(number % 7))
+            if number % 11 == 0:
+                assert log.snapshot().last_line >= line
+
+    threads = [threading.Thread(target=fill) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert lines(log.entries()) == list(range(1, 2001))
+    assert sorted(entry.line for entry in told) == list(range(1, 2001))
+
+
+def test_no_more_lines_wait_than_the_history_reserves_ahead():
+    assert MOST_WAITING <= MOST_UNTOLD
 
 
 @pytest.mark.parametrize("until", [0, 1, 7, 15, 20, 99])

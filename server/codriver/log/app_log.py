@@ -9,15 +9,15 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from codriver.log.control_characters import one_line
-from codriver.log.eviction import BoundedLog
+from codriver.log.eviction import BoundedLog, Follower
 from codriver.log.output_log import APP_SCHEMA
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from codriver.datalog.entity_store import Record, Value
@@ -69,15 +69,11 @@ def near(text: str, workspace: object) -> str:
     return LIBRARY.sub("", text.replace(f"{workspace}/", ""))
 
 
-Listener = Callable[[int], None]
-
-
-class AppLog(BoundedLog[Listener]):
+class AppLog(BoundedLog):
     """The app log of one server run: the newest events within a number and a length in bytes. Any thread may call.
 
     `next_line` gives the next line of the output log's counter and lets nobody have the one after it meanwhile.
-    `redact` is applied to every text on its way in. Each of `listening` is given the line of each event, in the thread
-    that recorded it, with no lock held.
+    `redact` is applied to every text on its way in.
     """
 
     def __init__(
@@ -87,9 +83,10 @@ class AppLog(BoundedLog[Listener]):
         max_events: int = MAX_EVENTS,
         max_bytes: int = MAX_BYTES,
         redact: Callable[[str], str] = str,
-        listener: Listener | None = None,
+        follower: Follower | None = None,
     ) -> None:
-        super().__init__(APP_SCHEMA, max_events, max_bytes, listener)
+        super().__init__(APP_SCHEMA, max_events, max_bytes)
+        self._followers = (follower,) if follower else ()
         self._next_line = next_line
         self._redact = redact
         self.kept = 0
@@ -107,11 +104,7 @@ class AppLog(BoundedLog[Listener]):
             retracted = self._store.insert(event.to_record(line), size)
             self.left_line = retracted[-1] if retracted else self.left_line
             self.kept += 1
-        for listener in self._listeners:
-            try:
-                listener(line)
-            except Exception:  # whatever it raises is its own trouble, and the event is recorded
-                logger.exception("a listener of the app log failed at line %d", line)
+        self._tell(line)
         return line
 
     def drop(self, count: int) -> None:

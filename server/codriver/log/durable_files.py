@@ -28,6 +28,8 @@ MAX_LINE_FILE_BYTES = 64
 # At most that many line numbers are skipped by a crash. They are renewed when half are used; a log that is faster than
 # that renews them itself, which takes 0.2 ms, so 0.1 µs a line.
 RESERVED_LINES = 2_000
+MOST_UNTOLD = 64
+"""Lines that the log may have given beyond the last that it told of."""
 LOST_LINES = 200_000  # skipped when nobody knows any more which were given: more than a run of days is likely to give
 LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
 
@@ -127,7 +129,7 @@ class LineNumbers:
         """The log has given this line. Any thread may say so; the disk is waited for once in `RESERVED_LINES`."""
         if line >= self.next_line:
             self.next_line = line + 1
-            if line >= self._renew_at and not self._is_closed:
+            if line + MOST_UNTOLD >= self._renew_at and not self._is_closed:
                 self._reserve(line + RESERVED_LINES, is_durable=False)
 
     @property

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
+from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from codriver.datalog.entity_store import LONG_CHARACTERS, EntityStore
 
@@ -14,7 +16,10 @@ if TYPE_CHECKING:
 
     from codriver.datalog.entity_store import Record, Schema, Snapshot
 
-L = TypeVar("L")
+Follower = Callable[[int], None]
+"""Given the line of an entity that came."""
+
+logger = logging.getLogger(__name__)
 
 
 def utf8_bytes(text: str) -> int:
@@ -54,46 +59,62 @@ class BoundedStore(EntityStore):
         return tuple(evicted)
 
 
-class BoundedLog(Generic[L]):
-    """The common part of the output log and the app log: a bounded store, its lock, and listeners to what comes."""
+class BoundedLog:
+    """The common part of the output log and the app log: a bounded store, its lock, and who follows what comes.
 
-    def __init__(self, schema: Schema, max_entities: int, max_bytes: int, listener: L | None) -> None:
+    Followers are called in the thread that brought the entity, with no lock held. When one raises, that is logged and
+    the entity stays.
+    """
+
+    def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
         self._store = BoundedStore(schema, max_entities, max_bytes)
         self._lock = threading.Lock()
-        self._listeners: tuple[L, ...] = (listener,) if listener else ()
+        self._followers: tuple[Follower, ...] = ()
 
     @property
     def first_line(self) -> int | None:
         """The lowest line held."""
-        return self._store.first_line
+        return self._settled().first_line
 
     @property
     def last_line(self) -> int | None:
         """The highest line held."""
-        return self._store.last_line
+        return self._settled().last_line
 
     @property
     def entity_count(self) -> int:
         """The number of entities held."""
-        return len(self._store)
+        return len(self._settled())
 
     @property
     def text_bytes(self) -> int:
         """The size of the entities held, in bytes."""
-        return self._store.bytes
+        return self._settled().bytes
 
     @contextmanager
-    def listening(self, listener: L) -> Iterator[None]:
-        """Give `listener` all that comes too, for the length of the context."""
+    def followed_by(self, follower: Follower) -> Iterator[None]:
+        """Tell `follower` of all that comes, for the length of the context."""
         with self._lock:
-            self._listeners = (*self._listeners, listener)
+            self._followers = (*self._followers, follower)
         try:
             yield
         finally:
             with self._lock:
-                self._listeners = tuple([known for known in self._listeners if known is not listener])
+                self._followers = tuple([known for known in self._followers if known is not follower])
 
     def snapshot(self) -> Snapshot:
         """The entities as they are now."""
+        store = self._settled()
         with self._lock:
-            return self._store.snapshot()
+            return store.snapshot()
+
+    def _settled(self) -> BoundedStore:
+        """The store, with all in it that came."""
+        return self._store
+
+    def _tell(self, line: int) -> None:
+        for follower in self._followers:
+            try:
+                follower(line)
+            except Exception:  # whatever it raises is its own trouble, and the entity is there
+                logger.exception("a follower of the log failed at line %d", line)

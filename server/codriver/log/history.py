@@ -2,8 +2,8 @@
 
 It is kept in a transit file, `{:format-version 1 :entities [...]}`, that is only ever replaced as a whole. Replacing it
 for every entry gets expensive as it grows, so a file that is no longer small has a journal beside it: new entries are
-appended there, one line of JSON each, and move into the file when the journal has grown as long, when things are quiet,
-and at the end. A third small file holds the line up to which the log may count, ahead of what it has given.
+appended there, one line of JSON each, and move into the file when the journal is long and things are quiet, when it is
+very long, and at the end. A third small file holds the line up to which the log may count, ahead of what it has given.
 
 The promise: `kill -9` at any moment loses at most what was added in the last 500 ms, and never a line number's being
 unique. What is held is bounded in number and in bytes, in memory, on disk, and while a file is read that is larger.
@@ -52,8 +52,12 @@ MAX_BYTES = 16 * 2**20
 MAX_READ_BYTES = 256 * 2**20
 """The longest file that is read at all, in some 5 s; or four times what may be held, where that is more."""
 FLUSH_EVERY_S = 0.2  # leaves 300 ms of the promised 500 for the disk
-QUIET_S = 2.0  # without a new entry, until the journal moves into the file
-SMALL_BYTES = 32 * 2**10  # up to here the file is replaced at every flush: within a millisecond or two
+QUIET_S = 2.0  # without a new entry, until a journal that is worth it moves into the file
+SMALL_BYTES = 8 * 2**10  # up to here the file is replaced at every flush: within a millisecond or two
+WORTH_MOVING = 4
+"""A quiet journal moves into a file that is at most so many times as long."""
+LONG_JOURNAL_BYTES = 2**20
+"""Up to here a journal that is longer than its file waits for quiet: to write the file takes 20 µs an entry."""
 JOURNAL = ".journal"
 EVALUATED_CODE = "evaluatedCode"
 MAX_TEXT_BYTES = 64 * 2**10
@@ -169,7 +173,7 @@ class History:
             try:
                 if self._pending or self._line_numbers.is_low:
                     await anyio.to_thread.run_sync(self.flush)
-                elif self._journal_bytes and time.monotonic() - self._added_at_s >= QUIET_S:
+                elif self._is_worth_moving and time.monotonic() - self._added_at_s >= QUIET_S:
                     await anyio.to_thread.run_sync(self._compact)
                 is_failing = False
             except OSError as error:
@@ -190,12 +194,12 @@ class History:
             with self._lock:
                 pending = list(self._pending)
             lines = b"".join(journal_line(entry) for entry in pending)
-            if self._file_bytes + self._journal_bytes + len(lines) <= SMALL_BYTES:
+            if not self._file_bytes or self._file_bytes + self._journal_bytes + len(lines) <= SMALL_BYTES:
                 self._replace_file()
             else:
                 durable_files.append(self._journal, lines)
                 self._journal_bytes += len(lines)
-                if self._journal_bytes > self._file_bytes + SMALL_BYTES:
+                if self._journal_bytes > max(self._file_bytes, min(LONG_JOURNAL_BYTES, self._max_bytes)):
                     self._replace_file()
             with self._lock:
                 self._pending = [entry for entry in self._pending if entry.line > pending[-1].line]
@@ -211,6 +215,10 @@ class History:
             logger.warning("the history could not be written at the end: %s", error)
         self._is_closed = True
         self._line_numbers.close()
+
+    @property
+    def _is_worth_moving(self) -> bool:
+        return self._journal_bytes > 0 and self._file_bytes <= WORTH_MOVING * self._journal_bytes
 
     def _new(self) -> Newest:
         return Newest(self._max_entities, self._max_bytes)

@@ -6,6 +6,7 @@ A bounded store in memory: an insert and an eviction cost the same at ten entiti
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from codriver.core.records import dataclass
 from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
-from codriver.log.eviction import BoundedLog, utf8_bytes
+from codriver.log.eviction import BoundedLog, BoundedStore, utf8_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -84,6 +85,10 @@ MAX_ENTITIES = 1000
 MAX_BYTES = 16 * 2**20
 MAX_ROWS = 10_000
 TIME_LIMIT_S = 2.0
+LIGHT_CHARACTERS = 2**12
+"""Of a text that may wait to be added."""
+MOST_WAITING = 32
+"""Entities: so many are added within a millisecond or two."""
 PARSED_QUERIES = 64  # kept to be asked again, as most are
 
 
@@ -150,12 +155,12 @@ class Queryable(Protocol):
         """Its entities as they are now, with the log's attributes."""
 
 
-class OutputLog(BoundedLog[Listener]):
+class OutputLog(BoundedLog):
     """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
 
     The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
-    way in, and to its caller and namespace. `listener`, and each of `listening`, is given the report of every
-    transaction, in the thread that appended, with no lock held; when it raises, that is logged and the entity stays.
+    way in, and to its caller and namespace. `listener` is given the report of every transaction, in the thread that
+    made it, with no lock held; when it raises, that is logged and the entities stay.
     """
 
     def __init__(
@@ -165,14 +170,19 @@ class OutputLog(BoundedLog[Listener]):
         max_bytes: int = MAX_BYTES,
         next_line: int = 1,
         redact: Callable[[str], str] = str,
-        listener: Listener | None = None,
+        listener: Listener = lambda _report: None,
     ) -> None:
-        super().__init__(SCHEMA, max_entities, max_bytes, listener)
+        super().__init__(SCHEMA, max_entities, max_bytes)
+        self._listener = listener
         self._redact = redact
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(_parse)
         self._next_line = next_line
         self._left_line = next_line - 1
         self._evicted = 0
+        self._waiting: list[Entry] = []
+        """Entities that have their lines, and are not in the store yet."""
+        self._settling = threading.Lock()
+        """Held by the one who moves them there."""
 
     @property
     def next_line(self) -> int:
@@ -180,8 +190,16 @@ class OutputLog(BoundedLog[Listener]):
         return self._next_line
 
     @property
+    def last_line(self) -> int | None:
+        """The highest line held."""
+        # Asked after each evaluation, so what waits is not hurried for it.
+        waiting = self._waiting
+        return waiting[-1].line if waiting else super().last_line
+
+    @property
     def left_line(self) -> int:
         """The highest line that has left, those of former runs among them."""
+        self.settle()
         return self._left_line
 
     @contextmanager
@@ -194,6 +212,7 @@ class OutputLog(BoundedLog[Listener]):
     @property
     def evicted(self) -> int:
         """The number of entities that have left since the start."""
+        self.settle()
         return self._evicted
 
     def caller(self, name: str) -> str:
@@ -204,7 +223,7 @@ class OutputLog(BoundedLog[Listener]):
         """A text as the log would have it: before it is cut, since a cut could leave half of a secret."""
         return self._redact(text)
 
-    def append(  # one argument an attribute
+    def append(  # noqa: PLR0913  # one argument an attribute
         self,
         category: Category,
         text: str,
@@ -215,24 +234,55 @@ class OutputLog(BoundedLog[Listener]):
         session_key: str | None = None,
         evaluation: str | None = None,
         notebook: str | None = None,
+        may_wait: bool = False,
     ) -> int:
-        """Add an entity and give its line; what is then over the caps leaves."""
-        text = self._redact(text)
-        who, namespace = who and self._redact(who), namespace and self._redact(namespace)
+        """Add an entity and give its line; what is then over the caps leaves.
+
+        One that `may_wait` has its line at once, and is added with those after it: by `settle`, or as soon as anybody
+        reads. That takes half of the time, and none of it while the caller waits.
+        """
         with self._lock:
             line = self._next_line
-            entry = Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook)
-            retracted = self._store.insert(tuple(entry), utf8_bytes(text))
             self._next_line = line + 1
-            self._left_line = retracted[-1] if retracted else self._left_line
-            self._evicted += len(retracted)
-            report = Report((entry,), retracted, self._store.first_line or line, line)
-        for listener in self._listeners:
-            try:
-                listener(report)
-            except Exception:  # whatever it raises is its own trouble, and the entity is in the log
-                logger.exception("a listener of the output log failed at line %d", line)
+            self._waiting.append(
+                Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook)
+            )
+        if not may_wait or self._followers or len(text) > LIGHT_CHARACTERS or len(self._waiting) >= MOST_WAITING:
+            self.settle()
+            self._tell(line)
         return line
+
+    def settle(self) -> None:
+        """Add what waits to be added, and tell the listeners of it."""
+        with self._settling:
+            with self._lock:
+                waiting, self._waiting = self._waiting, []
+            if not waiting:
+                return
+            added = tuple([self._without_secrets(entry) for entry in waiting])
+            with self._lock:
+                retracted: list[int] = []
+                for entry in added:
+                    retracted += self._store.insert(tuple(entry), utf8_bytes(entry.text))
+                self._left_line = retracted[-1] if retracted else self._left_line
+                self._evicted += len(retracted)
+                last = added[-1].line
+                report = Report(added, tuple(retracted), self._store.first_line or last, last)
+        try:
+            self._listener(report)
+        except Exception:  # whatever it raises is its own trouble, and the entities are in the log
+            logger.exception("the listener of the output log failed at line %d", last)
+
+    def _without_secrets(self, entry: Entry) -> Entry:
+        line, category, text, timestamp, who, namespace, *others = entry
+        redact = self._redact
+        return Entry(
+            line, category, redact(text), timestamp, who and redact(who), namespace and redact(namespace), *others
+        )
+
+    def _settled(self) -> BoundedStore:
+        self.settle()
+        return self._store
 
     def entries(
         self,

@@ -30,6 +30,8 @@ VERSION_KEY, ENTITIES_KEY = "~:format-version", "~:entities"
 KEYS = {name: f"~:{SCHEMA.namespace}/{name}" for name in SCHEMA.attributes}
 NAMES = {key: name for name, key in KEYS.items()}
 MAP = "^ "
+ESCAPED = ("~", "^", "`")
+"""The characters that mean something at the beginning of a string. Source: the transit format."""
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 WRITTEN_BYTES = 256 * 2**10
 MAX_KEY_CHARACTERS = 200  # keys are remembered, up to 1,936 of them
@@ -83,11 +85,14 @@ def _written(entry: Entry, cache: RollingCache) -> bytes:
 
 def _storable(value: Value) -> Value:
     """The value as transit has it, with a mark in place of half a character: no UTF-8 file can hold that."""
-    from transit.writer import escape  # noqa: PLC0415  # as above
-
     if not isinstance(value, str):
         return value
-    return cast("str", escape(value if value.isascii() else HALF_CHARACTER.sub("\ufffd", value)))
+    text = value if value.isascii() else HALF_CHARACTER.sub("\ufffd", value)
+    if not text.startswith(ESCAPED):  # as nearly all
+        return text
+    from transit.writer import escape  # noqa: PLC0415  # as above
+
+    return cast("str", escape(text))
 
 
 def read_transit(chunks: Iterable[bytes]) -> Iterator[Entry]:

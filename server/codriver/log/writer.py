@@ -69,7 +69,7 @@ class Logbook:
             redact=redactor,
             listener=self._logged,
         )
-        self.app = AppLog(self.log.line_for_another, redact=redactor, listener=history.saw_line)
+        self.app = AppLog(self.log.line_for_another, redact=redactor, follower=history.saw_line)
 
     def perform(self, effect: Append) -> None:
         """Record for the core."""
@@ -106,7 +106,10 @@ class Logbook:
             session_key=session_key,
             evaluation=evaluation,
             notebook=notebook,
+            may_wait=self._news is not None,
         )
+        if self._news is not None:
+            self._news.grown()
         transcript = self._transcripts.get(evaluation) if evaluation else None
         if transcript is not None:
             transcript.saw_line(line)
@@ -133,6 +136,7 @@ class Logbook:
 
     def forget_sensitive(self, repl: str) -> None:
         """Know no more what the application in a REPL takes for sensitive: it is gone."""
+        self.log.settle()
         self._redactor.forget(repl)
 
     def history_usage(self) -> Mapping[str, int]:
@@ -165,13 +169,19 @@ class Logbook:
 
     async def run(self, tell: Callable[[], None]) -> None:
         """Call `tell` when the log has grown, until cancelled: at most once in a while, however fast it grows."""
-        self._news = _News(tell)
+
+        def grown() -> None:
+            self.log.settle()
+            tell()
+
+        self._news = _News(grown)
         self._news.grown()  # by what was logged before
         try:
             await anyio.sleep_forever()
         finally:
             self._news.end()
             self._news = None
+            self.log.settle()
 
     def _logged(self, report: Report) -> None:
         for entry in report.added:
@@ -179,8 +189,6 @@ class Logbook:
                 self._history.add(entry)
             else:
                 self._history.saw_line(entry.line)
-        if self._news is not None:
-            self._news.grown()
 
 
 class _News:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from codriver.datalog.solve import Cut, QueryAnswer
     from codriver.log.app_log import AppLog
-    from codriver.log.output_log import OutputLog, Report
+    from codriver.log.output_log import OutputLog
 
 T = TypeVar("T")
 
@@ -69,9 +69,9 @@ class WaitArguments(Arguments):
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
     """The rows that the query gains, as soon as it gains one, or word that it gained none in time."""
     wait = _Wait(call, arguments)
-    with call.services.waits.standing(call.client), ExitStack() as listening:
+    with call.services.waits.standing(call.client), ExitStack() as following:
         for source in wait.sources.values():
-            listening.enter_context(source.listening(wait.heard))
+            following.enter_context(source.followed_by(wait.heard))
         return await wait.run()
 
 
@@ -101,9 +101,8 @@ class _Wait:
         """Whether lines have left the log before the query could be asked about them."""
         self._notes: list[str] = []
 
-    def heard(self, added: Report | int) -> None:
+    def heard(self, _line: int) -> None:
         """A source grew."""
-        del added
         self._grown.set()
 
     @property
