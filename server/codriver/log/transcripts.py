@@ -111,12 +111,13 @@ class Transcript:
     @property
     def has_printed(self) -> bool:
         """Whether anything was printed."""
-        return any(stream.total for stream in self._streams.values())
+        return bool(self._streams) and any(stream.total for stream in self._streams.values())
 
     @property
     def total(self) -> int:
         """The characters of values, output and error output together, with those that were dropped."""
-        return self.result.total + sum([stream.total for stream in self._streams.values()])
+        printed = sum([stream.total for stream in self._streams.values()]) if self._streams else 0
+        return self.result.total + printed
 
     @property
     def is_in_memory(self) -> bool:
