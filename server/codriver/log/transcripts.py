@@ -40,6 +40,8 @@ T = TypeVar("T")
 LATE_CHARACTERS = 80
 MAX_LATE = 100
 MAX_READERS = 256
+FORGOTTEN_PART = 16
+"""Of the transcripts held, one in so many is over when they are forgotten."""
 
 Part = Literal["result", "stdout", "stderr", "stacks"]
 """`stacks`: what the REPL's threads did when the evaluation was about to be interrupted."""
@@ -274,10 +276,10 @@ async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
 class Transcripts:
     """All transcripts of a server, by evaluation id, for its life. No secret that `redactor` knows is in any.
 
-    A transcript lives from the moment its evaluation is accepted until it is forgotten: the `kept` newest are held, and
-    together no more than `max_bytes` of text in memory, the oldest going first. What is long goes to the disk, where
-    `room` says; what cannot go there is held in memory, `max_stream_bytes` of a stream, and what a program prints
-    beyond that pushes out its oldest output, which is counted. In memory characters count, as most text is ASCII.
+    A transcript lives from the moment its evaluation is accepted until it is forgotten: at least the `kept` newest are
+    held, and together no more than `max_bytes` of text in memory, the oldest going first. What is long goes to the
+    disk, where `room` says; what cannot go there is held in memory, `max_stream_bytes` of a stream, and what a program
+    prints beyond that pushes out its oldest output, which is counted. In memory characters count, as most is ASCII.
     """
 
     def __init__(
@@ -326,6 +328,9 @@ class Transcripts:
         if evaluation not in self._all:
             return
         self._settled[evaluation] = None
+        # Several at once, so that few of those who wait for an evaluation wait for this.
+        if len(self._settled) <= self._kept + self._kept // FORGOTTEN_PART and self.store.settled <= self._max_bytes:
+            return
         while len(self._settled) > 1 and (len(self._settled) > self._kept or self.store.settled > self._max_bytes):
             oldest, _ = self._settled.popitem(last=False)
             gone = self._all.pop(oldest)

@@ -186,7 +186,7 @@ def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
 def _differs(now: Text, then: Text) -> bool:
     if now.total != then.total or now.total > MAX_SAME_CHARACTERS:
         return True
-    return now.dropped != then.dropped or not is_same(now, then)
+    return not is_same(now, then)
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:

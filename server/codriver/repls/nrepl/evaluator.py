@@ -77,6 +77,8 @@ class _Work:
     """Whether it has its session's turn."""
     told: int = 0
     """Values so far."""
+    is_looked_after: bool = False
+    """Whether an application is looked for when its first request is over."""
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -134,6 +136,8 @@ class Evaluator:
         finally:
             if not is_sent:
                 self._leave(work)
+        # While the REPL works, so that nobody waits for it.
+        work.is_looked_after = is_sent and self._looks.is_last(request)
         return is_sent
 
     def _turned(self, work: _Work) -> None:
@@ -143,7 +147,7 @@ class Evaluator:
             return
         status = sent.exchange.status
         went_well = "done" in status and "interrupted" not in status and not sent.reply.is_failed
-        has_more_to_do = len(request.forms) > 1 or sent.reply.cut or self._looks.is_last(request)
+        has_more_to_do = len(request.forms) > 1 or sent.reply.cut or work.is_looked_after
         if not went_well or has_more_to_do or self._is_silent(work, sent.reply) or work.session.is_stopping:
             self._go_on(work)
             return
