@@ -259,7 +259,8 @@ class OutputLog(BoundedLog):
                 waiting, self._waiting = self._waiting, []
             if not waiting:
                 return
-            added = tuple([self._without_secrets(entry) for entry in waiting])
+            names: dict[str | None, str | None] = {None: None}
+            added = tuple([self._without_secrets(entry, names) for entry in waiting])
             with self._lock:
                 retracted: list[int] = []
                 for entry in added:
@@ -273,12 +274,13 @@ class OutputLog(BoundedLog):
         except Exception:  # whatever it raises is its own trouble, and the entities are in the log
             logger.exception("the listener of the output log failed at line %d", last)
 
-    def _without_secrets(self, entry: Entry) -> Entry:
+    def _without_secrets(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
+        """The entity as it may be seen. `names`: callers and namespaces, as they may be seen; it learns new ones."""
         line, category, text, timestamp, who, namespace, *others = entry
-        redact = self._redact
-        return Entry(
-            line, category, redact(text), timestamp, who and redact(who), namespace and redact(namespace), *others
-        )
+        for name in (who, namespace):
+            if name not in names:
+                names[name] = name and self._redact(name)
+        return Entry(line, category, self._redact(text), timestamp, names[who], names[namespace], *others)
 
     def _settled(self) -> BoundedStore:
         self.settle()

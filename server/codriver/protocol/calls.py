@@ -140,6 +140,8 @@ class PlainCalls:
         self._workers = Workers()
         self.max_open_requests = max_open_requests
         self._running: dict[str | int, anyio.CancelScope] = {}
+        self._cancelled: set[str | int] = set()
+        """Of those that run."""
 
     def take(self, line: bytes, read: object = None) -> bool:
         """Begin the call in `line`, if a plain call is what it holds. `read`: the JSON in it, where that is known."""
@@ -187,27 +189,29 @@ class PlainCalls:
 
     def cancel(self, identity: object) -> None:
         """End the call `identity`, if it is one of these; it gets no answer."""
-        scope = self._running.get(identity) if isinstance(identity, str | int) else None
-        if scope is not None:
-            scope.cancel()
+        if isinstance(identity, str | int) and identity in self._running:
+            self._cancelled.add(identity)
+            self._running[identity].cancel()
 
     async def end(self) -> None:
         """End every call, as nobody is left to answer, and wait until what they began is in order."""
-        for scope in self._running.values():
-            scope.cancel()
+        for identity in list(self._running):
+            self.cancel(identity)
         with anyio.CancelScope(shield=True):
             await self._workers.end()
 
     async def _run(
         self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, conversation: str
     ) -> None:
-        line, scope = None, self._running[identity]
+        line = None
         try:
-            if not scope.cancel_called:
+            if identity not in self._cancelled:
                 line = await self._line(identity, tool, arguments, token, conversation)
         finally:
             del self._running[identity]
-        if line is not None and not scope.cancel_called:
+            is_cancelled = identity in self._cancelled
+            self._cancelled.discard(identity)
+        if line is not None and not is_cancelled:
             self.replies.put(identity, line)
 
     async def _line(

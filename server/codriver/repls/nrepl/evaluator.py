@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.records import dataclass
-from codriver.core.values import Failure, Form
+from codriver.core.values import Failure
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.errors import SessionLostError
+from codriver.repls.nrepl.evaluation_work import Sent, Work
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.request_fields import RequestFields
@@ -29,10 +29,9 @@ from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from codriver.core.values import PrintLimits, Request
+    from codriver.core.values import Form, PrintLimits, Request
     from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Listener
-    from codriver.repls.nrepl.connection import Exchange, NreplConnection
     from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
@@ -52,38 +51,6 @@ STOPPED: Final = "its thread was stopped: the code threw a ThreadDeath, or other
 
 TIDY_EVERY: Final = 200
 """Evaluations in one session after which what the server left behind is tidied up."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sent:
-    """A request that evaluates, and the reply to it as far as it came."""
-
-    exchange: Exchange
-    reply: Reply
-    connection: NreplConnection
-
-
-@dataclass(slots=True, eq=False)
-class _Work:
-    """One evaluation under way."""
-
-    request: Request
-    session: NreplSession
-    ended: Ended
-    limits: PrintLimits
-    first: _Sent | None = None
-    """Its first request, where that was sent at once, until the reply to it is taken."""
-    has_turn: bool = False
-    """Whether it has its session's turn."""
-    told: int = 0
-    """Values so far."""
-    is_looked_after: bool = False
-    """Whether an application is looked for when its first request is over."""
-
-    @property
-    def forms(self) -> tuple[Form, ...]:
-        """The forms that are sent, one after the other."""
-        return self.request.forms or (Form(self.request.code, 1, 1),)
 
 
 class Evaluator:
@@ -119,7 +86,7 @@ class Evaluator:
         if not self._sends_at_once(work):
             self._go_on(work)
 
-    def _sends_at_once(self, work: _Work) -> bool:
+    def _sends_at_once(self, work: Work) -> bool:
         """Send the first form where nothing has to be waited for, and say whether it was sent."""
         session, request = work.session, work.request
         has_more_to_ask = request.hold or self._looks.is_first or self._switches(request)
@@ -140,7 +107,7 @@ class Evaluator:
         work.is_looked_after = is_sent and self._looks.is_last(request)
         return is_sent
 
-    def _turned(self, work: _Work) -> None:
+    def _turned(self, work: Work) -> None:
         """The first request is answered: end the evaluation here and now, unless there is more to do about it."""
         sent, request = work.first, work.request
         if sent is None:  # it was not sent after all
@@ -159,7 +126,7 @@ class Evaluator:
         except Exception:
             logger.exception("the end of the evaluation %s could not be told", request.id)
 
-    def _go_on(self, work: _Work) -> None:
+    def _go_on(self, work: Work) -> None:
         """Do in a task what is left to do."""
         self._tasks.start(self._run(work, self._evaluate_forms(work)))
 
@@ -177,9 +144,9 @@ class Evaluator:
         """End all that runs, when its connection is over."""
         await self._tasks.end()
 
-    def _work(self, request: Request, ended: Ended, limits: PrintLimits) -> _Work:
+    def _work(self, request: Request, ended: Ended, limits: PrintLimits) -> Work:
         self._fields.check(request.code)
-        work = _Work(request, self._sessions.get(request.session), ended, limits)
+        work = Work(request, self._sessions.get(request.session), ended, limits)
         self._main_connection.check_open()
         return work
 
@@ -187,7 +154,7 @@ class Evaluator:
         """Whether the session has to be brought into the namespace first, as a request cannot name one."""
         return bool(request.namespace) and self._dialect.namespace_by != "key"
 
-    async def _run(self, work: _Work, act: Coroutine[object, object, Ending]) -> None:
+    async def _run(self, work: Work, act: Coroutine[object, object, Ending]) -> None:
         how: Ending | Exception = ReplDisconnectedError("it was closed by us")
         session = work.session
         try:
@@ -227,7 +194,7 @@ class Evaluator:
             with anyio.CancelScope(shield=True):
                 await self._holds.note(hold, "after")
 
-    async def _evaluate_forms(self, work: _Work) -> Ending:
+    async def _evaluate_forms(self, work: Work) -> Ending:
         request, session = work.request, work.session
         before = session.namespace
         switches = self._switches(request)
@@ -251,7 +218,7 @@ class Evaluator:
                 with anyio.CancelScope(shield=True):
                     await self._switch(session, before or "user")
 
-    async def _load_forms(self, work: _Work, op: str | None) -> Ending:
+    async def _load_forms(self, work: Work, op: str | None) -> Ending:
         session, request = work.session, work.request
         before = session.failure
         ending = await self._evaluate_forms(work)
@@ -267,7 +234,7 @@ class Evaluator:
             ending = replace(ending, failure=replace(ending.failure, file=request.file))
         return replace(ending, notes=(*ending.notes, f"all of the file was loaded, as {request.namespace} was not"))
 
-    async def _load(self, work: _Work, op: str) -> Ending:
+    async def _load(self, work: Work, op: str) -> Ending:
         request, session = work.request, work.session
         fields = self._fields.of_file(request, work.limits)
         before = session.namespace
@@ -278,12 +245,12 @@ class Evaluator:
             return Ending("failed", namespace=before, failure=failure)
         return self._conclude(work, reply, None)
 
-    def _is_silent(self, work: _Work, reply: Reply) -> bool:
+    def _is_silent(self, work: Work, reply: Reply) -> bool:
         """Whether a reply tells neither a value nor an error, as nREPL's of a `ThreadDeath` that nobody asked for."""
         is_told = reply.values or reply.is_failed or reply.is_interrupted or work.session.is_stopping
         return self._dialect.name == "clojure" and not is_told
 
-    async def _stopped(self, work: _Work, reply: Reply) -> Failure | None:
+    async def _stopped(self, work: Work, reply: Reply) -> Failure | None:
         """The error behind a silent reply, if that is why."""
         if self._is_silent(work, reply):
             with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
@@ -292,19 +259,19 @@ class Evaluator:
                     return Failure(THREAD_DEATH, STOPPED, phase="execution")
         return None
 
-    def _open(self, work: _Work, on_turned: Callable[[], None] | None = None) -> _Sent:
+    def _open(self, work: Work, on_turned: Callable[[], None] | None = None) -> Sent:
         """An exchange that counts as what runs in its session, until `_finish`."""
         tells = not self._probed.honours_print_limits or KEEPS_VALUES in self._probed.ops
         reply = Reply(work.request.id, self._listener, None if tells else work.limits)
         connection = work.session.connection
         work.session.running = exchange = connection.begin(reply.take, on_turned)
-        return _Sent(exchange, reply, connection)
+        return Sent(exchange, reply, connection)
 
-    def _finish(self, work: _Work, sent: _Sent) -> None:
+    def _finish(self, work: Work, sent: Sent) -> None:
         work.session.running = None
         sent.connection.end(sent.exchange)
 
-    def _leave(self, work: _Work) -> None:
+    def _leave(self, work: Work) -> None:
         """Have nothing more to do with its session. Twice is harmless."""
         first, work.first = work.first, None
         if first is not None:
@@ -313,7 +280,7 @@ class Evaluator:
             work.has_turn = False
             work.session.turn.give_back()
 
-    async def _send(self, work: _Work, op: str, fields: dict[str, Value]) -> _Sent:
+    async def _send(self, work: Work, op: str, fields: dict[str, Value]) -> Sent:
         sent = self._open(work)
         try:
             await sent.connection.send(sent.exchange, op, {**work.session.address(), **fields})
@@ -322,7 +289,7 @@ class Evaluator:
             raise
         return sent
 
-    async def _settle(self, work: _Work, sent: _Sent) -> Reply:
+    async def _settle(self, work: Work, sent: Sent) -> Reply:
         """The whole reply to what was sent, when it is over."""
         try:
             await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_S)
@@ -333,7 +300,7 @@ class Evaluator:
             await self._keep(work, sent.reply.cut)
         return sent.reply
 
-    def _take(self, work: _Work, sent: _Sent) -> None:
+    def _take(self, work: Work, sent: Sent) -> None:
         """Note what a reply that is over says of its session."""
         session, reply = work.session, sent.reply
         session.evaluations += 1
@@ -345,20 +312,20 @@ class Evaluator:
             session.namespace = reply.namespace
         work.told += len(reply.values)
 
-    async def _keep(self, work: _Work, seen: str) -> None:
+    async def _keep(self, work: Work, seen: str) -> None:
         """Have the REPL keep the value that was told last, before another one takes its place."""
         request = work.request
         words = await self._introspection.keep(request.id, work.told, work.session.name, seen=seen, limits=work.limits)
         if words is not None:
             self._listener(request.id, ValueKept(words))
 
-    def _form_fields(self, work: _Work, form: Form) -> dict[str, Value]:
+    def _form_fields(self, work: Work, form: Form) -> dict[str, Value]:
         session = work.session
         fields = self._fields.of_form(work.request, form, work.limits, was_in_file=session.is_in_file)
         session.is_in_file = bool(work.request.file)
         return fields
 
-    def _conclude(self, work: _Work, reply: Reply, form: int | None) -> Ending:
+    def _conclude(self, work: Work, reply: Reply, form: int | None) -> Ending:
         session = work.session
         namespace = reply.namespace or session.namespace
         if reply.is_failed:
@@ -374,7 +341,7 @@ class Evaluator:
         failure = placed(failure, work.request, form, counts_lines=self._dialect.counts_lines)
         return Ending("failed", namespace=namespace, failure=failure)
 
-    async def _explain(self, work: _Work, ending: Ending) -> Ending:
+    async def _explain(self, work: Work, ending: Ending) -> Ending:
         """The ending with what the answer did not tell of its error: its chain, and the class behind a wrapper."""
         if ending.failure is None or work.session.failure is None or is_alone(ending.failure, work.session.failure):
             return ending
