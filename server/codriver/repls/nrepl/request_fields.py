@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.wire.bencode import Value
 
+BEGINNING = (1, 1)
+"""The line and column at which code begins where none are said. Source: nREPL's `interruptible-eval`."""
+
 
 class RequestFields:
     """The fields for one server. Lives as long as its adapter.
@@ -56,10 +59,10 @@ class RequestFields:
             fields["file"] = request.file
         elif was_in_file and self._dialect.no_file:
             fields["file"] = self._dialect.no_file
-        if self._probed.takes_positions:
-            fields["line"], fields["column"] = form.line, form.column
-        else:
+        if not self._probed.takes_positions:
             fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
+        elif (form.line, form.column) != BEGINNING:
+            fields["line"], fields["column"] = form.line, form.column
         return fields
 
     def of_file(self, request: Request, limits: PrintLimits) -> dict[str, Value]:
