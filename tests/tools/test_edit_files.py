@@ -111,6 +111,19 @@ def test_an_edit_must_have_what_its_type_needs_and_nothing_else(client, greet, e
     assert greet.read_text() == GREET
 
 
+@pytest.mark.parametrize("edit", [{"filePath": "src/greet.clj"}, {"type": "delete", "targetLine": 1}])
+def test_a_wrong_field_of_an_edit_is_answered_with_the_fields_of_an_edit(client, edit):
+    answer = client.call("edit_files", edits=[edit])
+    assert answer["reason"] == "bad-arguments"
+    assert answer["hint"].startswith("each of edits takes type, filePath, name, line, targetLineText, ")
+
+
+def test_a_wrong_argument_is_answered_with_the_arguments_of_the_tool(client):
+    assert client.call("edit_files", edit=[])["hint"] == (
+        "the arguments of edit_files are: edits, dryRun, load, test, onFailure"
+    )
+
+
 def test_a_long_diff_is_cut_and_says_so(client, live):
     (live.workspace / "long.clj").unlink(missing_ok=True)
     content = "".join(f"(def v{n} {n})\n" for n in range(2000))

@@ -23,3 +23,12 @@ def test_one_that_is_on_its_way_is_waited_for_and_of_one_that_failed_it_is_told_
     refused = refusal(BY_NAME["run_tests"], State(repls={"1": repl}), Settings())
     assert refused is not None
     assert refused.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(("setting", "is_named"), [((), True), (("clojure",), False)])
+def test_where_lisp_is_written_and_no_repl_is_known_the_setting_for_one_is_named(setting, is_named):
+    state = State(languages_of_files=frozenset({"lisp"}))
+    refused = refusal(BY_NAME["evaluate_code"], state, Settings(repl=setting))
+    assert refused is not None
+    assert ("name one as repl in codriver.toml" in refused.hint) == is_named
+    assert "its port file is found within a second" in refused.hint

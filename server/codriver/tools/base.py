@@ -7,7 +7,7 @@ and its arguments, already checked; it gives an `Answer` or raises a `RefusedErr
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
@@ -264,15 +264,15 @@ class BadWhoError(RefusedError):
 
 
 class BadArgumentsError(RefusedError):
-    """The arguments do not fit the tool's input schema."""
+    """The arguments do not fit the tool's input schema. `known`: the names it has, by words before them."""
 
     reason = "bad-arguments"
 
-    def __init__(self, tool: str, problems: list[dict[str, str]], known: list[str]) -> None:
+    def __init__(self, tool: str, problems: list[dict[str, str]], known: Mapping[str, Iterable[str]]) -> None:
         lines = "; ".join(f"{problem['argument']}: {problem['problem']}" for problem in problems)
         super().__init__(
             f"{tool} cannot use these arguments: {lines}",
-            hint=f"the arguments of {tool} are: {', '.join(known) or 'none'}",
+            hint="; ".join(f"{words} {', '.join(names) or 'none'}" for words, names in known.items()),
             details={"problems": problems},
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -121,8 +121,26 @@ def parse(tool: Tool, arguments: Json) -> Arguments:
     try:
         return tool.arguments.model_validate(arguments)
     except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
         problems = [
             {"argument": ".".join(map(str, problem["loc"])) or "arguments", "problem": problem["msg"]}
-            for problem in error.errors(include_url=False, include_input=False, include_context=False)
+            for problem in found
         ]
-        raise BadArgumentsError(tool.name, problems, list(tool.schema.get("properties", {}))) from error
+        known: dict[str, list[str]] = {}
+        for problem in found:
+            known |= _names_around(tool, problem["loc"])
+        raise BadArgumentsError(tool.name, problems, known) from error
+
+
+def _names_around(tool: Tool, place: tuple[str | int, ...]) -> dict[str, list[str]]:
+    """The arguments that can stand beside the one at this place, by where that is in words."""
+    within: Any = tool.schema
+    found = {f"the arguments of {tool.name} are:": list(within.get("properties", {}))}
+    for depth, step in enumerate(place):
+        if isinstance(step, int):
+            within = within.get("items", {})
+            if names := within.get("properties"):
+                found = {f"each of {'.'.join(map(str, place[:depth]))} takes": list(names)}
+        else:
+            within = within.get("properties", {}).get(step, {})
+    return found

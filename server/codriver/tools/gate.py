@@ -131,4 +131,6 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
     why = f" ({gone})" if gone else ""
     if not state.repls and not settings.repl and LISP not in state.languages():
         return f"no connected REPL has it: {PYTHON_AT_ONCE}"
-    return f"no connected REPL has it{why}: start one (its port file is found within a second), or see list_sessions"
+    setting = "" if settings.repl or why else ", name one as repl in codriver.toml"
+    start = f"start one (its port file is found within a second){setting}"
+    return f"no connected REPL has it{why}: {start}, or see list_sessions"
