@@ -12,6 +12,7 @@ from codriver.app import shutdown
 from codriver.app.live_settings import LiveSettings
 from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
+from codriver.log import history, writer
 from codriver.net.registration import claim
 from codriver.settings.layers import load
 from codriver.settings.reload import Reloader
@@ -24,6 +25,7 @@ STEPS = (
     "leave the list of servers",
     "close the history",
     "close the memory",
+    "add what waits to the log",
     "finish the lists for relays",
     "finish the record of clients",
     "close the long texts",
@@ -105,10 +107,13 @@ def workspace(tmp_path, monkeypatch):
     return folder
 
 
-async def served_and_stopped(workspace, failing=None):
-    """A real server that is stopped by a signal once it is reached, and the steps that went through."""
+async def served_and_stopped(workspace, failing=None, *, before=lambda _server: None, **settings):
+    """A real server that is stopped by a signal once it is reached, and the steps that went through.
+
+    `before`: done with it just before.
+    """
     done = []
-    overrides = {"repl": ("none",), "mcp_socket_server_port": 0}
+    overrides = {"repl": ("none",), "mcp_socket_server_port": 0, **settings}
 
     def recorded(name, step):
         async def run():
@@ -123,6 +128,7 @@ async def served_and_stopped(workspace, failing=None):
 
     def reached():
         server.shutdown.steps[:] = [recorded(*step) for step in server.shutdown.steps]
+        before(server)
         os.kill(os.getpid(), signal.SIGTERM)
 
     options = ServeOptions(workspace, overrides, on_reached=reached)
@@ -150,3 +156,14 @@ async def test_no_step_of_a_servers_shutdown_fails_the_rest(workspace, failing, 
     assert done == [name for name in reversed(STEPS) if name != failing]
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert said == [f"shutdown: could not {failing}; the rest goes on"]
+
+
+async def test_what_came_last_into_the_log_is_kept_also_where_no_run_is_remembered(workspace, tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "NEWS_S", 60.0)  # nothing else adds it
+
+    def evaluate(server):
+        server._parts.logbook.record("evaluatedCode", "(last)", timestamp_ms=0)
+
+    await served_and_stopped(workspace, before=evaluate, remember_runs=0)
+    (file,) = (tmp_path / "state").rglob("eval-history.transit.json")
+    assert [entry.text for entry in history.remembered(file)] == ["(last)"]
