@@ -159,8 +159,8 @@ class OutputLog(BoundedLog):
     """The log of one server run. It is capped by count and by bytes of text: the lowest line leaves first.
 
     The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
-    way in, and to its caller and namespace. `listener` is given the report of every transaction, in the thread that
-    made it, with no lock held; when it raises, that is logged and the entities stay.
+    way in, and to its caller and namespace. `listener` is given the report of every transaction, one after the
+    other, in the thread that made it; when it raises, that is logged and the entities stay.
     """
 
     def __init__(
@@ -181,8 +181,8 @@ class OutputLog(BoundedLog):
         self._evicted = 0
         self._waiting: list[Entry] = []
         """Entities that have their lines, and are not in the store yet."""
-        self._settling = threading.Lock()
-        """Held by the one who moves them there."""
+        self._settling = threading.RLock()
+        """Held by the one who moves them there and tells the listener, who may append and read."""
 
     @property
     def next_line(self) -> int:
@@ -253,7 +253,7 @@ class OutputLog(BoundedLog):
         return line
 
     def settle(self) -> None:
-        """Add what waits to be added, and tell the listeners of it."""
+        """Add what waits to be added, and tell the listener of it, in the order of the lines whoever settles."""
         with self._settling:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
@@ -269,10 +269,10 @@ class OutputLog(BoundedLog):
                 self._evicted += len(retracted)
                 last = added[-1].line
                 report = Report(added, tuple(retracted), self._store.first_line or last, last)
-        try:
-            self._listener(report)
-        except Exception:  # whatever it raises is its own trouble, and the entities are in the log
-            logger.exception("the listener of the output log failed at line %d", last)
+            try:
+                self._listener(report)
+            except Exception:  # whatever it raises is its own trouble, and the entities are in the log
+                logger.exception("the listener of the output log failed at line %d", last)
 
     def _without_secrets(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
         """The entity as it may be seen. `names`: callers and namespaces, as they may be seen; it learns new ones."""
