@@ -14,7 +14,7 @@ def test_it_is_a_dictionary_in_all_that_can_be_asked(first, changes):
         mapping, old = mapping.with_item(key, value), mapping
         assert dict(old) == before
         expected[key] = value
-    assert (mapping, len(mapping)) == (expected, len(expected))
+    assert (mapping, len(mapping), repr(mapping)) == (expected, len(expected), repr(expected))
     assert list(mapping) == list(expected)
     assert list(reversed(mapping)) == list(reversed(expected))
     assert list(mapping.items()) == list(expected.items())

@@ -189,3 +189,17 @@ def test_each_gets_a_fair_part_and_nothing_is_left_that_is_wanted(max_bytes, siz
     assert sum(shares.values()) == min(max_bytes, sum(sizes))
     for name, size in wanted.items():
         assert min(size, max_bytes // max(1, len(sizes))) <= shares[name] <= size
+
+
+@pytest.mark.parametrize("asked", ["has_printed", "total"])
+def test_a_stream_that_another_thread_looks_into_first_disturbs_nobody(asked):
+    transcript = transcripts().open("e1")
+
+    class Interrupted:
+        @property
+        def total(self):
+            transcript.text("stderr")  # what another thread may do between any two steps
+            return 0
+
+    transcript._streams["stdout"] = Interrupted()
+    assert not getattr(transcript, asked)

@@ -164,3 +164,18 @@ def test_events_of_applications_let_no_run_be_written_again(logbook, tmp_path):
     logbook.record("evaluationResults", "1", timestamp_ms=1)
     recorder._write_run(None)
     assert [entry.text for entry in memory.entries(*memory.run_ids())] == ["(run)", "1"]
+
+
+@pytest.mark.anyio
+async def test_what_waits_for_the_log_loses_the_secrets_that_were_known_when_it_came(logbook):
+    logbook.hear_sensitive("r1", [("pw", "hunter2-hunter2")])
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(logbook.run, lambda: None)
+        await anyio.wait_all_tasks_blocked()
+        logbook.record("evaluatedCode", '(login "hunter2-hunter2")', timestamp_ms=1)
+        logbook.hear_sensitive("r1", [("pw", f"another secret {number}") for number in range(1000)])
+        assert [entry.text for entry in logbook.log.entries()] == ['(login "<<redacted:pw>>")']
+        logbook.record("evaluatedCode", '(login "another secret 999")', timestamp_ms=1)
+        logbook.forget_sensitive("r1")
+        assert logbook.log.entries()[-1].text == '(login "<<redacted:pw>>")'
+        tasks.cancel_scope.cancel()

@@ -58,6 +58,9 @@ class LayeredMap(Mapping[K, V]):
     def __len__(self) -> int:
         return self._size
 
+    def __repr__(self) -> str:
+        return repr(self._below | self._top)
+
     def __reversed__(self) -> Iterator[K]:
         yield from [key for key in reversed(self._top) if key not in self._below]
         yield from reversed(self._below)

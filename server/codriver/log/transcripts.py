@@ -113,12 +113,13 @@ class Transcript:
     @property
     def has_printed(self) -> bool:
         """Whether anything was printed."""
-        return bool(self._streams) and any(stream.total for stream in self._streams.values())
+        # In one step, as another thread may look into a stream for the first time.
+        return bool(self._streams) and any(stream.total for stream in list(self._streams.values()))
 
     @property
     def total(self) -> int:
         """The characters of values, output and error output together, with those that were dropped."""
-        printed = sum([stream.total for stream in self._streams.values()]) if self._streams else 0
+        printed = sum([stream.total for stream in list(self._streams.values())]) if self._streams else 0
         return self.result.total + printed
 
     @property

@@ -132,6 +132,7 @@ class Logbook:
 
     def hear_sensitive(self, repl: str, texts: Iterable[tuple[str, str]]) -> None:
         """Know that the application in a REPL takes these texts, each with a name, for sensitive."""
+        self.log.settle()  # what is learned may push out what was known
         self._redactor.learn_sensitive(repl, texts)
 
     def forget_sensitive(self, repl: str) -> None:

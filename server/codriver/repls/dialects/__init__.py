@@ -57,6 +57,7 @@ _PYTHON_TOOLING: Final = ("site-packages", "dist-packages", "/lib/python", "<fro
 
 CLOJURE: Final = Dialect(
     "clojure",
+    takes_beginning=True,
     no_file="NO_SOURCE_PATH",
     json=_CLOJURE_JSON,
     facts=_CLOJURE_FACTS,
@@ -232,6 +233,7 @@ UNKNOWN: Final = Dialect("unknown")
 
 WORKER_PYTHON: Final = Dialect(
     "python",
+    takes_beginning=True,
     python_text=True,
     facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
     ask=python_tests.ASK,

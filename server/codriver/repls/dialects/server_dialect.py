@@ -68,6 +68,8 @@ class Dialect:
     """Capabilities that we give without an op of their own, and by what."""
     counts_lines: bool = True
     """The server honours `line`, so that the lines it tells are those of the caller's file."""
+    takes_beginning: bool = False
+    """Code whose place is not said begins in line 1, column 1. Source: nREPL's `interruptible-eval`, our worker."""
     columns_from_zero: bool = False
     """Its op for symbols counts columns from 0."""
     completes_within: bool = False

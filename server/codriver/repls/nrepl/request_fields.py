@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.wire.bencode import Value
 
-BEGINNING = (1, 1)
-"""The line and column at which code begins where none are said. Source: nREPL's `interruptible-eval`."""
-
 
 class RequestFields:
     """The fields for one server. Lives as long as its adapter.
@@ -61,7 +58,7 @@ class RequestFields:
             fields["file"] = self._dialect.no_file
         if not self._probed.takes_positions:
             fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
-        elif (form.line, form.column) != BEGINNING:
+        elif (form.line, form.column) != (1, 1) or not self._dialect.takes_beginning:
             fields["line"], fields["column"] = form.line, form.column
         return fields
 
