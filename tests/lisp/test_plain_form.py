@@ -5,30 +5,7 @@ from hypothesis import strategies as st
 from codriver.lisp.plain_form import MAX_CHARACTERS, is_plain_form
 from codriver.lisp.reader import check, top_level_forms
 
-PIECES = (
-    "(",
-    ")",
-    "[",
-    "]",
-    "{",
-    "}",
-    '"',
-    "'",
-    "\\",
-    ";",
-    "#",
-    "@",
-    "`",
-    "~",
-    "^",
-    "|",
-    " ",
-    "\n",
-    ",",
-    "a",
-    "1",
-    ":k",
-)
+PIECES = (*"()[]{}\"'\\;#@`~^| \n,a1", ":k")
 LIKELY = ("(f", ")", "[x]", "{:a 1}", '"s"', '"\\""', "'y", "'(", " ", "\n", "-1.5", "é")
 
 

@@ -169,32 +169,18 @@ class EntityStore:
         Raises:
             KeyError: there is none with this line.
         """
-        record = self._by_line[line]
-        values = [record[place] for place in self._free_places]
-        self._take_out(record, is_long=any(isinstance(v, str) and len(v) >= LONG_CHARACTERS for v in values))
+        record = self._by_line.pop(line)
+        self._left.line = max(self._left.line, line)
+        is_long = False
+        for place in self._free_places:
+            value = record[place]
+            is_long |= isinstance(value, str) and len(value) >= LONG_CHARACTERS
+        self._all.remove(record, is_long=is_long)
         if line == self._last_line and self._by_line:
             self._last_line = _line(self._all.records[-1])
-        return record
-
-    def remove_first(self, *, is_long: bool) -> int:
-        """Take the entity with the lowest line out, and give that. `is_long`: whether a text of it may be long."""
-        postings = self._all
-        record = postings.records[postings.start]
-        self._take_out(record, is_long=is_long)
-        return _line(record)
-
-    def _take_out(self, record: Record, *, is_long: bool) -> None:
-        line = _line(record)
-        del self._by_line[line]
-        self._left.line = max(self._left.line, line)
-        self._all.remove(record, is_long=is_long)
-        waiting = self._unindexed
-        if waiting and record is waiting[0]:
-            waiting.popleft()
-            return
-        if waiting and line > _line(waiting[0]):
-            waiting.remove(record)
-            return
+        if self._unindexed and line >= _line(self._unindexed[0]):
+            self._unindexed.remove(record)
+            return record
         for place, by_value in self._by_value.items():
             value = record[place]
             if value is not None:
@@ -202,6 +188,7 @@ class EntityStore:
                 postings.remove(record, is_long=is_long)
                 if not postings:
                     del by_value[value]
+        return record
 
     def snapshot(self) -> Snapshot:
         """The entities as they are now; it stays as it is when the store goes on."""

@@ -6,7 +6,6 @@ and share only the counter of lines: what came first has the lower line, in whic
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from dataclasses import dataclass, replace
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from codriver.datalog.entity_store import Record, Value
-
-logger = logging.getLogger(__name__)
 
 APP_EVENT: Final = "appEvent"
 """The category of every event."""

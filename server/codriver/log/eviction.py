@@ -7,9 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from codriver.datalog.entity_store import LONG_CHARACTERS, EntityStore
+from codriver.datalog.entity_store import EntityStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +53,10 @@ class BoundedStore(EntityStore):
         self.bytes += size
         evicted: list[int] = []
         while (self.bytes > self._max_bytes or len(sizes) > self._max_entities) and len(sizes) > 1:
-            dropped = sizes.popleft()
-            self.bytes -= dropped
-            evicted.append(self.remove_first(is_long=dropped >= LONG_CHARACTERS))
+            line = cast("int", self.first_line)
+            self.remove(line)
+            self.bytes -= sizes.popleft()
+            evicted.append(line)
         return tuple(evicted)
 
 

@@ -149,12 +149,12 @@ class Completions:
     def _evaluations(self) -> Iterable[str]:
         """The ids of the evaluations whose texts are held, the newest first."""
         transcripts = self._services.transcripts
-        newest_first = reversed(list(self._services.core.state.evaluations))
+        newest_first = reversed(self._services.core.state.evaluations)
         return (one for one in newest_first if transcripts.get(one) is not None)
 
     def _callers(self) -> Iterable[str]:
         """The callers that evaluated, the newest first."""
-        return dict.fromkeys(one.who for one in reversed(list(self._services.core.state.evaluations.values())))
+        return dict.fromkeys(one.who for one in self._services.core.state.evaluations.newest_first())
 
     def _lines(self) -> Iterable[str]:
         """The lines of the log, the newest first."""
