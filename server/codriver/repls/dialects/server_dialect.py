@@ -99,10 +99,13 @@ class Dialect:
     """Tests are run by file too: our own code for them takes paths and finds the files itself."""
     notes: tuple[str, ...] = ()
 
-    def print_fields(self, bounds: PrintLimits, *, knows_defaults: bool = False) -> dict[str, Value]:
+    def print_fields(
+        self, bounds: PrintLimits, *, knows_defaults: bool = False, for_session: bool = False
+    ) -> dict[str, Value]:
         """The fields of an `eval` that limit what it prints. Source: nREPL documentation, "Pretty Printing".
 
-        A REPL that `knows_defaults` lets what its user has set win over limits that nobody asked for.
+        A REPL that `knows_defaults` lets what its user has set win over limits that nobody asked for. `for_session`:
+        our printer has the session keep to them from then on.
         """
         if self.print_limits is None:
             return {}
@@ -112,11 +115,16 @@ class Dialect:
         limits = {f"{length}-length": bounds.max_length, f"{depth}-level": bounds.max_depth}
         options: dict[str, Value] = {name: limit for name, limit in limits.items() if limit is not None}
         fields: dict[str, Value] = {}
-        if options:
-            fields[f"{_PRINT}/print"] = "codriver.kept/print" if self.printer else "nrepl.util.print/pr"
-            fields[f"{_PRINT}/options"] = options
         if bounds.max_value_bytes is not None:
             fields[f"{_PRINT}/quota"] = bounds.max_value_bytes
+            if for_session:
+                options["quota"] = bounds.max_value_bytes
+        if for_session:
+            options["for-session"] = 1
+        if options:
+            fields[f"{_PRINT}/options"] = options
+        if options or self.printer:
+            fields[f"{_PRINT}/print"] = "codriver.kept/print" if self.printer else "nrepl.util.print/pr"
         return fields
 
     def _literal(self, words: Words) -> str:

@@ -64,6 +64,4 @@ class DefinitionHolds:
         return await self._evaluate(self._dialect.expression("restore", hold=hold, step=step))
 
     async def _evaluate(self, code: str) -> object:
-        tool = await self._sessions.open(TOOL_SESSION)
-        answer = await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
-        return read_data("the restoration", answer, self._dialect)
+        return read_data("the restoration", await self._sessions.ask(TOOL_SESSION, code), self._dialect)

@@ -50,7 +50,7 @@ THREAD_DEATH: Final = "java.lang.ThreadDeath"
 STOPPED: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
 
 TIDY_EVERY: Final = 200
-"""Evaluations in one session after which what the server left behind is tidied up."""
+"""Evaluations in one session after which what the server left behind is tidied up, where our printer did not."""
 
 
 class Evaluator:
@@ -303,14 +303,19 @@ class Evaluator:
     def _take(self, work: Work, sent: Sent) -> None:
         """Note what a reply that is over says of its session."""
         session, reply = work.session, sent.reply
-        session.evaluations += 1
-        if session.evaluations % TIDY_EVERY == 0:
-            self._tasks.start(self._introspection.tidy(session.name))
+        if not (reply.values and self._sessions.prints_by):
+            session.unprinted += 1
+            if session.unprinted % TIDY_EVERY == 0:
+                self._tasks.start(self._introspection.tidy(session.name))
         # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
         reply.status |= sent.exchange.status
         if reply.namespace and not work.request.namespace:
             session.namespace = reply.namespace
         work.told += len(reply.values)
+        if reply.is_interrupted:  # its thread may be another one now
+            session.prints_to = None
+        elif reply.values and self._fields.are_kept(work.limits):
+            session.prints_to = work.limits
 
     async def _keep(self, work: Work, seen: str) -> None:
         """Have the REPL keep the value that was told last, before another one takes its place."""
@@ -321,7 +326,9 @@ class Evaluator:
 
     def _form_fields(self, work: Work, form: Form) -> dict[str, Value]:
         session = work.session
-        fields = self._fields.of_form(work.request, form, work.limits, was_in_file=session.is_in_file)
+        fields = self._fields.of_form(
+            work.request, form, work.limits, prints_to=session.prints_to, was_in_file=session.is_in_file
+        )
         session.is_in_file = bool(work.request.file)
         return fields
 

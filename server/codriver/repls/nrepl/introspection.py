@@ -314,9 +314,7 @@ class Introspection:
 
     async def _ask(self, capability: str, **names: Words) -> object:
         """The data that our code for `capability` gives."""
-        tool = await self._sessions.open(TOOL_SESSION)
-        code = self._dialect.expression(capability, **names)
-        answer = await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
+        answer = await self._sessions.ask(TOOL_SESSION, self._dialect.expression(capability, **names))
         return read_data(capability, answer, self._dialect)
 
 

@@ -116,6 +116,8 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
             await connection.ask(SENSITIVE_OP, timeout_s=op_timeout_s)
         probed = await probe(connection, answer, ops=ops)
         sessions.dialect = probed.dialect
+        if probed.honours_print_limits:
+            sessions.prints_by = probed.dialect.print_fields(NO_LIMITS)
         if probed.dialect.keeps_apart == "connection":
             await sessions.redial_main(connect_timeout_s=connect_timeout_s)
         main.connection.send_gap_s = probed.dialect.send_gap_s

@@ -5,6 +5,7 @@ Never from names or versions: one server says it is another, and a third gives C
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -115,6 +116,8 @@ class ProbeResult:
     """The server's own names of what it can do, as `describe` lists them."""
     dialect: Dialect
     honours_print_limits: bool
+    keeps_print_limits: bool
+    """A session keeps to limits that it was told once, where a request says nothing of them."""
     takes_positions: bool
     """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
     for them, which Java 16 and later forbid: its thread ends, and the evaluation never does."""
@@ -189,7 +192,7 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     process_id = _number(facts.get("pid"))
     if process_id is None and dialect.process_id:
         process_id = _number(await _evaluate(connection, dialect, dialect.process_id))
-    limits = await _honours_print_limits(connection, dialect)
+    limits, keeps_limits = await _probe_print_limits(connection, dialect, ops)
     isolation = dialect.keeps_apart or await _probe_isolation(connection, ops)
     lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
     support = _support(dialect, ops, isolation=isolation, limits=limits)
@@ -217,7 +220,8 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         notes=notes,
         seam=seam,
     )
-    return ProbeResult(profile, ops, dialect, limits, takes_positions=not facts.get("tools-nrepl"), seam=found)
+    takes_positions = not facts.get("tools-nrepl")
+    return ProbeResult(profile, ops, dialect, limits, keeps_limits, takes_positions=takes_positions, seam=found)
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
@@ -263,17 +267,37 @@ async def _runs(connection: NreplConnection, code: str) -> bool:
     return not any(message.is_failed for message in messages)
 
 
-async def _honours_print_limits(connection: NreplConnection, dialect: Dialect) -> bool:
+async def _probe_print_limits(connection: NreplConnection, dialect: Dialect, ops: frozenset[str]) -> tuple[bool, bool]:
+    """True where limits are honoured, and True where a session keeps to them afterwards."""
     if dialect.print_limits is None:
-        return False
-    fields = dialect.print_fields(PrintLimits(max_length=2, length_is_asked=True))
-    try:
+        return False, False
+    keeper = dialect.printer is not None and "clone" in ops
+    fields = dialect.print_fields(
+        PrintLimits(max_length=2, max_value_bytes=1000, length_is_asked=not keeper), for_session=keeper
+    )
+    honours = keeps = False
+    with suppress(OpTimedOutError):
         if dialect.printer is not None:
             await connection.ask("eval", timeout_s=PROBE_S, code=dialect.printer)
-        messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.print_limits, **fields)
-    except OpTimedOutError:
-        return False
+        session = await _clone(connection) if keeper else {}
+        honours = await _cuts(connection, code=dialect.print_limits, **session, **fields)
+        if session:
+            keeps = honours and await _cuts(connection, code=dialect.print_limits, **session)
+            await connection.ask("close", timeout_s=PROBE_S, **session)
+    return honours, keeps
+
+
+async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
+    """True where the value of an `eval` with such fields is cut."""
+    messages = await connection.ask("eval", timeout_s=PROBE_S, **fields)
     return any("..." in (message.text("value") or "") for message in messages)
+
+
+async def _clone(connection: NreplConnection) -> dict[str, Value]:
+    """The field that names a new session in a request; none where the server made none."""
+    messages = await connection.ask("clone", timeout_s=PROBE_S)
+    identity = next((identity for message in messages if (identity := message.fields.get("new-session"))), None)
+    return {"session": identity} if identity else {}
 
 
 async def _probe_isolation(connection: NreplConnection, ops: frozenset[str]) -> Literal["session", "none"]:
@@ -281,16 +305,13 @@ async def _probe_isolation(connection: NreplConnection, ops: frozenset[str]) -> 
     if "clone" not in ops:
         return "none"
     try:
-        ids: list[Value] = []
-        for _ in range(2):
-            answer = await connection.ask("clone", timeout_s=PROBE_S)
-            ids += [identity for message in answer if (identity := message.fields.get("new-session"))]
-        if len(ids) < 2 or ids[0] == ids[1]:
+        one, other = await _clone(connection), await _clone(connection)
+        if not one or not other or one == other:
             return "none"
-        await connection.ask("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=ids[0])
-        seen = await connection.ask("eval", timeout_s=PROBE_S, code="*1", session=ids[1])
-        for identity in ids:
-            await connection.ask("close", timeout_s=PROBE_S, session=identity)
+        await connection.ask("eval", timeout_s=PROBE_S, code='"codriver-probe"', **one)
+        seen = await connection.ask("eval", timeout_s=PROBE_S, code="*1", **other)
+        for session in (one, other):
+            await connection.ask("close", timeout_s=PROBE_S, **session)
     except OpTimedOutError:
         return "none"
     values = [value for message in seen if (value := message.text("value"))]

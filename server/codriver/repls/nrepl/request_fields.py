@@ -47,9 +47,14 @@ class RequestFields:
                 hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
             )
 
-    def of_form(self, request: Request, form: Form, limits: PrintLimits, *, was_in_file: bool) -> dict[str, Value]:
-        """Fields that evaluate one form of a request. `was_in_file`: code of a file came before it in its session."""
-        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits)}
+    def of_form(
+        self, request: Request, form: Form, limits: PrintLimits, *, prints_to: PrintLimits | None, was_in_file: bool
+    ) -> dict[str, Value]:
+        """Fields that evaluate one form of a request in a session, which `prints_to` these limits unasked.
+
+        `was_in_file`: code of a file came before it there.
+        """
+        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, prints_to)}
         if request.namespace and self._dialect.namespace_by == "key":
             fields["ns"] = request.namespace
         if request.file:
@@ -75,12 +80,16 @@ class RequestFields:
             fields["codriver/lines"] = list(request.lines)
         return fields
 
-    def _of_any(self, request: Request, limits: PrintLimits) -> dict[str, Value]:
+    def are_kept(self, limits: PrintLimits) -> bool:
+        """True where a session keeps to such limits once it was told: those that nobody asked for."""
+        return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
+
+    def _of_any(self, request: Request, limits: PrintLimits, prints_to: PrintLimits | None = None) -> dict[str, Value]:
         """Print limits, the hold that the request belongs to, and its origin."""
         fields: dict[str, Value] = {}
-        if self._probed.honours_print_limits:
+        if self._probed.honours_print_limits and limits != prints_to:
             keeps = KEEPS_VALUES in self._probed.ops
-            fields = self._dialect.print_fields(limits, knows_defaults=keeps)
+            fields = self._dialect.print_fields(limits, knows_defaults=keeps, for_session=self.are_kept(limits))
             if keeps:
                 fields["codriver/keep"] = request.id
         if request.hold:

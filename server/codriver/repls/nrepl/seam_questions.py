@@ -175,9 +175,7 @@ class SeamQuestions:
         return told
 
     async def _evaluate(self, code: str) -> list[Message]:
-        tool = await self._sessions.open(TOOL_SESSION)
-        code = self._dialect.keeps_last + code
-        return await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
+        return await self._sessions.ask(TOOL_SESSION, self._dialect.keeps_last + code)
 
     def _read(self, provider: Provider, accessor: str, answer: Sequence[Message]) -> str:
         check(SEAM, answer, self._dialect)

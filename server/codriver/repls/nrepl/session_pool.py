@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from codriver.core.values import PrintLimits
     from codriver.repls.contract.adapter_values import Endpoint
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.failures import SentFailure
@@ -105,10 +106,12 @@ class NreplSession:
     turn: Turn = field(default_factory=Turn)
     """Taken while it evaluates."""
     running: Exchange | None = None
+    prints_to: PrintLimits | None = None
+    """The limits to which it prints what a request does not limit."""
     is_in_file: bool = False
     """Code of a file was evaluated in it last."""
-    evaluations: int = 0
-    """How many requests have evaluated in it."""
+    unprinted: int = 0
+    """How many requests were evaluated in it with no value printed by our printer."""
     is_stopping: bool = False
     """An interrupt came: no further form of what runs is sent."""
     is_deaf: bool = False
@@ -139,6 +142,8 @@ class SessionPool:
         self._is_closed = False
         self.dialect: Dialect | None = None
         """Set when it is known; the main session is opened before that."""
+        self.prints_by: dict[str, Value] = {}
+        """The fields of requests with code of ours that have the REPL print by our printer, where it has that."""
 
     def get(self, name: str) -> NreplSession:
         """The open session `name`.
@@ -210,6 +215,16 @@ class SessionPool:
             self._sessions[name] = session
             return session
 
+    async def ask(self, name: str, code: str) -> list[Message]:
+        """The answer to code of ours that is evaluated in our session `name`, made if need be.
+
+        Raises:
+            CodriverError: the session could not be made, or no answer came in time.
+        """
+        session = await self.open(name)
+        fields = {**session.address(), **self.prints_by, "code": code}
+        return await session.connection.ask("eval", timeout_s=self._op_timeout_s, **fields)
+
     async def renew(self, session: NreplSession) -> None:
         """Give `session` a new connection where it had one of its own and lost it, and a new id where it is deaf.
 
@@ -222,12 +237,12 @@ class SessionPool:
             await self._replace(session)
         if session.connection is not self.get(MAIN_SESSION).connection and session.connection.cause is not None:
             session.connection = await self._dial(self._op_timeout_s)
-            session.namespace = None
+            session.namespace = session.prints_to = None
 
     async def _replace(self, session: NreplSession) -> None:
         ask, timeout_s = session.connection.ask, self._op_timeout_s
         session.id = _new_session(await ask("clone", timeout_s=timeout_s, **session.address())) or session.id
-        session.is_deaf = False
+        session.is_deaf, session.prints_to = False, None
         if session.namespace and self.dialect and self.dialect.namespace_by == "key":
             # nREPL's clones begin in `user`.
             await ask("eval", timeout_s=timeout_s, code=f"(in-ns '{session.namespace})", **session.address())

@@ -179,10 +179,10 @@ class TestRunner:
             code = self._dialect.expression(how, **names, session=target.names_id, root=root)
             answer = await self._answer(tool, "eval", evaluation, code=code)
             if any("interrupted" in message.status for message in answer):
-                return await self._partial(tool, answer)
+                return await self._partial(answer)
             data = as_map(cast("bencode.Value", read_data("the test run", answer, self._dialect)))
             if data.get("pending"):
-                return _with(unread, await self._rest(tool, answer))
+                return _with(unread, await self._rest(answer))
         if data.get("missing") and not unread:
             raise NamespaceMissingError(asked.namespace or "")
         return _with(unread, responses.tests_of(data, self._dialect, output=_printed(answer)))
@@ -191,7 +191,7 @@ class TestRunner:
         """Load the files of tests that are not loaded, by the server's op where no expression can; what fails."""
         if not names["files"] or self._workspace is None or "test-unloaded" not in self._dialect.ask:
             return []
-        answer = await self._ask(tool, "test-unloaded", files=names["files"])
+        answer = await self._ask("test-unloaded", files=names["files"])
         unloaded = read_data("the test run", answer, self._dialect)
         unread = []
         for name, file in cast("list[tuple[str, str]]", names["files"]):
@@ -211,23 +211,23 @@ class TestRunner:
             await tool.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **tool.address())
         return unread
 
-    async def _rest(self, tool: NreplSession, answer: list[Message]) -> TestRun:
+    async def _rest(self, answer: list[Message]) -> TestRun:
         """The end of a run that goes on after its answer."""
         self._given_up = given_up = anyio.Event()
         try:
             while True:
-                rest = await self._ask(tool, "test-rest")
+                rest = await self._ask("test-rest")
                 answer += rest
                 data = as_map(cast("bencode.Value", read_data("the test run", rest, self._dialect)))
                 if not data.get("pending"):
                     return responses.tests_of(data, self._dialect, output=_printed(answer))
                 with anyio.move_on_after(PENDING_S):
                     await given_up.wait()
-                    return await self._partial(tool, answer)
+                    return await self._partial(answer)
         finally:
             self._given_up = None
 
-    async def _partial(self, tool: NreplSession, answer: list[Message]) -> TestRun:
+    async def _partial(self, answer: list[Message]) -> TestRun:
         """The part of a run that was over when it was interrupted."""
         data: object = {}
         if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.ask:
@@ -235,13 +235,12 @@ class TestRunner:
                 data = read_data("the test run", answer, self._dialect)
         elif "test-partial" in self._dialect.ask:
             with suppress(CodriverError):
-                data = read_data("the test run", await self._ask(tool, "test-partial"), self._dialect)
+                data = read_data("the test run", await self._ask("test-partial"), self._dialect)
         run = responses.tests_of(data, self._dialect, output=_printed(answer))
         return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
-    async def _ask(self, tool: NreplSession, capability: str, **names: Words) -> list[Message]:
-        code = self._dialect.expression(capability, **names)
-        return await tool.connection.ask("eval", timeout_s=self._op_timeout_s, **tool.address(), code=code)
+    async def _ask(self, capability: str, **names: Words) -> list[Message]:
+        return await self._sessions.ask(TEST_SESSION, self._dialect.expression(capability, **names))
 
     async def _answer(
         self, session: NreplSession, op: str, evaluation: str | None, **fields: bencode.Value

@@ -1,0 +1,131 @@
+"""How sessions of nREPL on the JVM print, and what they leave behind, with the printer that codriver brings along."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+import real_repls
+from evaluations import evaluate
+
+from codriver.core.values import Form, PrintLimits, Request
+from codriver.repls.contract.adapter_values import Value
+from codriver.repls.nrepl.nrepl_adapter import NreplAdapter, connect
+from codriver.repls.nrepl.session_pool import TOOL_SESSION
+
+pytestmark = pytest.mark.anyio
+
+FIVE = PrintLimits(max_length=5, max_value_bytes=1000)
+PRINT = "nrepl.middleware.print/print"
+PARENTS = "(take-while some? (iterate (fn [^ClassLoader l] (.getParent l)) (clojure.lang.RT/baseLoader)))"
+
+
+@asynccontextmanager
+async def jvm():
+    """An adapter, what was told by its sessions, and the fields of each request that evaluated in the main one."""
+    told, sent = [], []
+    async with connect(real_repls.repl("jvm").endpoint, listener=lambda _, event: told.append(event)) as opened:
+        assert isinstance(opened, NreplAdapter)
+        connection = opened._sessions.main.connection
+        write = connection.send_at_once
+
+        def send_at_once(exchange, op, fields):
+            sent.append(fields)
+            return write(exchange, op, fields)
+
+        connection.send_at_once = send_at_once
+        yield opened, told, sent
+
+
+async def says(opened, told, code, limits):
+    """The value of one form."""
+    told.clear()
+    ending = await evaluate(opened, Request("e", code, forms=(Form(code, 1, 1),)), limits)
+    assert ending.status in {"done", "interrupted", "failed"}
+    return next((event.text for event in told if isinstance(event, Value)), None)
+
+
+async def test_a_session_is_told_its_limits_once():
+    async with jvm() as (opened, told, sent):
+        for _ in range(3):
+            assert await says(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
+        assert [PRINT in fields for fields in sent] == [True, False, False]
+        assert len(await says(opened, told, '(apply str (repeat 5000 "x"))', FIVE)) == 1000
+
+
+async def test_other_limits_are_told_anew_and_those_of_one_call_are_not_kept():
+    async with jvm() as (opened, told, sent):
+        asked = PrintLimits(max_length=2, max_value_bytes=1000, length_is_asked=True)
+        three = PrintLimits(max_length=3, max_value_bytes=1000)
+        steps = [
+            (FIVE, "(0 1 2 3 4 ...)", True), (asked, "(0 1 ...)", True), (FIVE, "(0 1 2 3 4 ...)", False),
+            (three, "(0 1 2 ...)", True), (three, "(0 1 2 ...)", False), (FIVE, "(0 1 2 3 4 ...)", True),
+            (PrintLimits(), "(0 1 2 3 4 5 6 7 8)", True), (PrintLimits(), "(0 1 2 3 4 5 6 7 8)", False),
+        ]  # fmt: skip
+        for limits, text, is_told in steps:
+            assert await says(opened, told, "(range 9)", limits) == text
+            assert (PRINT in sent[-1]) == is_told
+
+
+async def test_limits_are_told_again_when_no_value_came():
+    async with jvm() as (opened, told, sent):
+        assert await says(opened, told, "(/ 1 0)", FIVE) is None
+        for _ in range(2):
+            assert await says(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
+        assert [PRINT in fields for fields in sent] == [True, True, False]
+
+
+async def test_limits_are_told_again_after_an_interrupt():
+    async with jvm() as (opened, told, sent):
+        for _ in range(2):
+            await says(opened, told, "(range 9)", FIVE)
+        over = []
+        opened.start_evaluation(Request("e", "(Thread/sleep 60000)"), over.append, FIVE)
+        await anyio.sleep(0.1)
+        await opened.interrupt()
+        with anyio.fail_after(60):
+            while not over:
+                await anyio.sleep(0.01)
+        assert over[0].status == "interrupted"
+        assert await says(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
+        assert [PRINT in fields for fields in sent] == [True, False, False, True]
+
+
+async def test_a_function_that_the_user_has_set_prints_and_stays():
+    async with jvm() as (opened, told, _):
+        mine = "(set! nrepl.middleware.print/*print-fn* (fn [v ^java.io.Writer w] (.write w (str :mine v))))"
+        await says(opened, told, "1", FIVE)
+        assert (await says(opened, told, mine, FIVE)).startswith((":mine", "#object"))
+        assert await says(opened, told, "[1]", FIVE) == ":mine[1]"
+        await says(opened, told, "[1]", PrintLimits(max_length=3))
+        assert await says(opened, told, "[1]", PrintLimits(max_length=3)) == ":mine[1]"
+
+
+async def test_no_class_loader_is_left_behind_by_evaluations_and_questions():
+    async with jvm() as (opened, told, _):
+        depths = [int(await says(opened, told, f"(count {PARENTS})", FIVE)) for _ in range(30)]
+        assert max(depths) <= depths[0] + 1
+        asked = f"(count {PARENTS})"
+        answers = [await opened._sessions.ask(TOOL_SESSION, asked) for _ in range(30)]
+        depths = [int(message.text("value")) for answer in answers for message in answer if message.text("value")]
+        assert len(depths) == 30
+        assert max(depths) <= depths[0] + 1
+
+
+async def test_what_was_added_to_a_class_loader_stays(tmp_path):
+    (tmp_path / "added.txt").write_text("here")
+    url = f'(java.net.URL. "{tmp_path.as_uri()}/")'
+    loader = "(.getContextClassLoader (Thread/currentThread))"
+    async with jvm() as (opened, told, _):
+        await says(opened, told, f"(.addURL ^clojure.lang.DynamicClassLoader {loader} {url})", FIVE)
+        for _ in range(10):
+            await says(opened, told, "(+ 1 2)", FIVE)
+        assert await says(opened, told, '(slurp (clojure.java.io/resource "added.txt"))', FIVE) == '"here"'
+
+
+async def test_what_failed_evaluations_leave_behind_is_tidied_up_in_time(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.evaluator.TIDY_EVERY", 20)
+    async with jvm() as (opened, told, _):
+        before = int(await says(opened, told, f"(count {PARENTS})", FIVE))
+        for _ in range(99):
+            assert await says(opened, told, "(/ 1 0)", FIVE) is None
+        assert int(await says(opened, told, f"(count {PARENTS})", FIVE)) < before + 60
