@@ -14,7 +14,7 @@ import real_repls
 from evaluations import evaluate
 
 from codriver.app import wiring
-from codriver.core.values import Form, PrintLimits, Request
+from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import InputNeeded, Output, Value, ValueKept
@@ -316,6 +316,21 @@ async def test_limits_are_honoured_where_the_profile_says_so(name):
         await evaluate(opened, evaluation(WORDS[name].long), PrintLimits(max_value_bytes=500))
         assert len(values(events)[-1]) <= 600
         assert [event for _, event in events if isinstance(event, Value)][-1].truncated
+
+
+async def test_each_evaluation_is_printed_to_its_own_limits_whatever_those_before_had(name):
+    async with adapter(name) as (opened, events):
+        needs(opened, "print-limits")
+        code = "list(range(99))" if name == "python" else "(range 99)"
+        five = PrintLimits(max_length=5, max_value_bytes=1000)
+        for limits, is_cut in [(five, True), (five, True), (NO_LIMITS, False), (NO_LIMITS, False), (five, True)]:
+            await evaluate(opened, evaluation(code), limits)
+            assert ("98" not in values(events)[-1]) == is_cut
+        await evaluate(opened, evaluation(WORDS[name].long), five)
+        assert len(values(events)[-1]) <= 1000
+        await opened.open_session("other")
+        await evaluate(opened, evaluation(code, session="other"), NO_LIMITS)
+        assert "98" in values(events)[-1]
 
 
 async def test_a_namespace_that_does_not_exist_is_refused_and_nothing_runs(name):

@@ -20,7 +20,7 @@ from codriver.repls.nrepl.message import (
     as_map,
     as_text,
 )
-from codriver.repls.nrepl.responses import SEAM_OP
+from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -271,10 +271,10 @@ async def _probe_print_limits(connection: NreplConnection, dialect: Dialect, ops
     """True where limits are honoured, and True where a session keeps to them afterwards."""
     if dialect.print_limits is None:
         return False, False
-    keeper = dialect.printer is not None and "clone" in ops
-    fields = dialect.print_fields(
-        PrintLimits(max_length=2, max_value_bytes=1000, length_is_asked=not keeper), for_session=keeper
-    )
+    knows_defaults = KEEPS_VALUES in ops
+    keeper = "clone" in ops and (knows_defaults or dialect.printer is not None)
+    limits = PrintLimits(max_length=2, max_value_bytes=1000, length_is_asked=not keeper)
+    fields = dialect.print_fields(limits, knows_defaults=knows_defaults, for_session=keeper)
     honours = keeps = False
     with suppress(OpTimedOutError):
         if dialect.printer is not None:

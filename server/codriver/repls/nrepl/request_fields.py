@@ -87,9 +87,10 @@ class RequestFields:
     def _of_any(self, request: Request, limits: PrintLimits, prints_to: PrintLimits | None = None) -> dict[str, Value]:
         """Print limits, the hold that the request belongs to, and its origin."""
         fields: dict[str, Value] = {}
-        if self._probed.honours_print_limits and limits != prints_to:
+        if self._probed.honours_print_limits:
             keeps = KEEPS_VALUES in self._probed.ops
-            fields = self._dialect.print_fields(limits, knows_defaults=keeps, for_session=self.are_kept(limits))
+            if limits != prints_to:
+                fields = self._dialect.print_fields(limits, knows_defaults=keeps, for_session=self.are_kept(limits))
             if keeps:
                 fields["codriver/keep"] = request.id
         if request.hold:

@@ -39,6 +39,8 @@ class Session:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.limits: dict[str, object] = {}
         """Of printing, as the user set them here, by the name of the var."""
+        self.print_fields: Message = {}
+        """The fields by which a client has told it once how much is printed."""
         self.flags = 0
         """Of the compiler, from the `__future__` imports that were evaluated."""
         self.input: queue.SimpleQueue[str] = queue.SimpleQueue()

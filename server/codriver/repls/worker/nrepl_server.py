@@ -17,6 +17,7 @@ from .connections import Connection, start_thread
 from .dialect import NamespaceMissingError
 from .error_report import keep, stacks, strip_own
 from .jobs import ABANDONED, Job, Session
+from .printing import with_limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ class Server:
             op = message["op"]
             connection.refuse(message, "no-code", f"the op {op} needs {field!r}, a string")
             return
-        job = Job(message, connection, session, self._interrupts.shield, self._output.dirty.put)
+        job = Job(with_limits(message, session), connection, session, self._interrupts.shield, self._output.dirty.put)
         with self._lock:
             self._open.append(job)
         self._queue.put(job)

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, Callable
 
-    from .jobs import Job
+    from .connections import Message
+    from .jobs import Job, Session
 
     Step = object
     Path = tuple[object, ...]
 
 OPTION = "nrepl.middleware.print/"
+OPTIONS = OPTION + "options"
 QUOTA = OPTION + "quota"
 NESTED_CHARACTERS = 1000
 """Longest text that is shown whole within a collection; by itself it is told whole."""
@@ -263,6 +265,16 @@ def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, 
     raise NoSuchPartError
 
 
+def with_limits(message: Message, session: Session) -> Message:
+    """A request, if it evaluates with its session's limits where it names none; those `for-session` stay there."""
+    options = message.get(OPTIONS)
+    if message["op"] == "eval" and options is None and QUOTA not in message:
+        return {**session.print_fields, **message}
+    if isinstance(options, dict) and options.get("for-session"):
+        session.print_fields = {OPTIONS: options, QUOTA: message.get(QUOTA)}
+    return message
+
+
 def limits(job: Job) -> tuple[int | None, int | None]:
     """The length and depth that values are printed to, None for no limit: those asked for, else those by default."""
     return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
@@ -274,7 +286,7 @@ def asked_limits(job: Job) -> tuple[int | None, int | None]:
 
 
 def _limit(job: Job, *names: str) -> int | None:
-    options = job.message.get(OPTION + "options")
+    options = job.message.get(OPTIONS)
     found = [options.get(name) for name in names] if isinstance(options, dict) else []
     return next((given for given in found if isinstance(given, int) and given > 0), None)
 
