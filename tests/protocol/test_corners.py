@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from live_server import Relayed, until
 
 import codriver_relay
-from codriver.protocol.error_messages import has_halves, without_halves
+from codriver.protocol.surrogates import has_halves, without_halves
 
 BOM = b"\xef\xbb\xbf"
 ABOUT = {"protocolVersion": "2026-07-28", "clientInfo": {"name": "modern", "version": "1"}, "clientCapabilities": {}}

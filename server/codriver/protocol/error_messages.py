@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,15 +27,6 @@ MAX_DIGITS = 4300
 """Digits of an integer that are read: the time to read one grows with their square. Source: Python, `sys`."""
 NO_BATCH = "batches are part of MCP 2025-03-26 alone: send one message a line"
 NO_MESSAGE = "this is no JSON-RPC 2.0 request, notification or response"
-SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-ESCAPE = re.compile(
-    rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-    rb"|\\."
-)
-"""Escapes in order, so that none begins in the middle of another. JSON has backslashes in strings alone."""
-REPLACEMENT = rb"\ufffd"
-HALF = re.compile("[\ud800-\udfff]")
 
 
 async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -162,42 +152,3 @@ def _items(value: object) -> list[Any]:
 def _integer(text: str) -> int | HugeInteger:
     digits = len(text) - text.startswith("-")
     return int(text) if digits <= MAX_DIGITS else HugeInteger(digits)
-
-
-def has_halves(line: bytes) -> bool:
-    """Whether a line of JSON has a half of a pair."""
-    if not SURROGATE.search(line):
-        return False
-    return any(found["half"] for found in ESCAPE.finditer(line))
-
-
-def without_halves(line: bytes) -> bytes:
-    """The line with U+FFFD for each half."""
-    return ESCAPE.sub(lambda found: REPLACEMENT if found["half"] else found[0], line)
-
-
-def name_for(identity: object) -> str | None:
-    """The name that stands for an id with halves of a character pair, always the same; None for any other id."""
-    if not isinstance(identity, str) or not HALF.search(identity):
-        return None
-    return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"
-
-
-def renamed(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The message with such ids replaced: its own, and that of the request it cancels; and its own by the new name."""
-    renamed_ids: dict[str, str] = {}
-    if name := name_for(message.get("id")):
-        renamed_ids[name] = message["id"]
-        message = {**message, "id": name}
-    params = message.get("params")
-    if isinstance(params, dict) and message.get("method") == "notifications/cancelled":
-        message = {
-            **message,
-            "params": {**params, "requestId": name_for(params.get("requestId")) or params.get("requestId")},
-        }
-    return message, renamed_ids
-
-
-def spelt_out(line: bytes, name: str, identity: str) -> bytes:
-    """The answer with the id that came instead of its name, which is the first thing in it of that kind."""
-    return line.replace(json.dumps(name).encode(), json.dumps(identity).encode(), 1)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types.jsonrpc import INVALID_REQUEST
 
-from codriver.protocol.error_messages import Refusal, spelt_out
+from codriver.protocol.error_messages import Refusal
+from codriver.protocol.surrogates import with_original_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,7 @@ class Replies:
         """By the requests in them that are not answered yet."""
         self._reading: Batch | None = None
         self._spelt: dict[str | int, str] = {}
-        """Ids as they came, by the names that stand for them: see `surrogates`."""
+        """Ids as they came, by the names that stand for them: see `codriver.protocol.surrogates`."""
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -88,7 +89,7 @@ class Replies:
     def put(self, identity: str | int, line: bytes) -> None:
         """The answer to a request."""
         if identity in self._spelt:
-            line = spelt_out(line, str(identity), self._spelt.pop(identity))
+            line = with_original_id(line, str(identity), self._spelt.pop(identity))
         batch = self._batches.pop(identity, None)
         if batch is None:
             self._session.outbox.put(line)

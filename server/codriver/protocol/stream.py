@@ -29,12 +29,10 @@ from codriver.protocol.error_messages import (
     TOO_MANY,
     HugeInteger,
     Refusal,
-    has_halves,
     read_json,
     refusal,
-    renamed,
-    without_halves,
 )
+from codriver.protocol.surrogates import has_halves, with_plain_ids, without_halves
 from codriver.wire.framing import LineDecoder, LinesCrowdedError
 from codriver.wire.json_weight import Excess, excess, may_be_heavy
 
@@ -243,7 +241,7 @@ class MessageStream:
         except (ValueError, RecursionError):
             return line
         if isinstance(value, dict):
-            value, names = renamed(value)
+            value, names = with_plain_ids(value)
             self._replies.name(names)
         return without_halves(json.dumps(value).encode())
 
