@@ -150,7 +150,9 @@ async def test_an_interrupt_ends_whatever_python_waits_for(code):
         tasks.start_soon(run)
         await until(lambda: printed(events))
         with anyio.fail_after(20):
-            assert (await opened.interrupt()).outcome == "interrupted"
+            # One that comes just before `system` does is lost: it ignores signals while its child runs.
+            while (await opened.interrupt()).outcome == "requested":
+                assert "system" in code
         await until(lambda: endings)
         assert [ending.status for ending in endings] == ["interrupted"]
 
