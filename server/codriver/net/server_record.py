@@ -1,9 +1,9 @@
-"""The files in `.calva/mcp-server` by which clients find a workspace's server, as whoever looks for it reads them.
+"""The record of a workspace's server: files in `.calva/mcp-server`, read with suspicion, and their process verified.
 
 `port` is decimal digits without a newline; `server.json` beside it says whose it is, `token` what to show it, and
 `lock` is held by it. They may have come with a checkout: no link is followed to them, nothing but a small regular file
 of this user's is read, and nothing of it counts unless the folder is this user's alone, which `serve` makes it. Even
-then they are claims: `codriver.net.server_record` asks the kernel.
+then they are claims: `verify` and `process_of` ask the kernel.
 """
 
 from __future__ import annotations
