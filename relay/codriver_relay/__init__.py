@@ -498,7 +498,7 @@ class Target:
             os.close(folder)
 
     def reach(self, port: int, folder: int | None) -> socket.socket:
-        """The same for one port, found in `folder` if that is given."""
+        """A connection to one port, introduced; found in `folder` if that is given. Raises like `connect`."""
         self.tried = f"{self.host}:{port}"
         problem = "the host has no address"
         host = self.host.encode() if self.host.isascii() else self.host  # a str would load the codec for Unicode names
@@ -738,7 +738,7 @@ def stamp_of(path: str) -> list[int] | None:
 
 
 def read_beside(folder: int, name: str) -> bytes:
-    """The same; empty when it cannot be had."""
+    """The first bytes of a file in a folder, as `read_file` reads it; empty when it cannot be had."""
     try:
         return read_file(folder, name)
     except OSError:
@@ -849,7 +849,7 @@ def native(data: bytes) -> int:
 
 
 def look_up(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
-    """The same from the kernel's tables, for where it answers no questions. Source: proc(5), /proc/net/tcp."""
+    """User and inode from the kernel's tables, where `ask_kernel` has no answer. Source: proc(5), /proc/net/tcp."""
     for name in ("tcp", "tcp6") if len(there) == 4 else ("tcp6",):
         mapped = bytes(10) + b"\xff\xff" if len(there) == 4 and name == "tcp6" else b""
         size = 16 if name == "tcp6" else 4

@@ -46,7 +46,7 @@ def workspace_option(function: F) -> F:
 
 
 def exact_workspace_option(function: F) -> F:
-    """The same for what makes a folder a workspace: the current folder, where none is given."""
+    """`--workspace DIR` for commands that make a folder a workspace: the current folder by default."""
 
     @wraps(function)
     def run(*given: object, workspace: Path | None, **others: object) -> object:

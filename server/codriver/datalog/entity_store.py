@@ -249,7 +249,7 @@ class Snapshot:
         return self._last
 
     def until(self, line: int) -> Snapshot:
-        """The same without the entities after `line`."""
+        """The snapshot without the entities after `line`."""
         if line >= self._last:
             return self
         end = bisect_left(self._shared, (line + 1,), self._start, self._end)

@@ -73,7 +73,7 @@ class RuleSolver:
         self._context = context
 
     def apart(self) -> RuleSolver:
-        """The same rules with tables of their own, whose answers are complete when they are given."""
+        """These rules with tables of their own, whose answers are complete when they are given."""
         other = RuleSolver(self._rules)
         if self._context is not None:
             other.attach(replace(self._context, rules=other))

@@ -62,7 +62,7 @@ class SolvedRules(Protocol):
     """Rules as a plan knows them: their bodies are plans in turn, so it knows them by this alone."""
 
     def apart(self) -> SolvedRules:
-        """The same rules with tables of their own, whose answers are complete when they are given."""
+        """These rules with tables of their own, whose answers are complete when they are given."""
 
     def can_run(self, name: str, places: frozenset[int]) -> bool:
         """Whether the rule can be solved with the arguments at these places bound."""

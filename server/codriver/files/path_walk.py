@@ -165,7 +165,7 @@ def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
 def _locate_by_path(
     path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
 ) -> Place:
-    """The same where the system has no descriptors of folders: checked now, and believed until it is used."""
+    """The place, where the system has no descriptors of folders: checked now, and believed until it is used."""
     start = Path(os.path.realpath(root or Path.cwd()))
     given = start.joinpath(*_below(path, root)) if root is not None else start / path
     real = Path(os.path.realpath(given if is_last_followed else given.parent))

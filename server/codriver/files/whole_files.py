@@ -29,7 +29,7 @@ def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
 
 
 def read_pieces(path: Path, rules: Rules, *, root: Path | None = None) -> Iterator[bytes]:
-    """The same in pieces of up to 1 MiB, for a file that may be larger than what is to be held of it.
+    """The file at `path` in pieces of up to 1 MiB, where it may be larger than what is to be held of it.
 
     Raises like `read`: before the first piece, but for a file that grows meanwhile.
     """
@@ -50,7 +50,7 @@ def read_head(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
 
 
 def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
-    """The same as text: UTF-8, its byte order mark left out. Raises UnicodeDecodeError, a ValueError, for no text."""
+    """The file as text: UTF-8, without its byte order mark. Raises UnicodeDecodeError, a ValueError, for no text."""
     return read(path, rules, root=root).decode("utf-8-sig")
 
 

@@ -378,7 +378,7 @@ class Pieces:
         return self._grow()
 
     def _grow(self) -> bool:
-        """The same, while a value is read that is not whole yet."""
+        """Whether there was more to read, while a value is not whole yet: nothing of it is forgotten."""
         if len(self._text) - self._place > MAX_VALUE_CHARACTERS:
             raise PiecesError(f"a value has more than {MAX_VALUE_CHARACTERS} characters")
         try:

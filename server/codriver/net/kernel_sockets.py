@@ -143,7 +143,7 @@ def ask_kernel(there: Address, here: Address) -> Peer | None:
 
 
 def look_up(there: Address, here: Address, *, folder: Path = TABLES) -> Peer | None:
-    """The same from the kernel's tables, for where it answers no questions.
+    """The peer as the kernel's tables have it, for where the kernel answers no questions.
 
     Source: proc(5), /proc/net/tcp: column 2 is a socket's local address, 3 its peer's, 4 its state, 8 its user, 10 its
     inode.

@@ -57,7 +57,7 @@ class Broadcast:
             self.log_grew_for(session)
 
     def log_grew_for(self, session: ClientSession) -> None:
-        """Tell this one."""
+        """Tell one client that the log grew, if it subscribed and is not told yet."""
         is_subscribed, has_streams = LOG_URI in session.subscribed, self._subscriptions.has(session.id)
         if not is_subscribed and not has_streams:
             return

@@ -35,7 +35,7 @@ class _DeferredPackage(ModuleType):
 
 
 class _RunPackage(_DeferredPackage):
-    """The same package from the moment at which its `__init__` begins: a name that is not there is an error."""
+    """A deferred package from the moment at which its `__init__` begins: a name that is not there is an error."""
 
 
 def defer(*names: str) -> None:

@@ -93,7 +93,7 @@ class LogMessages:
         self.note(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
 
     def set_level(self, client: ClientSession, level: str) -> None:
-        """Tell this client messages of `level` and above from now on."""
+        """Send one client the messages of `level` and above from now on."""
         self._listener(client).ranks[:] = [LEVELS.index(level)]
 
     def forget(self, client: ClientSession) -> None:

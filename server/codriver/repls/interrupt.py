@@ -25,7 +25,7 @@ ANSWER_S = 3.0
 STACKS_S = 1.5
 """How long an interrupt waits for what can be learnt before it: a REPL that is stuck may never tell."""
 STACKS_AT_INPUT_S = 0.5
-"""The same where code waits for input: where it is matters less, and a person who gives up wants it to end."""
+"""The wait where code reads input: the place in it matters less, and a person who gives up wants it to end."""
 
 
 class Interrupter:

@@ -130,11 +130,11 @@ class Launch:
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
     def with_shared(self, environment: Environment) -> Launch:
-        """The same with the command line for shared files, looked for on this machine."""
+        """The launch with the command line for shared files, looked for on this machine."""
         return replace(self, shared=() if is_border(str(self.workspace)) else shared_command(environment))
 
     def in_scope(self, scope: Scope) -> Launch:
-        """The same for the files of one scope: those of the user's own hold paths of this machine."""
+        """The launch for the files of one scope: those of the user's own hold paths of this machine."""
         return self if scope == "workspace" and self.shared else replace(self, shared=None)
 
 
@@ -222,7 +222,7 @@ class Client:
         return re.sub(r"\{\{([a-z-]+)\}\}", fill, template)
 
     def approving(self) -> Client:
-        """The same client with a template whose entry has the keys of `approval` too."""
+        """The client with a template whose entry has the keys of `approval` too."""
         template = self.template
         for key, value in self.approval.items():
             if self.is_toml:

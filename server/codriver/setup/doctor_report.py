@@ -72,7 +72,7 @@ class Report:
         return "".join(text for _, text in self.pieces())
 
     def pieces(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
-        """The same in pieces, each with its tone. If brief, without what is well."""
+        """The report in pieces, each with its tone. If brief, without what is well."""
         checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
         width = max((len(check.area) for check in self.checks), default=0)
         for check in checks:

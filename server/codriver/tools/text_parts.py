@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DIFF_LINES = 2000
 """Longest texts that are compared: the time a comparison takes can grow with their product."""
 DIFF_CHARACTERS = 8 * 2**20
-"""The same for texts of long lines, which are in memory as a whole meanwhile."""
+"""Longest texts of long lines that are compared: they are in memory as a whole meanwhile."""
 MATCH_BYTES = 45
 """A line that is found takes this much beside its text."""
 LINE_BYTES = 2000
@@ -100,7 +100,7 @@ def _lines_with(wanted: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
-    """The same text, with no line end split between two chunks."""
+    """The text of the chunks, with no line end split between two of them."""
     kept = ""
     for chunk in chunks:
         text = kept + chunk

@@ -109,7 +109,7 @@ class Checked:
         return self.verdict not in {"differs", "absent"} or self.is_typo
 
     def demoted(self, why: str) -> Checked:
-        """The same without an assertion, which does not hold in a file of its own."""
+        """The checked step without its assertion, which does not hold in a file of its own; `why` becomes its note."""
         return replace(self, verdict="differs", pattern="", out="", raised=None, note=why)
 
 

@@ -37,7 +37,7 @@ def _let(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _if_let(walk: Walk, items: Items, scope: Scope) -> None:
-    """The same, but what is else does not know them."""
+    """A binding vector, one form that knows its names, and others that do not."""
     walk.code(items[2:3], _bound(walk, items, scope))
     walk.code(items[3:], scope)
 

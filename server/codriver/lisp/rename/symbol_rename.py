@@ -89,7 +89,7 @@ def _is_name(name: str) -> bool:
 
 
 def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """The same changes of names as `namespace` qualifies them."""
+    """The changes of names as `namespace` qualifies them."""
     return {f"{namespace}/{old}": f"{namespace}/{new}" for old, new in changes.items()}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 Bundle = Mapping[str, object]
-"""The same thing in several media types: by type a text, base64 of what is binary, or an object of a JSON type."""
+"""One thing in several media types: by type a text, base64 of what is binary, or an object of a JSON type."""
 
 
 PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")

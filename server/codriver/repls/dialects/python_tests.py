@@ -321,7 +321,7 @@ _TEST_HY: Final = (
     f" _ [(exec {json.dumps(_PROGRAM)} space)]\n"
     ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session :root $root))) 0)'
 )
-"""The same in Hy, which runs the same program; its modules are imported and collected as Python's are.
+"""The expression in Hy, which runs the same program; its modules are imported and collected as Python's are.
 
 `$session` is the id of the session whose definitions count too, a string literal.
 """
@@ -340,7 +340,7 @@ _TEST_FRESH_HY: Final = (
     ' (.loads (__import__ "json") ((get space "run_anew")\n'
     f" {json.dumps(_PROGRAM)} $root $ns $name $match $words $only))) 0)"
 )
-"""The same in Hy. What a session defines is not in a new process."""
+"""The expression in Hy. What a session defines is not in a new process."""
 
 ASK: Final = {"test": _TEST, "test-fresh": _TEST_FRESH}
 ASK_HY: Final = {"test": _TEST_HY, "test-fresh": _TEST_FRESH_HY}

@@ -36,7 +36,7 @@ NREPL_WITHOUT_PORT_FILE: Final = (
     """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
     ((resolve 'nrepl.server/start-server) :bind "127.0.0.1" :port 0)))) (flush) @(promise))""",
 )
-"""The same server. Its `main` writes `.nrepl-port` over that of the REPL which a server or an editor is using."""
+"""The server of `NREPL_MAIN` without its `main`: that overwrites the `.nrepl-port` which a server or an editor uses."""
 
 
 class EvaluationTooLongError(CodriverError):
