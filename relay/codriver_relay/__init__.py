@@ -673,7 +673,7 @@ def envelope_of(line: bytes) -> dict[str, Any]:
     """The envelope of a request: all that each one has to say of a client without a handshake.
 
     Raises:
-        LookupError: it says not all of it, as in a handshake era. So do ValueError and TypeError.
+        LookupError, ValueError, TypeError: it does not say all of it, as in a handshake era.
     """
     import json  # noqa: PLC0415 - see respell
 

@@ -91,8 +91,9 @@ class Core:
         """Run `actions` in the order the module's docstring gives.
 
         Raises:
-            UnhandledError: nobody handles an action or effect of this class; the state is as before.
-            UnresolvedError: a value that is named cannot be filled in; the state is as before.
+            UnhandledError: nobody handles an action or effect of this class.
+            UnresolvedError: a value that is named cannot be filled in.
+                After either, the state is as the last complete step left it: `actions` stand if a follow-up failed.
         """
         self._dispatch({"now": self.now(), **context}, actions)
 

@@ -2,7 +2,7 @@
 
 Tests: `$ns` and `$name` are string literals, `$spaces` the namespaces to run where there are several, `$files` those to
 load before, each with its file (JavaScript's are loaded by the server's op: a first expression tells which are not
-yet); `$words` and `$only` choose, as `python_tests.TEST` says. Each expression gives what
+yet); `$words` and `$only` choose, as `python_tests` says. Each expression gives what
 `codriver.repls.nrepl.responses.tests_of` reads. What JavaScript runs may end later than its expression, which then
 gives `pending` and keeps the run in a property of the global object: another one gives what became of it. A third gives
 the part that was over when a run was interrupted.
