@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from live_server import serving, until
 from mcp_versions import MODERN, TASKS, speaking
+from scripted_nrepl import OPS, scripted
 
 OLDER = "2025-11-25"
 KNOWS = {OLDER: {"tasks": {}}, MODERN: {"extensions": {TASKS: {}}}}
@@ -230,6 +232,37 @@ def test_input_can_be_given_by_the_tool_as_well(client, plain):
     words = get(client, task)["statusMessage"]
     plain.call("send_input", evaluationId=words.split()[1], text="blue")
     assert fields(result(client, task))["result"] == "'blue'"
+
+
+def test_input_that_the_repl_refuses_is_told_and_asked_for_again(tmp_path, version):
+    without_input = [op for op in OPS if op != "stdin"]
+    answers = {("eval", "(read)"): [{"status": ["need-input"]}]}
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(scripted(answers, ops=without_input)) as server,
+    ):
+        options = ("--nrepl", f"n={server.endpoint}", "--repl", "none")
+        with serving(tmp_path, *options) as live, speaking(live, version, capabilities=ASKS[version]) as client:
+            until(lambda: "evaluate_code" in [one["name"] for one in client.ask("tools/list")["tools"]], "the REPL")
+            task = begin(client, "(read)")
+            until(lambda: get(client, task)["status"] == "input_required", "the question")
+            refused = answered(client, task)
+            assert refused["code"] == -32000
+            assert "stdin" in refused["message"]
+            assert get(client, task)["status"] == "input_required"
+            assert answered(client, task) == refused
+
+
+def answered(client, task):
+    """The error of the request by which a question is answered."""
+    given = {"action": "accept", "content": {"text": "x"}}
+    if client.is_modern:
+        (key,) = get(client, task)["inputRequests"]
+        return client.ask("tasks/update", taskId=task["taskId"], inputResponses={key: given})
+    waiting = client.begin("tasks/result", taskId=task["taskId"])
+    asked = client.taken(lambda one: one.get("method") == "elicitation/create")
+    client.bare.send({"jsonrpc": "2.0", "id": asked["id"], "result": given})
+    return client.answer(waiting)
 
 
 def test_input_that_is_declined_ends_the_evaluation(live):

@@ -4,8 +4,10 @@ import socket
 import struct
 
 import pytest
+from anyio.from_thread import start_blocking_portal
 from live_server import serving, until
 from real_repls import fresh, repl
+from scripted_nrepl import OPS, scripted
 
 LOOPS = {
     "py": ("def spin():\n    print('before')\n    while True: pass\nspin()", "in spin"),
@@ -63,6 +65,24 @@ def test_code_that_waits_for_input_is_ended_by_an_interrupt(tmp_path, name, code
         assert (ended["ok"], ended["status"]) == (True, "failed" if name == "hy" else "interrupted")
         after = client.call("evaluate_code", code="2" if name == "python" else "(+ 1 1)", timeoutMs=60_000)
         assert after["result"] == "2"
+
+
+def test_an_evaluation_whose_input_was_refused_still_waits_for_it(tmp_path):
+    without_input = [op for op in OPS if op != "stdin"]
+    answers = {("eval", "(read)"): [{"status": ["need-input"]}]}
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(scripted(answers, ops=without_input)) as server,
+    ):
+        options = ("--nrepl", f"n={server.endpoint}", "--repl", "python")
+        with serving(tmp_path, *options) as live, live.client() as client:
+            until(lambda: "send_input" in client.tools(), "the other REPL")
+            began = client.call("evaluate_code", code="(read)", replSessionKey="n")
+            assert began["status"] == "needs-input"
+            refused = client.call("send_input", evaluationId=began["evaluationId"], text="x")
+            assert (refused["reason"], refused["capability"]) == ("capability-missing", "stdin")
+            now = client.call("get_evaluation", evaluationId=began["evaluationId"])
+            assert now["status"] == "needs-input"
 
 
 def test_what_was_never_interrupted_has_no_stacks(client):

@@ -18,8 +18,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
-from codriver.core.actions import InputGiven
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.protocol.calls import FAULT, TOKEN
 from codriver.protocol.error_messages import TOO_MANY
@@ -36,8 +35,8 @@ from codriver.protocol.task_offers import (
     token_of,
 )
 from codriver.protocol.task_records import ANSWER, Task
-from codriver.tools.base import Call
-from codriver.tools.evaluation_waits import SETTLE_S, stop
+from codriver.tools.base import Call, LastingCall
+from codriver.tools.evaluation_waits import SETTLE_S, give_input, stop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -63,6 +62,8 @@ MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
 MAX_BYTES = 16 * 2**20
 """The answers of one client's tasks, images above all: beyond it the oldest go, up to the last."""
 PROMPT_CHARACTERS = 200
+REFUSED = -32000
+"""Of the codes that JSON-RPC leaves to servers."""
 
 
 class UpdateParams(types.RequestParams):
@@ -252,7 +253,7 @@ class EvaluationTasks:
                 await task.wait_changed()
         related = {RELATED: {"taskId": task.id}}
         if task.answered is None:
-            fault = task.fault or {"code": TOO_MANY, "message": "cancelled, and its evaluation has not ended yet"}
+            fault = task.fault or {"code": REFUSED, "message": "cancelled, and its evaluation has not ended yet"}
             raise MCPError(fault["code"], fault["message"], {"_meta": related})
         return {**self._as_json(task), "_meta": related}
 
@@ -288,25 +289,36 @@ class EvaluationTasks:
                 del own[task.id]
 
     async def _ask(self, ctx: Context, task: Task) -> None:
-        """Ask the client for the line that the code waits for; return as soon as the code waits for it no more."""
+        """Ask the client for the line that the code waits for; return as soon as the code waits for it no more.
+
+        Raises:
+            MCPError: the REPL refused the line. The code waits on, by a new question.
+        """
         number = task.question
+        told: list[types.ElicitResult] = []
 
         async def ask() -> None:
             params = {**task.asked(self._prompt(task)), "_meta": {RELATED: {"taskId": task.id}}}
             request = types.ElicitRequest(params=types.ElicitRequestFormParams.model_validate(params, by_name=False))
             with suppress(MCPError):  # the client cannot ask: others may still give input
-                told = await ctx.session.send_request(request, types.ElicitResult)
-                if (task.status, task.question) == ("input_required", number):
-                    await self._take(task, told.action, told.content)
+                told.append(await ctx.session.send_request(request, types.ElicitResult))
+                tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             while (task.status, task.question) == ("input_required", number):
                 await task.wait_changed()
             tasks.cancel_scope.cancel()
+        # Beyond the scope: a line that is being sent is sent whole.
+        if told and (task.status, task.question) == ("input_required", number):
+            await self._take(task, told[0].action, told[0].content)
 
     async def _take(self, task: Task, action: object, content: object) -> None:
-        """Give the code what was answered. Who answers nothing ends it: nobody else thinks of it."""
+        """Give the code what was answered. Who answers nothing ends it: nobody else thinks of it.
+
+        Raises:
+            MCPError: the REPL refused the line. The code waits on, by a new question.
+        """
         if task.evaluation is None:
             return
         text = content.get(ANSWER) if isinstance(content, dict) else None
@@ -317,10 +329,12 @@ class EvaluationTasks:
         evaluation = call.state.evaluations.get(task.evaluation)
         if evaluation is None or evaluation.status != "needs-input":
             return
-        call.dispatch(InputGiven(evaluation.id))
-        task.note(call.state.evaluations[evaluation.id])
-        with suppress(CodriverError):  # lost meanwhile, which ends the evaluation, too
-            await self._services.repls.adapter(evaluation.repl).send_input(f"{text}\n", evaluation.place)
+        try:
+            with suppress(ReplDisconnectedError):  # which ends the evaluation, too
+                await give_input(LastingCall(task, call), evaluation, text)
+        except RefusedError as error:
+            words = f"the input was not taken, and the code still waits for it: {error.message}; {error.hint}"
+            raise MCPError(REFUSED, self._caller.redactor(words)) from error
 
     async def _stop(self, task: Task, why: str) -> None:
         if task.evaluation is None:

@@ -1,4 +1,4 @@
-"""Waiting for an evaluation, with progress and the reason why it waits itself; and stopping it."""
+"""Waiting for an evaluation, with progress and the reason why it waits itself; giving it input; and stopping it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.core.actions import CancelQueued
+from codriver.core.actions import CancelQueued, InputGiven, InputWanted
 from codriver.core.state import holder
+from codriver.errors import RefusedError
 from codriver.net.tasks import Alarm
 from codriver.tools.session_choice import evaluation_of
 
@@ -93,6 +94,28 @@ def _why_cancelled(call: Call) -> str:
     if call.state.life.phase != "started":
         return "the server stops"
     return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
+
+
+async def give_input(call: Call, evaluation: Evaluation, text: str) -> None:
+    """Give a line to code that reads. It runs on before the line is sent, as it may at once want another.
+
+    Raises:
+        RefusedError: the REPL did not take the line; the evaluation wants input again.
+        ReplDisconnectedError: the connection is over, which ends the evaluation.
+    """
+    _tell(call, InputGiven(evaluation.id))
+    try:
+        await call.services.repls.adapter(evaluation.repl).send_input(f"{text}\n", evaluation.place)
+    except RefusedError:
+        _tell(call, InputWanted(evaluation.id))
+        raise
+
+
+def _tell(call: Call, action: InputGiven | InputWanted) -> None:
+    """Dispatch it, and let the call's follower know of it before anything else happens to the evaluation."""
+    call.dispatch(action)
+    if call.lasting is not None:
+        call.lasting.note(evaluation_of(call.state, action.evaluation))
 
 
 async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from pydantic import Field
 
-from codriver.core.actions import InputGiven
 from codriver.core.values import HELD, MAIN_SESSION, PrintLimits, ValuePart
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
@@ -15,7 +14,7 @@ from codriver.tools.answer_budget import budget, budget_asked
 from codriver.tools.base import Answer, Call, Tool, answer_schema
 from codriver.tools.evaluate_code import EVALUATION
 from codriver.tools.evaluation_answers import describe, one_image
-from codriver.tools.evaluation_waits import SETTLE_S, stop, wait
+from codriver.tools.evaluation_waits import SETTLE_S, give_input, stop, wait
 from codriver.tools.lean_answers import Evaluating, wants_detail
 from codriver.tools.run_tests import describe_run
 from codriver.tools.session_choice import evaluation_of, key_of, resolve
@@ -228,8 +227,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     current = evaluation_of(call.state, arguments.evaluation_id)
     if current.status != "needs-input":
         raise NotReadingError(current.id, current.status)
-    call.dispatch(InputGiven(current.id))
-    await call.services.repls.adapter(current.repl).send_input(arguments.text + "\n", current.place)
+    await give_input(call, current, arguments.text)
     current = await wait(call, current.id, SETTLE_S, owns=False)
     return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
 
