@@ -984,10 +984,8 @@ class Starter:
         except OSError as error:
             place = "/".join((self.workspace, *PLACE))
             cure = "make room" if error.errno == errno.ENOSPC else "make the folder one of yours that can be written"
-            self.fail(
-                f"serve.log in {place} could not be opened: {error.strerror}; {cure}, or choose another workspace"
-            )
-            self.failed_at -= 2 * START_GRACE_S  # no other server can be there either
+            problem = f"serve.log in {place} could not be opened: {error.strerror}"
+            self.fail(f"{problem}; {cure}, or choose another workspace", is_final=True)
             return
         try:
             self.process = subprocess.Popen(  # noqa: S603 - the command is the user's own
@@ -1033,23 +1031,23 @@ class Starter:
             return f"its words had no place, as the disk of {self.workspace} is full: make room there"
         return "it said nothing"
 
-    def fail(self, failure: str) -> None:
-        """Note why there will be no server."""
-        self.failure, self.failed_at = failure, time.monotonic()
+    def fail(self, failure: str, *, is_final: bool = False) -> None:
+        """Note why there will be no server. Unless that is final, one that was just starting may still come."""
+        self.failure, self.failed_at = failure, float("-inf") if is_final else time.monotonic()
 
+    @property
     def has_failed(self) -> bool:
-        """Whether the start failed, and so long ago that no other server can be expected either.
+        """Whether the start failed, and so long ago that no other server can be expected either."""
+        return self.failure is not None and time.monotonic() - self.failed_at > START_GRACE_S
 
-        The process that was started ends well once the server can be reached, which then has another: see `--detach`.
-        """
+    def check_process(self) -> None:
+        """Note it if the started process failed. It ends well once the server, another one, can be reached."""
         if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
             tail = os.pread(self.log, 1000, start).decode("utf-8", "replace").strip() or self.why_silent()
-            self.fail(f"the server that the relay started ended with status {self.process.returncode}: {tail}")
-            if self.process.returncode == STOPPED_FOR_GOOD:
-                self.fail(tail)
-                self.failed_at -= 2 * START_GRACE_S
-        return self.failure is not None and time.monotonic() - self.failed_at > START_GRACE_S
+            is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD
+            ended = "" if is_final else f"the server that the relay started ended with status {status}: "
+            self.fail(ended + tail, is_final=is_final)
 
 
 def remove_presence(folder: int) -> None:
@@ -1383,7 +1381,7 @@ class Relay:
                     return None
             self.start_server()
             self.say(f"{self.target.tried}: {problem}")
-            if time.monotonic() - self.round_start >= self.give_up_s or (self.starter and self.starter.has_failed()):
+            if time.monotonic() - self.round_start >= self.give_up_s or (self.starter and self.starter.has_failed):
                 self.give_up(problem, self.round_start)
                 if self.has_ended:
                     return 1
@@ -1393,9 +1391,10 @@ class Relay:
         return 0
 
     def start_server(self) -> None:
-        """Have a server started, if that was asked for and was not done in this round of attempts."""
+        """Have a server started, if that was asked for, once in a round of attempts; and note it if that failed."""
         if self.starter:
             self.starter.start()
+            self.starter.check_process()
 
     def repeat_handshake(self, connection: socket.socket) -> None:
         """Introduce the client to a server that does not know it, and let requests through.
@@ -1473,7 +1472,7 @@ class Relay:
             if not has_parted and self.is_done():
                 has_parted = True
                 self.last_step = time.monotonic()
-                part(self.connection)
+                shut_down_sending(self.connection)
             # As long as the client does not read, its answers are not read either.
             if self.has_ended and not self.output.is_busy:
                 left = self.last_step + (GOODBYE_S if has_parted else ANSWERS_S) - time.monotonic()
@@ -1772,7 +1771,7 @@ def cancelled_key(line: bytes) -> bytes:
         return b""
 
 
-def part(connection: socket.socket) -> None:
+def shut_down_sending(connection: socket.socket) -> None:
     """Tell the server that nothing more comes."""
     try:
         connection.shutdown(socket.SHUT_WR)
@@ -1784,7 +1783,7 @@ def workspace_of(port_file: str | None) -> str | None:
     """The workspace of a port file at `<workspace>/.calva/mcp-server/port`; None for any other."""
     if port_file is None:
         return None
-    place, _, name = port_file.rpartition("/.calva/mcp-server/")
+    place, _, name = port_file.rpartition(f"/{'/'.join(PLACE)}/")
     return place if place and name and "/" not in name else None
 
 
@@ -1816,7 +1815,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if talk and workspace is None:
         os._exit(1)
     if not words and workspace:
-        words = [os.path.join(workspace, ".calva", "mcp-server", "port")]  # noqa: PTH118 - see Target
+        words = [os.path.join(workspace, *PLACE, "port")]  # noqa: PTH118 - see Target
     target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1", starts="--start" in flags)
     workspace = workspace or workspace_of(target.file)
     if "--start" in flags and workspace is None:
