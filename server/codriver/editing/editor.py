@@ -138,7 +138,7 @@ class Editor:
             with anyio.CancelScope(shield=True):
                 left = await self._in_thread(partial(self._put_back, changes))
         batches = self._done.get(caller, [])
-        self._done[caller] = [batch for batch in batches if batch is not changes and batch != changes]
+        self._done[caller] = [batch for batch in batches if batch != changes]
         return left
 
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
@@ -246,9 +246,9 @@ class Editor:
                 results.append(result)
             else:
                 name = show(self._workspace, path)
-                is_own = [index for index in edits if not isinstance(edits[index], Renamed)]
+                own = {index for index in edits if not isinstance(edits[index], Renamed)}
                 problems = problems + [
-                    (index, wanted[index].file if index in is_own else name, problem) for index, problem in result
+                    (index, wanted[index].file if index in own else name, problem) for index, problem in result
                 ]
         if problems:
             raise EditsRefusedError(sorted(problems, key=lambda problem: problem[0]), len(wanted))
