@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "net": {"core", "errors", "files"},
     "log": {"core", "datalog", "errors", "files"},
     "editing": {"errors", "files", "lisp"},
-    "commands/documents": {"errors", "lisp"},
+    "commands/documents": {"core", "errors", "lisp"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "lisp", "log", "net", "wire"},
     "settings": {"errors", "files", "net", "repls"},

@@ -72,7 +72,8 @@ def test_the_goals_are_the_descriptions_each_once_the_newest_first(log):
     log.evaluate("5", "e5", why="checkpoint: here")
     log.evaluate("6", "e6", why="an edit loads low.lpy, line 3, 7")
     log.evaluate("7", "e7", why="edit_files loads src/low.lpy, line 3")
-    assert log.line("Goals") == "speed it up (bob); find the leak (ann)"
+    log.evaluate("8", "e8", why="checkpoint")
+    assert log.line("Goals") == "checkpoint (ann); speed it up (bob); find the leak (ann)"
 
 
 def test_a_definition_that_no_file_has_is_named_with_who_where_and_which_evaluation(log):

@@ -24,7 +24,7 @@ from codriver.core.effects import Append, Effect, Remember, RunEvaluation, Settl
 from codriver.core.layered_map import LayeredMap
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item
-from codriver.core.values import CHECKPOINT, HELD, HUMAN, MAIN_SESSION, Evaluation, Failure
+from codriver.core.values import CHECKPOINT, HELD, HUMAN, MAIN_SESSION, Evaluation, Failure, checkpoint_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,9 +227,8 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
 
 def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
     """The checkpoint that a description sets, if it does: a name for this moment, which outlives the server."""
-    word, _, name = description.partition(":")
-    name = " ".join(name.split())
-    if word.strip().lower() != CHECKPOINT or not name:
+    name = checkpoint_name(description)
+    if not name:
         return ()
     where = f"by {evaluation.who} in {session_key(repl, evaluation.session)} ({evaluation.id})"
     return (Remember(kind=CHECKPOINT, name=name, text=where),)

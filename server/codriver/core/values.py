@@ -27,6 +27,13 @@ HUMAN = "jupyter"
 CHECKPOINT = "checkpoint"
 """The word before a colon by which a description sets one; the kind of its document in the workspace's memory."""
 
+
+def checkpoint_name(description: str) -> str:
+    """The name of the checkpoint that a description sets; empty where it sets none."""
+    word, _, name = description.partition(":")
+    return " ".join(name.split()) if word.strip().lower() == CHECKPOINT else ""
+
+
 Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
 
 LISP = "lisp"

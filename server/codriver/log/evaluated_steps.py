@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import CHECKPOINT, NOT_LISP
+from codriver.core.values import CHECKPOINT, NOT_LISP, checkpoint_name
 from codriver.log.defined_names import names_in
 
 if TYPE_CHECKING:
@@ -171,17 +171,12 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
         entries[-1].line,
         code.timestamp,
         code.text,
-        goal="" if loaded or is_checkpoint(said) else " ".join(said.split()),
+        goal="" if loaded or checkpoint_name(said) else " ".join(said.split()),
         file=loaded[1] if loaded else "",
         error=" ".join(error.split()),
         meant=names_in(code.text, is_lisp=is_lisp),
         life=life,
     )
-
-
-def is_checkpoint(description: str) -> bool:
-    """Whether a description sets a checkpoint."""
-    return description.partition(":")[0].strip().lower() == CHECKPOINT
 
 
 def _error_in(entries: list[Entry], code: Entry) -> str:

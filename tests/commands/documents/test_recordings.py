@@ -54,6 +54,11 @@ def test_the_newest_checkpoint_of_a_name_counts():
         since_checkpoint(sessions("checkpoint: a"), "c")
 
 
+def test_a_checkpoint_is_found_by_the_name_that_it_set():
+    found = since_checkpoint(sessions("", "Checkpoint:  the parser\n works ", ""), "the parser  works")
+    assert [one.id for one in found] == ["e-2", "e-3"]
+
+
 def test_ids_are_taken_in_the_order_in_which_they_ran():
     assert [one.id for one in of_ids(sessions("", "", ""), ["e-3", "e-1"])] == ["e-1", "e-3"]
     with pytest.raises(NothingChosenError, match="e-9"):

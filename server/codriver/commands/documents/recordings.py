@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.core.values import CHECKPOINT, checkpoint_name
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "codriver-recording"
 VERSION: Final = 1
-CHECKPOINT: Final = "checkpoint:"
-"""How the description of an evaluation begins that marks a place to come back to; its name follows."""
 LOADED: Final = "load "
 """How the log begins to say that what follows is a file's text; its absolute path follows."""
 
@@ -117,11 +116,11 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
     Raises:
         NothingChosenError: there is none.
     """
+    wanted = " ".join(name.split())
     for place in range(len(evaluations) - 1, -1, -1):
-        said = evaluations[place].description
-        if said.startswith(CHECKPOINT) and said.removeprefix(CHECKPOINT).strip() == name:
+        if wanted and checkpoint_name(evaluations[place].description) == wanted:
             return tuple(evaluations[place:])
-    raise NothingChosenError(f"is described as `{CHECKPOINT} {name}`")
+    raise NothingChosenError(f"is described as `{CHECKPOINT}: {name}`")
 
 
 def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorded, ...]:
