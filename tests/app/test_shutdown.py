@@ -166,4 +166,4 @@ async def test_what_came_last_into_the_log_is_kept_also_where_no_run_is_remember
 
     await served_and_stopped(workspace, before=evaluate, remember_runs=0)
     (file,) = (tmp_path / "state").rglob("eval-history.transit.json")
-    assert [entry.text for entry in history.remembered(file)] == ["(last)"]
+    assert [entry.text for entry in history.read_history(file)] == ["(last)"]

@@ -16,7 +16,7 @@ from transit.writer import Writer
 
 from codriver.log import history as module
 from codriver.log.durable_files import LOST_LINES, RESERVED_LINES
-from codriver.log.history import History, UnreadableError, remembered, size_of
+from codriver.log.history import History, UnreadableError, read_history, size_of
 from codriver.log.output_log import Entry, OutputLog
 from codriver.log.transit_format import journal_line, read_transit, transit_pieces
 
@@ -572,10 +572,10 @@ def test_the_file_is_as_the_transit_library_writes_it(path):
 
 def test_what_is_on_disk_is_read_without_a_server(path):
     _, first, later = with_journal(path)
-    assert remembered(path) == (first, *later)
+    assert read_history(path) == (first, *later)
     path.write_text("{")
     with pytest.raises(UnreadableError):
-        remembered(path)
+        read_history(path)
 
 
 @pytest.mark.parametrize("text", ["1+2", 'say "hi"\n', "\x01" * 9, "größe", "日本語", "😀" * 3, ""])

@@ -22,7 +22,7 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import Editor
-from codriver.files.paths import cache_folder, workspace_state_folder
+from codriver.files.paths import cache_folder, history_file, workspace_state_folder
 from codriver.log.history import History
 from codriver.log.memory import Document, Memory, run_id
 from codriver.log.redaction import Redactor
@@ -176,7 +176,7 @@ def _log(
     """The stores of all that passes through the REPLs: history, read now, and its contents; long texts; log; memory."""
     settings, kept_in = live.settings, workspace_state_folder(workspace)
     history = History(
-        kept_in / "eval-history.transit.json",
+        history_file(workspace),
         max_entities=settings.history_max_entities,
         max_bytes=settings.history_max_bytes,
     )

@@ -16,7 +16,7 @@ from codriver.commands.answer_reading import reading
 from codriver.commands.log import memory_of
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import say, say_json
-from codriver.files.paths import workspace_state_folder
+from codriver.files.paths import history_file
 from codriver.log.control_characters import visible
 from codriver.net import client
 
@@ -44,14 +44,14 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
             text = str(connection.request("resources/read", {"uri": uri})["contents"][0]["text"])
     except client.NoServerError:
         say("codriver: no server runs here: this is what earlier ones left", err=True)
-        text = _remembered(workspace, who) or NOTHING
+        text = _told_without_server(workspace, who) or NOTHING
     if as_json:
         say_json({"handoff": text})
     else:
         say(visible(text))
 
 
-def _remembered(workspace: Path, who: str) -> str:
+def _told_without_server(workspace: Path, who: str) -> str:
     """The handoff from what lies on the disk."""
     from codriver.log.defined_names import names_on_disk  # noqa: PLC0415  # a server does it where one runs
     from codriver.log.evaluated_steps import read_story  # noqa: PLC0415  # as above
@@ -66,12 +66,12 @@ def _remembered(workspace: Path, who: str) -> str:
 
 def _entries(workspace: Path) -> tuple[Entry, ...]:
     """The entities that earlier runs left: see `earlier_runs`."""
-    from codriver.log.history import NewerFormatError, UnreadableError, remembered  # noqa: PLC0415  # as above
+    from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # as above
     from codriver.log.output_log import Entry, earlier_runs  # noqa: PLC0415  # as above
 
     known = [Entry.from_record(record) for record in memory_of(workspace).snapshot().records]
     try:
-        code = remembered(workspace_state_folder(workspace) / "eval-history.transit.json")
+        code = read_history(history_file(workspace))
     except (NewerFormatError, UnreadableError, OSError) as error:
         say(f"codriver: the history cannot be read: {error}", err=True)
         code = ()

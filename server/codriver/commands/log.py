@@ -14,7 +14,7 @@ from codriver.commands.answer_reading import reading
 from codriver.commands.log_follower import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
 from codriver.commands.options import color_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, say, say_json
-from codriver.files.paths import presence_folder, workspace_state_folder
+from codriver.files.paths import history_file, presence_folder, workspace_state_folder
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
 from codriver.repls.kinds import PYTHON, dialect_of_key
@@ -213,7 +213,7 @@ def _print(entries: Sequence[dict[str, Any]], *, as_json: bool) -> None:
 @workspace_option
 def history_command(*, text: str, limit: int, workspace: Path) -> None:
     """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""
-    found = _remembered(workspace.resolve(), text)[-limit:]
+    found = _history_rows(workspace.resolve(), text)[-limit:]
     if not found:
         told = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
         say(told, err=True)
@@ -253,7 +253,7 @@ REMEMBERED = """[:find ?line ?when ?who ?key ?code :in $ $history
          [(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]]"""
 
 
-def _remembered(workspace: Path, text: str) -> list[tuple[int, int, str, str, str]]:
+def _history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str]]:
     """The history from the server that runs, else from its file: line, time, who, session, code."""
     try:
         with client.connect(workspace, name="codriver-history") as connection:
@@ -261,21 +261,20 @@ def _remembered(workspace: Path, text: str) -> list[tuple[int, int, str, str, st
         if not answer.get("ok"):
             raise FollowError(answer)
         with reading("repl_output_log"):
-            rows = [_remembered_row(*row) for row in answer["result"]]
+            rows = [_history_row(*row) for row in answer["result"]]
     except client.NoServerError:
-        from codriver.files.paths import workspace_state_folder  # noqa: PLC0415  # as above
-        from codriver.log.history import NewerFormatError, UnreadableError, remembered  # noqa: PLC0415  # only here
+        from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # only here
 
-        file = workspace_state_folder(workspace) / "eval-history.transit.json"
+        file = history_file(workspace)
         try:
-            entries = remembered(file)
+            entries = read_history(file)
         except (NewerFormatError, UnreadableError, OSError) as error:
             raise click.ClickException(f"the history {file} cannot be read: {error}") from error
         rows = [(e.line, e.timestamp, e.who or "", e.session_key or "", e.text) for e in entries]
     return [row for row in rows if text in row[4]]
 
 
-def _remembered_row(line: int, when: int, who: str, key: str, code: str) -> tuple[int, int, str, str, str]:
+def _history_row(line: int, when: int, who: str, key: str, code: str) -> tuple[int, int, str, str, str]:
     return int(line), int(when), str(who), str(key), str(code)
 
 

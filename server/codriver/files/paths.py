@@ -79,6 +79,11 @@ def workspace_state_folder(workspace: Path) -> Path:
     return state_folder() / "workspaces" / f"{slug}-{hashlib.sha256(os.fsencode(resolved)).hexdigest()[:12]}"
 
 
+def history_file(workspace: Path) -> Path:
+    """The file of a workspace's history. Its journal lies beside it."""
+    return workspace_state_folder(workspace) / "eval-history.transit.json"
+
+
 def _absolute(folder: str | None) -> Path | None:
     """`folder` as the base of ours; the XDG rules say that one which is not absolute is ignored."""
     return Path(folder) / NAME if folder and Path(folder).is_absolute() else None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from codriver.log.output_log import Snapshot
 
-__all__ = ["History", "Loaded", "NewerFormatError", "UnreadableError", "cut", "remembered"]
+__all__ = ["History", "Loaded", "NewerFormatError", "UnreadableError", "cut", "read_history"]
 
 logger = logging.getLogger(__name__)
 
@@ -304,7 +304,7 @@ def _pieces(path: Path, max_bytes: int) -> Iterator[bytes]:
         raise UnreadableError(error.strerror) from None
 
 
-def remembered(path: Path) -> tuple[Entry, ...]:
+def read_history(path: Path) -> tuple[Entry, ...]:
     """The entities on disk, for when no server holds them. Blocks; changes nothing.
 
     Raises:
