@@ -17,12 +17,14 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.base import Call
 from codriver.tools.envelope import answer
 from codriver.tools.manifest import BY_NAME
+from codriver.tools.saves import stamp_of
 from codriver.tools.session_choice import server_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.tools.base import Answer, Services, Stamp
+    from codriver.tools.base import Answer, Services
+    from codriver.tools.saves import Stamp
 
 LOOK_S = 0.25
 COST = 10
@@ -50,7 +52,7 @@ class Watcher:
         while True:
             if self._services.settings.watch:
                 now = await poller.next()
-                if not self._services.saves.under_way:
+                if not self._services.saves.is_writing:
                     await self._take(self._saved(now))
             else:
                 self._loaded = None
@@ -133,6 +135,5 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
             if os.path.splitext(file.name)[1] in suffixes:  # noqa: PTH122  # thousands of names
                 with contextlib.suppress(OSError):  # it was there a moment ago
                     if file.is_file():
-                        status = file.stat()
-                        found[Path(file.path)] = (status.st_mtime_ns, status.st_size, status.st_ino)
+                        found[Path(file.path)] = stamp_of(file.stat())
     return found

@@ -22,6 +22,7 @@ from codriver.net.tasks import Alarms
 from codriver.tools.client_traits import traits_of
 from codriver.tools.conflict_ledger import Conflicts
 from codriver.tools.lisp_drift import LispKnown
+from codriver.tools.saves import Saves
 from codriver.tools.standing_queries import Waits
 from codriver.tools.told import AppsTold, PlacesTold
 
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
 
 Json = Mapping[str, Any]
 Schema = dict[str, Any]
-Stamp = tuple[int, int, int]
-"""When a file was written, how long it is, and which one it is: another stamp, another save."""
-
 
 MOST_EDITS_NOTED: Final = 200
 
@@ -88,16 +86,6 @@ class Answer:
     """Whether it has another program's shape, and so nothing around it."""
     shows_told: bool = False
     """Whether it may hold what an application takes for sensitive, as the user allowed and the call asked for."""
-
-
-@dataclass(slots=True)
-class Saves:
-    """The saves of ours that are loaded on request, for the life of one server: whoever watches files leaves them."""
-
-    under_way: int = 0
-    """Edits that may be writing just now."""
-    stamps: dict[Path, Stamp] = field(default_factory=dict)
-    """The files as they were written."""
 
 
 @dataclass(slots=True)

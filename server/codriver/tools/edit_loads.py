@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -30,13 +29,13 @@ from codriver.tools.gate import await_search
 from codriver.tools.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
     from codriver.editing import FileResult, Outcome
-    from codriver.tools.base import Call, Services, Stamp
+    from codriver.tools.base import Call, Services
     from codriver.tools.lean_answers import Evaluating
 
 FAILURE = ("reason", "error", "hint")
@@ -173,30 +172,18 @@ class EditLoads:
 async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
     """The outcome of an edit whose files are loaded afterwards, so that no watcher loads them once more."""
     saves = call.services.saves
-    saves.under_way += 1
-    try:
+    with saves.writing():
         outcome = await edit()
         if call.services.settings.watch:
             paths = [result.change.path for result in outcome.files]
-            saves.stamps |= await call.services.work.files.run(call.client, partial(_stamps, paths))
+            await call.services.work.files.run(call.client, partial(saves.note, paths))
         return outcome
-    finally:
-        saves.under_way -= 1
 
 
 def unwatched_save(services: Services, path: Path) -> None:
     """Have the watcher leave the file as it is now to whoever loads it. Blocks."""
     if services.settings.watch:
-        services.saves.stamps |= _stamps([path])
-
-
-def _stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
-    found = {}
-    for path in paths:
-        with contextlib.suppress(OSError):
-            status = path.stat()
-            found[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
-    return found
+        services.saves.note([path])
 
 
 def changed_files(results: Sequence[FileResult]) -> list[Changed]:

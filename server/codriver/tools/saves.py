@@ -1,0 +1,49 @@
+"""Saves: the files that this server writes, which whoever watches files leaves alone."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+Stamp = tuple[int, int, int]
+"""When a file was written, how long it is, and which one it is: another stamp, another save."""
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp of a file of this status."""
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+@dataclass(slots=True)
+class Saves:
+    """The saves of ours that are loaded on request, for the life of one server: whoever watches files leaves them."""
+
+    stamps: dict[Path, Stamp] = field(default_factory=dict)
+    """The files as they were written."""
+    _under_way: int = 0
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether an edit may be writing just now."""
+        return self._under_way > 0
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """The context of an edit, from before its first file is written until the stamps of all are noted."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    def note(self, paths: Iterable[Path]) -> None:
+        """Note the stamps of files as they are now. Blocks."""
+        for path in paths:
+            with contextlib.suppress(OSError):
+                self.stamps[path] = stamp_of(path.stat())
