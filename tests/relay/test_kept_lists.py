@@ -1,12 +1,13 @@
 """A client whose server is being started is answered from what the last server kept for it, where nothing changed."""
 
 import json
+import logging
 import os
 
 import pytest
 from live_server import until
 
-from codriver.app.kept_lists import MAX_CLIENTS, circumstances
+from codriver.app.kept_lists import MAX_CLIENTS, circumstances, write
 from codriver_relay import read_kept
 from relay.cold_server import GREETING, INITIALIZE, LIST, QUESTION, TOOLS, kept, rewrite
 from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, request
@@ -130,6 +131,14 @@ def test_the_newest_clients_are_kept_in_a_file_of_the_users_own(cold, monkeypatc
     names = [client["name"] for client in json.loads(file.read_text())["clients"]]
     assert names == [f"agent-{number}" for number in range(MAX_CLIENTS + 1, 1, -1)]
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_a_workspace_that_is_gone_is_told_in_the_log_and_fails_nothing(cold, caplog):
+    cold.workspace.rmdir()
+    with caplog.at_level(logging.INFO):
+        write(cold.workspace, {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS})
+    assert "the list of tools is not kept for relays" in caplog.text
+    assert str(cold.workspace) in caplog.text
 
 
 def test_clients_kept_under_other_circumstances_are_forgotten(cold, monkeypatch):

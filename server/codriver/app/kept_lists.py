@@ -73,14 +73,14 @@ def write(workspace: Path, client: Answer) -> None:
 
     Without a word where it cannot be written: it is only there to save time.
     """
-    status = workspace.stat()
-    path = state_folder() / "lists" / f"{status.st_dev}-{status.st_ino}.json"
-    about = circumstances(workspace)
-    others = [one for one in _clients(path, about) if _who(one) != _who(client)]
-    text = json.dumps({**about, "clients": [client, *others[: MAX_CLIENTS - 1]]}).encode()
-    if len(text) > MAX_BYTES:
-        text = json.dumps({**about, "clients": [client]}).encode()
     try:
+        status = workspace.stat()
+        path = state_folder() / "lists" / f"{status.st_dev}-{status.st_ino}.json"
+        about = circumstances(workspace)
+        others = [one for one in _clients(path, about) if _who(one) != _who(client)]
+        text = json.dumps({**about, "clients": [client, *others[: MAX_CLIENTS - 1]]}).encode()
+        if len(text) > MAX_BYTES:
+            text = json.dumps({**about, "clients": [client]}).encode()
         if len(text) <= MAX_BYTES:
             files.replace(path, text, links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER)
             _forget_oldest(path.parent)
