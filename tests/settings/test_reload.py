@@ -67,7 +67,7 @@ def test_repls_that_are_added_come_at_once_and_those_taken_out_stay(workspace, r
     news = subject.look()
     assert (news.settings.repl, news.settings.nrepl) == (("python", "lisp"), ("1234",))
     assert [line.partition(": ")[2] for line in news.said] == [
-        "python stays until a restart: codriver stop && codriver serve", "nothing is missing and nothing too many",
+        "python stays until a restart: codriver stop && codriver serve", "no entry came or went",
     ]  # fmt: skip
 
 

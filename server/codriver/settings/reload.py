@@ -115,7 +115,7 @@ def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
     left = [str(item) for item in current if item not in value]
     parts = [f"{', '.join(added)} comes now"] if added else []
     parts += [f"{', '.join(left)} stays until a restart: {RESTART}"] if left else []
-    return "; ".join(parts) or "nothing is missing and nothing too many"
+    return "; ".join(parts) or "no entry came or went"
 
 
 def _content(file: Path, root: Path | None) -> bytes | str | None:
