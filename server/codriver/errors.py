@@ -15,7 +15,7 @@ They become answers in one place, `codriver.tools.envelope`, and are told apart 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +27,10 @@ class CodriverError(Exception):
 
 class PeerError(CodriverError):
     """The other side of a connection broke its protocol; the connection cannot go on."""
+
+
+NOT_CONNECTED: Final = "it is not connected at the moment"
+"""The cause where something is asked of a REPL to which no connection stands: nothing was sent."""
 
 
 class ReplDisconnectedError(PeerError):

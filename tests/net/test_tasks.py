@@ -80,6 +80,7 @@ async def test_a_fault_is_logged_and_ends_nothing_else(caplog):
         await tasks.join()
     assert done == [True]
     assert "ZeroDivisionError" in caplog.text
+    assert [record.getMessage() for record in caplog.records] == [f"{fail.__qualname__} failed"]
 
 
 async def test_work_that_comes_one_after_the_other_is_done_by_one_task():
@@ -172,6 +173,7 @@ async def test_a_fault_ends_its_work_alone(caplog):
     await workers.end()
     assert done == ["work"]
     assert "of the work" in caplog.text
+    assert [record.getMessage() for record in caplog.records] == [f"{failing.__qualname__} failed"]
 
 
 async def test_alarms_ring_in_the_order_of_their_moments_and_not_before_them():

@@ -51,7 +51,12 @@ class TaskSet:
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
-            logger.error("a task failed", exc_info=fault)
+            _log_fault(task.get_coro(), fault)
+
+
+def _log_fault(work: object, fault: BaseException) -> None:
+    """Log a failure by the name of the coroutine: clients are told these words alone, and the log has the rest."""
+    logger.error("%s failed", getattr(work, "__qualname__", work), exc_info=fault)
 
 
 class Workers:
@@ -87,7 +92,11 @@ class Workers:
         scope = worker.scope
         with scope:
             while True:
-                await work
+                try:
+                    await work
+                except Exception as fault:  # noqa: BLE001 - as of any task: it is logged, and ends nothing else
+                    _log_fault(work, fault)
+                    return
                 if scope.cancel_called or self._is_ending or self._idle is not None:
                     return
                 self._idle = worker

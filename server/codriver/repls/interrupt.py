@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core import actions
-from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError
 from codriver.repls.contract.errors import OpTimedOutError
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Interrupter:
         """Ask the REPL once; what it said in words, and whether it said that nothing runs."""
         adapter = self._adapters.get(evaluation.repl)
         if adapter is None:
-            return str(ReplDisconnectedError("it is not connected at the moment")), False
+            return str(ReplDisconnectedError(NOT_CONNECTED)), False
         try:
             with anyio.fail_after(ANSWER_S):
                 if evaluation.is_others:

@@ -16,7 +16,7 @@ import anyio
 
 from codriver.core import actions, effects
 from codriver.core.records import replace
-from codriver.errors import CodriverError, ReplDisconnectedError, StartError
+from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
 from codriver.repls.app_events import AppEventRecorder, AppStreamKeeper
@@ -101,7 +101,7 @@ class Repls:
         """
         adapter = self._adapters.get(repl)
         if adapter is None:
-            raise ReplDisconnectedError("it is not connected at the moment")
+            raise ReplDisconnectedError(NOT_CONNECTED)
         return adapter
 
     @property
