@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from codriver.log.evaluated_steps import read_story
 from codriver.log.handoff_report import MOST_BYTES, Present, compose
 from codriver.log.output_log import Entry
+from codriver.repls.contract import adapter_values
+from codriver.repls.contract.test_report import words_of
 
 NOW = 10_000_000
 
@@ -253,6 +255,32 @@ def test_no_text_of_a_log_looks_like_a_line_of_ours(log):
     lines = log.told().splitlines()
     assert [line for line in lines if line.startswith("Look first")] == []
     assert "\x1b" not in log.told()
+
+
+def test_a_run_that_found_no_test_says_nothing_of_any(log):
+    log.test("all tests", "0 tests, 0 passed, 0 failed, 0 errors", "e1")
+    assert log.line("Tests green") is None
+    log.test("low", "1 test, 0 passed, 1 failed, 0 errors: low/test_a", "e2")
+    log.test("low", "0 tests, 0 passed, 0 failed, 0 errors", "e3")
+    assert log.line("Tests red") == "low/test_a (ann e2)"
+
+
+@pytest.mark.parametrize(
+    ("test", "red"), [("test_h", "low/test_h (ann e2)"), (adapter_values.UNKNOWN_TEST, "all tests (ann e2)")]
+)
+def test_a_run_that_was_stopped_is_red_by_the_test_that_it_was_in(log, test, red):
+    stopped = adapter_values.TestRun(1, 0, 0, 0, (), stopped=adapter_values.TestResult(test, "low", "error"))
+    log.test("all tests", "1 test, 1 passed, 0 failed, 0 errors", "e1")
+    log.test("all tests", words_of(stopped), "e2")
+    assert (log.line("Tests green"), log.line("Tests red")) == (None, red)
+    log.test("all tests", "1 test, 1 passed, 0 failed, 0 errors", "e3")
+    assert (log.line("Tests green"), log.line("Tests red")) == ("all tests", None)
+
+
+def test_a_run_that_was_stopped_after_a_failure_is_red_by_both_and_earlier_red_tests_stay_so(log):
+    log.test("low", "1 test, 0 passed, 1 failed, 0 errors: low/test_z", "e1")
+    log.test("low", "2 tests, 1 passed, 1 failed, 0 errors: low/test_a; stopped in low/test_h", "e2")
+    assert log.line("Tests red") == "low/test_h (ann e2); low/test_a (ann e2); low/test_z (ann e1)"
 
 
 @given(st.lists(st.tuples(st.sampled_from("cdeor"), st.text(max_size=60)), max_size=40), st.integers(300, 4000))

@@ -34,6 +34,9 @@ def checkpoint_name(description: str) -> str:
     return " ".join(name.split()) if word.strip().lower() == CHECKPOINT else ""
 
 
+NO_KNOWN_TEST = "no test that the REPL knows of"
+"""The place of a test in words, where a run of tests was stopped while the REPL knew of none that ran."""
+
 Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
 
 LISP = "lisp"

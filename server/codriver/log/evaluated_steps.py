@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import CHECKPOINT, NOT_LISP, checkpoint_name
+from codriver.core.values import CHECKPOINT, NO_KNOWN_TEST, NOT_LISP, checkpoint_name
 from codriver.log.defined_names import names_in
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 CONNECTED: Final = re.compile(r"REPL (\S+) connected: (\S+) at ")
 RAN: Final = re.compile(
-    r"\S+ ran (?P<what>.+?): \d+ tests?, \d+ passed, "
-    r"(?P<failed>\d+) failed, (?P<errors>\d+) errors?(?:: (?P<names>.*))?",
+    r"\S+ ran (?P<what>.+?): (?P<tests>\d+) tests?, \d+ passed, (?P<failed>\d+) failed, (?P<errors>\d+) errors?"
+    r"(?:: (?P<names>.*?))?(?:; stopped in (?P<stopped>.*))?",
     re.DOTALL,
 )
 EDITED: Final = re.compile(r"(\S+) edited (.+)")
@@ -64,7 +64,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TestsRun:
-    """A run of tests: `selection` in words, and the names of those that failed, which may be cut."""
+    """A run of tests: `selection` in words, and the names of those that failed, which may be cut.
+
+    Of one that was stopped, which `is_cut_short`, the test that it was in is red, too.
+    """
 
     who: str
     evaluation: str
@@ -73,6 +76,7 @@ class TestsRun:
     selection: str
     is_green: bool
     red: tuple[str, ...] = ()
+    is_cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +147,24 @@ def _repl_of(entry: Entry) -> str:
 
 
 def _run(entry: Entry) -> TestsRun | None:
+    """The run of tests that an entity tells of; None where it tells of none, or of one that found no test."""
     ran = RAN.fullmatch(entry.text.strip()) if entry.category.startswith("other") and entry.evaluation else None
     if ran is None:
         return None
-    is_green = ran["failed"] == ran["errors"] == "0"
-    names = (ran["names"] or "").partition("; stopped in ")[0].partition(" and ")[0]
-    red = () if is_green else tuple(filter(None, names.split(", ")))
-    who = entry.who or "somebody"
-    return TestsRun(who, entry.evaluation or "", entry.line, entry.timestamp, ran["what"], is_green, red)
+    stopped, has_failed = ran["stopped"], not ran["failed"] == ran["errors"] == "0"
+    if ran["tests"] == "0" and not has_failed and stopped is None:
+        return None
+    names = (ran["names"] or "").partition(" and ")[0].split(", ")
+    return TestsRun(
+        entry.who or "somebody",
+        entry.evaluation or "",
+        entry.line,
+        entry.timestamp,
+        ran["what"],
+        is_green=not has_failed and stopped is None,
+        red=tuple(filter(None, [*names, "" if stopped == NO_KNOWN_TEST else stopped])),
+        is_cut_short=stopped is not None,
+    )
 
 
 def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], life: int, dialect: str) -> Step | None:

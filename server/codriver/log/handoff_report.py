@@ -210,7 +210,8 @@ def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ..
     red: dict[str, TestsRun] = {}
     green: dict[str, None] = {}
     for run in runs:
-        red = {name: of for name, of in red.items() if not _selects(run.selection, name)}
+        if not run.is_cut_short:  # else nobody knows which of them it came to
+            red = {name: of for name, of in red.items() if not _selects(run.selection, name)}
         green.pop(run.selection, None)
         if run.is_green:
             green[run.selection] = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from codriver.core.values import NO_KNOWN_TEST
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def words_of(run: TestRun) -> str:
     names = list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     failed = f": {', '.join(names[:NAMED])}{more}" if names else ""
-    where = _name(run.stopped) if run.stopped and run.stopped.test != UNKNOWN_TEST else "no test that the REPL knows of"
+    where = _name(run.stopped) if run.stopped and run.stopped.test != UNKNOWN_TEST else NO_KNOWN_TEST
     return counts + failed + (f"; stopped in {where}" if run.stopped else "")
 
 
