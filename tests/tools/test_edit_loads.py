@@ -86,6 +86,15 @@ def test_an_error_comes_in_the_same_answer_with_its_place_in_the_file(live, clie
     assert (error["file"], error["line"]) == (f"src/shop/greet.{live.ending}", 3 if live.kind == "basilisp" else 4)
 
 
+def test_a_failure_in_an_edited_function_is_placed_in_it_and_not_in_the_code_sent(live, client, greet):
+    failing = {**GREETING, "newForm": "(defn greeting [name]\n  (str name)\n  (/ 1 0))"}
+    assert edit(client, live, failing)["ok"]
+    answer = client.call("evaluate_code", code="(shop.greet/greeting 1)", detail=False)
+    if live.kind == "jvm":
+        assert answer["error"].get("trace") == ["REPL:5 in shop.greet/greeting"]
+        assert "line" not in answer["error"]
+
+
 def test_a_file_whose_namespace_is_not_loaded_is_loaded_whole_and_once(live, client):
     name = "fresh"
     write(live, name, GREET.replace("shop.greet", "shop.fresh"))

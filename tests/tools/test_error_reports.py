@@ -38,6 +38,15 @@ def test_a_failure_in_the_code_sent_has_its_line():
     assert shortened(clojure, "/w") == {"class": "E", "message": "m", "line": 2}
 
 
+@pytest.mark.parametrize("file", ["REPL", "NO_SOURCE_FILE"])
+def test_a_line_of_a_function_that_was_evaluated_before_is_not_one_of_the_code_sent(file):
+    error = {"class": "E", "message": "m", "phase": "execution", "line": 9}
+    trace = [f"shop.core/net ({file}:9)", f"user/eval12/fn--13 ({file}:2)", f"user/eval12 ({file}:2)"]
+    assert shortened(error | {"trace": trace}, "/w") == {
+        "class": "E", "message": "m", "trace": [f"{file}:9 in shop.core/net"],
+    }  # fmt: skip
+
+
 def test_what_cannot_be_read_keeps_its_place():
     error = {"class": "SyntaxError", "message": "m", "phase": "read", "file": "/w/a.py", "line": 4, "column": 9}
     assert shortened(error, "/w") == error | {"file": "a.py"}

@@ -255,10 +255,15 @@ def _line(frame: re.Match[str], workspace: str) -> str:
 
 
 def _is_sent(frame: re.Match[str]) -> bool:
-    """Whether this is the code that was sent itself, and no function that earlier code defined."""
+    """Whether this is the code that was sent itself, and no function that earlier code defined.
+
+    On the JVM functions that were evaluated have no file either, so that the name of the function tells.
+    """
     if not frame["file"].startswith(_EVALUATED):
         return False
-    return not frame["file"].startswith("<") or frame["function"].startswith(("<module>", "__lisp_expr"))
+    if frame["file"].startswith("<"):
+        return frame["function"].startswith(("<module>", "__lisp_expr"))
+    return _CALLED.match(frame["function"]) is None
 
 
 def _is_own(file: str, workspace: str) -> bool:
