@@ -32,8 +32,6 @@ ALWAYS_WHOLE_BYTES = 200
 IMAGE_BYTES = 4 * 2**20
 """The base64 of all images of an answer. What models read of one is 5 MB at most."""
 IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
-MOST_EXACT = 2**53
-"""Up to here JavaScript knows every whole number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +178,7 @@ class Images:
         return IMAGE.sub(self._mark, text) if "data:image/" in text else text
 
     def out_of_json(self, value: object) -> object:
-        """The JSON value with the images taken out of all its texts, and whole numbers written as JavaScript does.
-
-        Clients that compare the text of an answer with its structure know the two for the same only then.
-        """
-        if isinstance(value, float) and value.is_integer() and abs(value) < MOST_EXACT:
-            return int(value)
+        """The JSON value with the images taken out of all its texts."""
         if isinstance(value, str):
             return self.out_of(value)
         if isinstance(value, list | tuple):
