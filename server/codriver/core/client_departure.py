@@ -16,7 +16,7 @@ from codriver.core.actions import CancelQueued, GraceOver, Say
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import AwaitGrace, CloseSession, StopEvaluation
 from codriver.core.records import dataclass, replace
-from codriver.core.state import queue_of, with_evaluation, with_item, without_item
+from codriver.core.state import queue_of, with_evaluation, with_repl, with_session, without_item
 from codriver.core.values import HELD
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def end_grace(state: State, client: str) -> Outcome:
             state = with_evaluation(state, orphan)
     closed: list[Effect] = []
     for repl, session in _lanes(state, client):
-        state = put_session(state, repl, replace(session, is_leaving=True))
+        state = with_session(state, repl, replace(session, is_leaving=True))
         closed += close_if_left(state, repl, session.name)
     ended = end_unwanted(state)
     return replace(ended, effects=(*closed, *ended.effects))
@@ -104,8 +104,8 @@ def leave(state: State, client: str) -> Outcome:
             if session.client != client or session.lane is not None:
                 continue
             leaving = replace(session, client=None, is_leaving=True)
-            state = put_session(state, repl.id, leaving)
-            left = _unfinished(state, repl.id, session.name)
+            state = with_session(state, repl.id, leaving)
+            left = state.unfinished_in(repl.id, session.name)
             follow_ups += [CancelQueued(one.id, f"never sent: {OWN_SESSION}") for one in left if one.status == "queued"]
             effects += [StopEvaluation(evaluation=one.id, why=OWN_SESSION) for one in left if one.status != "queued"]
             if not left:
@@ -116,7 +116,7 @@ def leave(state: State, client: str) -> Outcome:
 def close_if_left(state: State, repl: str, name: str) -> tuple[Effect, ...]:
     """The effects of an evaluation's end on its session: one that is leaving is closed after its last."""
     session = state.repls[repl].sessions.get(name) if repl in state.repls else None
-    if session is None or not session.is_leaving or _unfinished(state, repl, name):
+    if session is None or not session.is_leaving or state.unfinished_in(repl, name):
         return ()
     return (CloseSession(id=repl, name=name),)
 
@@ -126,22 +126,10 @@ def forget_session(state: State, repl: str, name: str) -> State:
     known = state.repls.get(repl)
     if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
         return state
-    sessions = without_item(known.sessions, name)
-    return replace(state, repls=with_item(state.repls, repl, replace(known, sessions=sessions)))
-
-
-def put_session(state: State, repl: str, session: Session) -> State:
-    """The state with the session as it is given."""
-    known = state.repls[repl]
-    known = replace(known, sessions=with_item(known.sessions, session.name, session))
-    return replace(state, repls=with_item(state.repls, repl, known))
+    return with_repl(state, replace(known, sessions=without_item(known.sessions, name)))
 
 
 def _lanes(state: State, client: str) -> list[tuple[str, Session]]:
     """The lanes of a client, each with the id of its REPL."""
     held = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
     return [(repl, session) for repl, session in held if session.client == client and session.lane is not None]
-
-
-def _unfinished(state: State, repl: str, name: str) -> list[Evaluation]:
-    return [one for one in state.unfinished() if (one.repl, one.session) == (repl, name)]

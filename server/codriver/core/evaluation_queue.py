@@ -23,7 +23,7 @@ from codriver.core.dispatch import Outcome
 from codriver.core.effects import Append, Effect, Remember, RunEvaluation, SettleEvaluation
 from codriver.core.layered_map import LayeredMap
 from codriver.core.records import replace
-from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item
+from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
 from codriver.core.values import CHECKPOINT, HELD, HUMAN, MAIN_SESSION, Evaluation, Failure, checkpoint_name
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
         is_elsewhere = evaluation.request is not None and evaluation.request.namespace is not None
         namespace = session.namespace if is_elsewhere else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
-        state = client_departure.put_session(state, repl.id, session)
+        state = with_session(state, repl.id, session)
     effects = (settle, *told, *client_departure.close_if_left(state, repl.id, evaluation.session))
     if repl.phase != "connected":
         return Outcome(state, effects)

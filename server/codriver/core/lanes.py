@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.dispatch import Outcome
 from codriver.core.records import replace
-from codriver.core.state import Session, with_evaluation, with_item
+from codriver.core.state import Session, free_name, with_evaluation, with_session
 from codriver.core.values import MAIN_SESSION
 
 if TYPE_CHECKING:
     from codriver.core.actions import LaneWanted
     from codriver.core.state import Repl, State
-    from codriver.core.values import Evaluation, Lane
+    from codriver.core.values import Lane
 
 MOST: Final = 64
 """Lanes of one REPL: a session is a thread of the JVM once it evaluates."""
@@ -83,17 +83,16 @@ def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tupl
     if known is None and sum(session.lane is not None for session in repl.sessions.values()) >= MOST:
         return state, None
     if known is None:
-        session = Session(free_name(repl, lane.who), lane.who, client, lane=lane)
+        session = Session(free_name(lane.who, repl.sessions), lane.who, client, lane=lane)
     else:
         session = replace(known, client=client, is_leaving=False)
         state = _taken_over(state, repl, known, client)
-    repl = replace(repl, sessions=with_item(repl.sessions, session.name, session))
-    return replace(state, repls=with_item(state.repls, repl.id, repl)), session
+    return with_session(state, repl.id, session), session
 
 
 def _taken_over(state: State, repl: Repl, session: Session, client: str | None) -> State:
     """The state in which what runs in a session of a client that left is that of its next one."""
-    for one in _unfinished(state, repl, session):
+    for one in state.unfinished_in(repl.id, session.name):
         if one.client == session.client:
             evaluation = replace(one, client=client, is_orphan=False)
             state = with_evaluation(state, evaluation)
@@ -102,17 +101,4 @@ def _taken_over(state: State, repl: Repl, session: Session, client: str | None) 
 
 def _is_ending(state: State, repl: Repl, session: Session) -> bool:
     """Whether a session is being closed in the REPL by now, and not only when what runs in it is over."""
-    return session.is_leaving and not _unfinished(state, repl, session)
-
-
-def _unfinished(state: State, repl: Repl, session: Session) -> list[Evaluation]:
-    return [one for one in state.unfinished() if (one.repl, one.session) == (repl.id, session.name)]
-
-
-def free_name(repl: Repl, who: str) -> str:
-    """`who`, or `who-2` and so on where another session has the name."""
-    name, number = who, 1
-    while name in repl.sessions:
-        number += 1
-        name = f"{who}-{number}"
-    return name
+    return session.is_leaving and not state.unfinished_in(repl.id, session.name)

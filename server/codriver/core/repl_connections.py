@@ -30,7 +30,7 @@ from codriver.core.actions import (
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, Remember, RetryRepl, StartRepl
 from codriver.core.records import replace
-from codriver.core.state import Repl, Session, State, with_item, without_item
+from codriver.core.state import Repl, Session, State, free_name, with_item, with_repl, with_session, without_item
 from codriver.core.values import MAIN_SESSION, Capability
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def found(state: State, action: ReplFound) -> Outcome:
         notebook=action.notebook,
     )
     if action.problem is not None:
-        return Outcome(_put(state, replace(repl, phase="stopped", note=action.problem)))
+        return Outcome(with_repl(state, replace(repl, phase="stopped", note=action.problem)))
     return _begin(state, repl, action.now)
 
 
@@ -168,12 +168,12 @@ def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
     if action.notebook not in (None, known.notebook):
         # A notebook was opened with this kernel, or renamed.
         known = replace(known, notebook=action.notebook)
-        state = _put(state, known)
+        state = with_repl(state, known)
     if known.phase == "connected" or not (moved_away or (action.rewritten and known.phase == "waiting")):
         return Outcome(state)
     # Its port file was rewritten while it could not be reached: try the address in it at once.
     moved = replace(known, address=action.address, phase="connecting", note=None)
-    return Outcome(_put(state, moved), effects=(EndRepl(id=moved.id), ConnectRepl(id=moved.id)))
+    return Outcome(with_repl(state, moved), effects=(EndRepl(id=moved.id), ConnectRepl(id=moved.id)))
 
 
 def forgotten(state: State, repl: Repl, _action: ReplForgotten) -> Outcome:
@@ -187,12 +187,12 @@ def forgotten(state: State, repl: Repl, _action: ReplForgotten) -> Outcome:
 
 def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
     """Keep what a person waiting for the REPL would want to know."""
-    return Outcome(_put(state, replace(repl, note=action.note)))
+    return Outcome(with_repl(state, replace(repl, note=action.note)))
 
 
 def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
     """The process listens."""
-    return Outcome(_put(state, replace(repl, phase="connecting", address=action.address, caution=action.caution)))
+    return Outcome(with_repl(state, replace(repl, phase="connecting", address=action.address, caution=action.caution)))
 
 
 def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
@@ -212,7 +212,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         sessions=_main_alone(repl),
     )
     says = _connected_says(state, connected)
-    placed = lanes.place_waiting(_put(state, connected), repl.id)
+    placed = lanes.place_waiting(with_repl(state, connected), repl.id)
     return evaluation_queue.fill_queues(placed, repl.id, action.now, follow_ups=says)
 
 
@@ -223,7 +223,7 @@ def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
     support = Capability(action.provider or SEAM_OP, adapted=action.provider is not None)
     able = with_item(repl.profile.capabilities, SEAM, support)
     seen = replace(repl.profile, capabilities=able, seam=action.seam)
-    return Outcome(_put(state, replace(repl, profile=seen)))
+    return Outcome(with_repl(state, replace(repl, profile=seen)))
 
 
 def _connected_says(state: State, repl: Repl) -> tuple[Action, ...]:
@@ -255,7 +255,7 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
         profile=None,
         sessions=_main_alone(repl),
     )
-    state = _put(state, lost)
+    state = with_repl(state, lost)
     if repl.origin.is_merely_found:
         return _found_lost(state, repl, cause, final=final)
     longest_s = STALE_RETRY_S if is_stale else LONGEST_RETRY_S
@@ -308,7 +308,7 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
         starts=repl.starts[:-1],
         sessions=_main_alone(repl),
     )
-    state = _put(state, restarting)
+    state = with_repl(state, restarting)
     ends = evaluation_queue.endings(state, repl.id, f"the REPL was restarted ({action.why})", restarted=True)
     says = Say(f"REPL {repl.key} restarts: {action.why}; what was defined in it is gone", repl=repl.key)
     return Outcome(state, (EndRepl(id=repl.id), StartRepl(id=repl.id)), (*ends, says))
@@ -317,7 +317,7 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
 def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
     """One session more."""
     session = Session(action.name, action.who, action.client)
-    return Outcome(client_departure.put_session(state, repl.id, session))
+    return Outcome(with_session(state, repl.id, session))
 
 
 def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
@@ -325,27 +325,17 @@ def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     return Outcome(client_departure.forget_session(state, repl.id, action.name))
 
 
-def _put(state: State, repl: Repl) -> State:
-    return replace(state, repls=with_item(state.repls, repl.id, repl))
-
-
 def _free_key(state: State, wanted: str, own_id: str) -> str:
-    """`wanted`, or `wanted-2` and so on when another REPL has it."""
-    taken = {repl.key for repl in state.repls.values() if repl.id != own_id}
-    key, number = wanted, 1
-    while key in taken:
-        number += 1
-        key = f"{wanted}-{number}"
-    return key
+    return free_name(wanted, {repl.key for repl in state.repls.values() if repl.id != own_id})
 
 
 def _begin(state: State, repl: Repl, now: int) -> Outcome:
     """Start the process or make the connection."""
     if not repl.owned:
-        return Outcome(_put(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
+        return Outcome(with_repl(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
     starts = (*repl.starts, now)[-KEPT_STARTS:]
     starting = replace(repl, phase="starting", note=f"starting {repl.origin.text}", starts=starts)
-    return Outcome(_put(state, starting), effects=(StartRepl(id=repl.id),))
+    return Outcome(with_repl(state, starting), effects=(StartRepl(id=repl.id),))
 
 
 def _main_alone(repl: Repl) -> Mapping[str, Session]:

@@ -34,14 +34,35 @@ def with_item(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
     return MappingProxyType((mapping if type(mapping) is MappingProxyType else dict(mapping)) | {key: value})
 
 
+def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
+    """The mapping without `key`; the given one is not changed."""
+    return MappingProxyType({k: v for k, v in mapping.items() if k != key})
+
+
 def with_evaluation(state: State, evaluation: Evaluation) -> State:
     """The state with this evaluation in place of the one with its id, or as one more."""
     return replace(state, evaluations=state.evaluations.with_item(evaluation.id, evaluation))
 
 
-def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
-    """The mapping without `key`; the given one is not changed."""
-    return MappingProxyType({k: v for k, v in mapping.items() if k != key})
+def with_repl(state: State, repl: Repl) -> State:
+    """The state with this REPL in place of the one with its id, or as one more."""
+    return replace(state, repls=with_item(state.repls, repl.id, repl))
+
+
+def with_session(state: State, repl: str, session: Session) -> State:
+    """The state with this session in place of the one with its name in a REPL, or as one more."""
+    known = state.repls[repl]
+    known = replace(known, sessions=with_item(known.sessions, session.name, session))
+    return replace(state, repls=with_item(state.repls, repl, known))  # for each evaluation, so a call less
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """`wanted`, or `wanted-2` and so on where that is taken."""
+    name, number = wanted, 1
+    while name in taken:
+        number += 1
+        name = f"{wanted}-{number}"
+    return name
 
 
 @dataclass(frozen=True)
@@ -220,6 +241,10 @@ class State:
     def unfinished(self) -> list[Evaluation]:
         """The evaluations that are not over, in the order in which they came."""
         return [self.evaluations[name] for name in self.live]
+
+    def unfinished_in(self, repl: str, session: str) -> list[Evaluation]:
+        """The evaluations in one session of a REPL that are not over."""
+        return [one for one in self.unfinished() if (one.repl, one.session) == (repl, session)]
 
     def languages(self) -> frozenset[str]:
         """The languages of the workspace, by its files and its REPLs; tools of no other are of use."""

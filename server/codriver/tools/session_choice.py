@@ -12,7 +12,7 @@ from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
 from codriver.core.records import dataclass
 from codriver.core.repl_connections import other_tree
-from codriver.core.state import without_merely_found
+from codriver.core.state import free_name, without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.seen_clients import OWN_NAMES
@@ -315,7 +315,7 @@ async def isolated(call: Call, target: Target, who: str) -> Target:
         apart = next((one for one in asked if (one.who, one.client) == (who, call.client)), None)
         if apart is not None:
             return Target(repl, apart)
-        name = lanes.free_name(repl, who)
+        name = free_name(who, repl.sessions)
         await call.services.repls.adapter(repl.id).open_session(name)
         # Somebody may have taken the name meanwhile: then the next one is tried.
         if name not in _still_there(call, repl).sessions:
