@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from codriver.core.actions import LatchError, ResourcesChanged, Say, ToolsChanged
+from codriver.core.actions import LatchError, ResourcesChanged, RestartRepl, Say, ToolsChanged
 from codriver.files.polling import Poller
 from codriver.settings.kernels import named_kernels
 from codriver.skills import Selection, switched_off
@@ -59,6 +59,8 @@ class LiveSettings:
                 actions.append(ResourcesChanged())
             if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
                 actions.append(ToolsChanged())
+            if news.accepted:
+                actions += [RestartRepl(repl.id, "the workspace was accepted") for repl in core.state.never_started()]
             core.report(*actions)
             if self.discovery is not None and self.server_kernels is not None:
                 kernels = named_kernels(news.settings.kernels, os.environ)

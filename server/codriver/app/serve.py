@@ -187,7 +187,7 @@ class Server:
                 WindDown: lambda _effect: tasks.start_soon(self._wind_down),
             },
             session_id=self._session_id,
-            is_accepted=partial(trust.is_accepted, workspace) if options.is_on_demand else lambda: True,
+            is_accepted=trust.is_accepted if options.is_on_demand else lambda _: True,
         )
         self._core = self._parts.core
 

@@ -117,11 +117,11 @@ def build(
     performers: Mapping[type[effects.Effect], Performer],
     *,
     session_id: str,
-    is_accepted: Callable[[], bool],
+    is_accepted: Callable[[Path], bool],
 ) -> Parts:
     """Build all parts of the server of `workspace`. `performers`: of the effects on the whole (`app`).
 
-    `session_id`: the server's. `is_accepted`: whether programs that lie in the workspace may be started.
+    `session_id`: the server's. `is_accepted`: whether programs that lie in a folder may be started.
 
     Blocks while it reads the history.
     """
@@ -138,7 +138,7 @@ def build(
 
         def recipe_of(words: str) -> Recipe:
             python = live.settings.python
-            return recipe(words, workspace, os.environ, is_accepted=is_accepted(), python=python)
+            return recipe(words, workspace, os.environ, is_accepted=is_accepted, python=python)
 
         repls = Repls(
             core=core, tasks=tasks, connectors={**CONNECTORS, **server_kernels.connectors()}, workspace=workspace,

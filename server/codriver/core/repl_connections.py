@@ -211,6 +211,8 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         formerly=frozenset(action.profile.capabilities),
         sessions=_main_alone(repl),
     )
+    # What was said of its end is true no more.
+    state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
     says = _connected_says(state, connected)
     placed = lanes.place_waiting(with_repl(state, connected), repl.id)
     return evaluation_queue.fill_queues(placed, repl.id, action.now, follow_ups=says)
@@ -284,8 +286,13 @@ def _retry(repl: Repl, longest_s: float = LONGEST_RETRY_S) -> RetryRepl:
 def _lost_says(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Action, ...]:
     says: tuple[Action, ...] = (Say(f"REPL {repl.key} lost: {cause}", error=True, repl=repl.key),)
     if final:
-        says += (LatchError(f"repl-given-up:{repl.key}", f"REPL {repl.key} was given up: {cause}", now),)
+        says += (LatchError(_given_up(repl.key), f"REPL {repl.key} was given up: {cause}", now),)
     return says
+
+
+def _given_up(key: str) -> str:
+    """The code of the error that a REPL was given up."""
+    return f"repl-given-up:{key}"
 
 
 def retry_due(state: State, repl: Repl, action: RetryDue) -> Outcome:
@@ -310,7 +317,8 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
     )
     state = with_repl(state, restarting)
     ends = evaluation_queue.endings(state, repl.id, f"the REPL was restarted ({action.why})", restarted=True)
-    says = Say(f"REPL {repl.key} restarts: {action.why}; what was defined in it is gone", repl=repl.key)
+    gone = "; what was defined in it is gone" if repl.generation else ""
+    says = Say(f"REPL {repl.key} restarts: {action.why}{gone}", repl=repl.key)
     return Outcome(state, (EndRepl(id=repl.id), StartRepl(id=repl.id)), (*ends, says))
 
 

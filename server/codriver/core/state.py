@@ -262,6 +262,10 @@ class State:
                         return True
         return False
 
+    def never_started(self) -> list[Repl]:
+        """The REPLs to be started here that were given up before they had connected once."""
+        return [repl for repl in self.repls.values() if repl.owned and repl.phase == "stopped" and not repl.generation]
+
     def capabilities(self) -> frozenset[str]:
         """The capabilities of at least one REPL, also of one to come; the tools on offer follow from them."""
         names = {"evaluate"} if self.life.is_searching else set()

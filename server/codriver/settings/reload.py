@@ -33,6 +33,8 @@ class News:
     said: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
     refused: bool = False
+    accepted: bool = False
+    """The user has accepted the workspace since the last look."""
 
 
 class Reloader:
@@ -64,7 +66,7 @@ class Reloader:
         seen = self._read_files()
         if seen == self._seen:
             return None
-        self._seen = seen
+        is_trust_news, self._seen = seen[-1] != self._seen[-1], seen
         try:
             loaded = load(self._workspace, environ=self._environ, overrides=self._overrides)
         except SettingsError as error:
@@ -92,9 +94,10 @@ class Reloader:
             elif is_new:
                 said.append(f"setting {words} holds from now on")
         self.settings = loaded.settings.model_copy(update=kept)
-        return News(self.settings, tuple(said), tuple(warnings))
+        accepted = is_trust_news and trust.is_accepted(self._workspace)
+        return News(self.settings, tuple(said), tuple(warnings), accepted=accepted)
 
-    def _read_files(self) -> object:
+    def _read_files(self) -> tuple[bytes | str | None, ...]:
         user, *own = files(self._workspace)
         contents = [self._content(user, None), *(self._content(file, self._workspace) for file in own)]
         return (*contents, self._kept(self._record, partial(trust.kept_digest, self._workspace)))

@@ -49,7 +49,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         told = f"it is not back yet{why}: an evaluation sent now runs as soon as it is"
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
-        told = "what was defined in it is gone: load what you need again"
+        told = "what was defined in it is gone: load what you need again" if repl.generation else "it is here now"
     fields = {"sessionKey": current.key, "phase": current.phase, "generation": current.generation, "notes": [told]}
     return Answer(fields)
 

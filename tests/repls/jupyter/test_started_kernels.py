@@ -91,7 +91,7 @@ def test_no_kernel_is_started_in_a_workspace_that_nobody_accepted(place, tmp_pat
     environ = {**environ, "JUPYTER_PATH": str(tmp_path)}
     assert recipe(words, workspace, environ).command
     with pytest.raises(RecipeError, match="nobody has accepted this workspace"):
-        recipe(words, workspace, environ, is_accepted=False)
+        recipe(words, workspace, environ, is_accepted=lambda _: False)
 
 
 @pytest.mark.parametrize(

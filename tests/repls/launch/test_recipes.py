@@ -13,6 +13,11 @@ from codriver.repls.launch import recipes
 from codriver.repls.launch.recipes import RecipeError, recipe
 
 
+def nobody(_folder):
+    """As an acceptance: the user has accepted nothing."""
+    return False
+
+
 def install(folder, name, text="#!/bin/sh\n"):
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / name
@@ -163,11 +168,13 @@ def test_a_program_of_the_projects_node_modules_is_found_first(place):
     assert recipe("nbb", workspace, environ).command == (str(own), "nrepl-server")
 
 
-def test_any_command_line_is_taken_as_it_is(place):
+def test_any_command_line_is_taken_with_its_program_where_that_was_found(place):
     workspace, environ = place
-    install(Path(environ["PATH"]), "mine")
+    mine = install(Path(environ["PATH"]), "mine")
     made = recipe("mine --port 'a b'", workspace, environ)
-    assert made.command == ("mine", "--port", "a b")
+    assert made.command == (str(mine), "--port", "a b")
+    own = install(workspace / "node_modules/.bin", "squint")
+    assert recipe("squint nrepl-server", workspace, environ).command == (str(own), "nrepl-server")
     assert made.port_file == workspace / ".nrepl-port"
 
 
@@ -182,21 +189,39 @@ def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words,
         install(own.parent, name)
     assert str(own) in str(workspace / recipe(words, workspace, environ).command[0])
     with pytest.raises(RecipeError, match=r"nobody has accepted.*codriver trust"):
-        recipe(words, workspace, environ, is_accepted=False)
+        recipe(words, workspace, environ, is_accepted=nobody)
+
+
+def test_no_program_of_a_main_checkout_that_nobody_accepted_is_started_in_its_trees(place, tmp_path):
+    workspace, environ = place
+    linked = tmp_path / "linked"
+    for command in (
+        ["init", "-q"],
+        ["commit", "-q", "--allow-empty", "-m", "a"],
+        ["worktree", "add", "-q", str(linked)],
+    ):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], cwd=workspace, check=True)
+    own = install(workspace / ".venv/bin", "python")
+    assert recipe("python", linked, environ).command[0] == str(own)
+    with pytest.raises(
+        RecipeError, match=rf"nobody has accepted {workspace}: run `codriver trust --workspace {workspace}`"
+    ):
+        recipe("python", linked, environ, is_accepted=linked.__eq__)
+    assert recipe("python", linked, environ, is_accepted=workspace.__eq__).command[0] == str(own)
 
 
 def test_an_active_environment_in_a_workspace_that_nobody_accepted_is_none(place):
     workspace, environ = place
     install(workspace / "mine" / "bin", "python")
     environ = {**environ, "VIRTUAL_ENV": str(workspace / "mine")}
-    with pytest.raises(RecipeError, match="lies in the workspace"):
-        recipe("python", workspace, environ, is_accepted=False)
+    with pytest.raises(RecipeError, match="nobody has accepted this workspace"):
+        recipe("python", workspace, environ, is_accepted=nobody)
 
 
 def test_what_lies_elsewhere_is_started_in_any_workspace(place):
     workspace, environ = place
     install(Path(environ["PATH"]), "bb")
-    assert recipe("bb", workspace, environ, is_accepted=False) == recipe("bb", workspace, environ)
+    assert recipe("bb", workspace, environ, is_accepted=nobody) == recipe("bb", workspace, environ)
 
 
 # Whose Python

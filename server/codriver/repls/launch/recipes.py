@@ -90,32 +90,42 @@ class Project:
 
 
 def recipe(
-    words: str, workspace: Path, environ: Mapping[str, str], *, is_accepted: bool = True, python: str = AUTO
+    words: str,
+    workspace: Path,
+    environ: Mapping[str, str],
+    *,
+    is_accepted: Callable[[Path], bool] = lambda _: True,
+    python: str = AUTO,
 ) -> Recipe:
     """The recipe for what `words` name: a known REPL, or any command line. `python`: the setting of that name.
 
-    Without `is_accepted`, which says that the user has accepted the workspace, no program is started that lies in it:
-    whoever made the checkout made the program too. Only the interpreter that runs the server may lie there.
+    No program is started that lies in the workspace, or in the main checkout of a linked working tree, unless the user
+    has accepted that folder, which `is_accepted` tells: whoever made the checkout made the program too. Only the
+    interpreter that runs the server may lie there.
 
     Raises:
-        RecipeError: it cannot work on this machine, or is a program of a workspace that nobody has accepted.
+        RecipeError: it cannot work on this machine, or is a program of a checkout that nobody has accepted.
     """
     found = _recipe(words, Project(workspace, environ, python))
-    if not is_accepted and found.connection_file is not None:
+    if found.connection_file is not None and not is_accepted(workspace):
         # Whatever its program: Python takes modules from the folder in which it starts, and R a profile.
-        problem = (
-            "a kernel runs code from the folder it starts in, and nobody has accepted this workspace; run `codriver "
-            "trust` once, or start the server yourself with `codriver serve`"
-        )
-        raise RecipeError(words, problem)
+        why = "a kernel runs code from the folder it starts in"
+        raise RecipeError(words, _not_accepted(workspace, workspace, why))
     program = Path(found.command[0])
-    if not is_accepted and program != Path(sys.executable) and _lies_in(program, workspace):
-        problem = (
-            f"{program} lies in the workspace, which nobody has accepted, and a server that starts by itself runs "
-            "nothing from there; run `codriver trust` once, or start the server yourself with `codriver serve`"
-        )
-        raise RecipeError(words, problem)
+    for folder in filter(None, (workspace, main_checkout(workspace))):
+        if program != Path(sys.executable) and _lies_in(program, folder) and not is_accepted(folder):
+            why = f"{program} lies there, and a server that starts by itself runs nothing from it"
+            raise RecipeError(words, _not_accepted(folder, workspace, why))
     return found
+
+
+def _not_accepted(folder: Path, workspace: Path, why: str) -> str:
+    """The problem of a folder that nobody has accepted; what helps comes early, as the text is cut in some places."""
+    where, named = (
+        ("", "this workspace") if folder == workspace else (f" --workspace {shlex.quote(str(folder))}", folder)
+    )
+    remedy = f"run `codriver trust{where}` once, or start the server yourself by `codriver serve`"
+    return f"nobody has accepted {named}: {remedy}; {why}"
 
 
 def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, python: str = AUTO) -> None:
@@ -147,9 +157,11 @@ def _recipe(words: str, project: Project) -> Recipe:
         raise RecipeError(words, f"it is no command line ({error})") from error
     if not command:
         raise RecipeError(words, f"it names nothing; give a command line, or one of {', '.join(by_word())}")
-    if _which(command[0], project) is None:
+    found = _which(command[0], project)
+    if found is None:
         known_words = ", ".join(by_word())
         raise RecipeError(words, f"there is no command {command[0]!r} in PATH; known REPLs are {known_words}")
+    command = (found, *command[1:])
     return Recipe(command, _child_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_S)
 
 
