@@ -190,8 +190,10 @@ def test_tests_of_an_edit_that_was_taken_back_are_not_red_and_its_loads_no_goal(
     log.test("test_shop.py", "1 test, 0 passed, 1 failed, 0 errors: test_shop.py/test_sum", "e1", "bob")
     log.evaluate("def price(): ...", "e2", why="edit_files loads shop.py, line 1")
     log.test("test_shop.py", "1 test, 0 passed, 1 failed, 0 errors: test_shop.py/test_price", "e3")
-    log.add("otherOutput", "ann took back what failed in shop.py (1)", who="ann")
+    log.add("otherOutput", "ann took back what failed tests (e3) in shop.py (1)", who="ann")
     assert log.line("Tests red") == "test_shop.py/test_sum (bob e1)"
+    log.add("otherOutput", "bob took back what failed in shop.py (1)", who="bob")
+    assert log.line("Tests red") == "test_shop.py/test_sum (bob e1)", "that edit failed before any test"
     assert log.line("Goals") is None
 
 

@@ -139,6 +139,18 @@ class TestAsOneAct:
         assert picture()
         assert client.call("undo_edit")["reason"] == "nothing-to-undo"
 
+    def test_tests_of_an_act_are_the_callers_own_and_not_red_once_all_is_put_back(self, client, shop, tests):
+        assert client.call("evaluate_code", code="1", who="carol")["ok"]
+        wrong = {**RATE, "code": "def rate(order):\n    return 0"}
+        answer = edit(client, shop, wrong, load=True, test=["affected"], onFailure="restore", who="carol")
+        assert "restored" in answer
+        assert "otherWhosSinceLast" not in client.call("evaluate_code", code="1", who="carol")
+        query = '[:find ?text :where [?e :output/who "carol"] [?e :output/text ?text]]'
+        assert f"carol ran {tests.name}: 2 tests, " in str(client.call("repl_output_log", query=query))
+        resource = client.request("resources/read", {"uri": "codriver://handoff"})
+        told = resource["result"]["contents"][0]["text"]
+        assert f"{tests.name}/test_rate" not in told
+
     def test_without_restore_what_failed_stays_to_be_looked_at(self, client, shop, tests):
         answer = edit(client, shop, {**RATE, "code": "def rate(order): return 0"}, load=True, test=[tests.name])
         assert (answer["reason"], "restored" in answer, answer["files"][0]["applied"]) == ("tests-failed", False, True)

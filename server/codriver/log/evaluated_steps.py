@@ -30,7 +30,7 @@ COUNTED: Final = re.compile(r"(.+?) \(\d+\)(?:, |\Z)")
 """One of the files of a batch, behind which stands how many edits it got."""
 LOADED: Final = re.compile(r"(?:load|(?:an edit|edit_files) loads) (\S.*?)(?:, line [\d, ]+)?", re.DOTALL)
 """A description that a tool gave: by it a file was loaded, or the forms of one that were edited."""
-TOOK_BACK: Final = re.compile(r"(\S+) took back what failed in .+")
+TOOK_BACK: Final = re.compile(r"\S+ took back what failed tests \((\S+)\) in .+")
 WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
 
 
@@ -112,7 +112,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
         elif ran := _run(entry):
             runs.append(ran)
         elif took := TOOK_BACK.fullmatch(entry.text) if entry.evaluation is None else None:
-            _drop_last(runs, took[1])
+            runs = [run for run in runs if run.evaluation != took[1]]  # what it tested is not there any more
         elif entry.evaluation:
             key = _repl_of(entry)
             steps.setdefault(entry.evaluation, []).append(entry)
@@ -133,13 +133,6 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
         min(lines, default=0),
         max(lines, default=0),
     )
-
-
-def _drop_last(runs: list[TestsRun], who: str) -> None:
-    """Take out the run of tests that told a caller's edit wrong: what it tested is not there any more."""
-    last = next((run for run in reversed(runs) if run.who == who), None)
-    if last is not None and not last.is_green:
-        runs.remove(last)
 
 
 def _repl_of(entry: Entry) -> str:

@@ -78,7 +78,7 @@ class LiveSteps:
         self._gone = gone
         self._hold = uuid.uuid4().hex if restores else ""
         self._loads = EditLoads(call, who, asked, hold=self._hold)
-        self._who = who
+        self._given_who = asked.who
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -127,7 +127,8 @@ class LiveSteps:
             if left_s < LEAST_S:
                 self.fields = {"reason": "timed-out", "message": f"no time was left for the tests of {name}"}
                 return False
-            given = {"namespace": name, "replSessionKey": repl, "timeoutMs": int(left_s * 1000), "passed": True}
+            given: dict[str, object] = {"namespace": name, "replSessionKey": repl, "who": self._given_who}
+            given |= {"timeoutMs": int(left_s * 1000), "passed": True}
             try:
                 answer = await run_tests(call, TestArguments.model_validate(given))
                 found, is_well = dict(answer.fields), answer.ok

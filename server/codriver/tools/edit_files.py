@@ -205,7 +205,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     ended = await act.run(partial(unwatched, call, edit))
     failed = "reason" in steps.fields
     if ended.put_back is not None:
-        _tell(call, arguments.who, "took back what failed in", ended.outcome.files)
+        red = f" tests ({steps.fields['evaluationId']})" if "evaluationId" in steps.fields else ""
+        _tell(call, arguments.who, f"took back what failed{red} in", ended.outcome.files)
         rows = [{"filePath": one.shown, "applied": False} for one in ended.outcome.files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **told(ended.put_back)}, ok=False)
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
