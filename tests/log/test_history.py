@@ -15,8 +15,8 @@ from transit.transit_types import Keyword
 from transit.writer import Writer
 
 from codriver.log import history as module
-from codriver.log.durable_files import LOST_LINES, RESERVED_LINES
 from codriver.log.history import History, UnreadableError, read_history, size_of
+from codriver.log.line_numbers import LOST_LINES, RESERVED_LINES
 from codriver.log.output_log import Entry, OutputLog
 from codriver.log.transit_format import journal_line, read_transit, transit_pieces
 

@@ -25,8 +25,9 @@ import anyio
 
 from codriver.files import UnsafeFileError
 from codriver.log import durable_files
-from codriver.log.durable_files import LineNumbers, set_aside
+from codriver.log.durable_files import set_aside
 from codriver.log.eviction import BoundedStore, utf8_bytes
+from codriver.log.line_numbers import LineNumbers
 from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import (
     NewerFormatError,
