@@ -325,7 +325,7 @@ def entrances(path):
 
 def test_text_enters_the_output_log_by_one_function():
     found = [place for path in modules() for place in entrances(path)]
-    assert sorted(found) == [("log/writer.py", "__init__"), ("log/writer.py", "record")]
+    assert sorted(found) == [("log/logbook.py", "__init__"), ("log/logbook.py", "record")]
 
 
 # Where secrets are taken out: as text enters the log or a transcript, and as a message leaves for a client. One more

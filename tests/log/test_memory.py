@@ -8,7 +8,7 @@ from live_server import Live
 
 from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
 from codriver.log.output_log import OutputLog
-from codriver.log.writer import WRITE_EVERY_S, EarlierRuns, RunRecorder
+from codriver.log.run_recorder import WRITE_EVERY_S, EarlierRuns, RunRecorder
 
 OUT = "evaluationOutput"
 

@@ -15,9 +15,9 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Request
 from codriver.log.history import History
+from codriver.log.logbook import Logbook
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
-from codriver.log.writer import Logbook
 from codriver.repls.launch.recipes import recipe
 from codriver.repls.supervisor import Repls
 from codriver.settings.model import Settings

@@ -24,10 +24,11 @@ from codriver.core.state import State
 from codriver.editing import Editor
 from codriver.files.paths import cache_folder, history_file, workspace_state_folder
 from codriver.log.history import History
+from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, Memory, run_id
 from codriver.log.redaction import Redactor
+from codriver.log.run_recorder import EarlierRuns, RunRecorder
 from codriver.log.transcripts import SpillRoom, Transcripts
-from codriver.log.writer import EarlierRuns, Logbook, RunRecorder
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import Protocol

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from codriver.core.effects import SettleEvaluation
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
+    from codriver.log.logbook import Logbook
     from codriver.log.output_log import Category
     from codriver.log.transcripts import Transcripts
-    from codriver.log.writer import Logbook
     from codriver.repls.app_events import AppEventRecorder
     from codriver.repls.contract.adapter_values import Event, OthersEnding
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core, Performer
     from codriver.core.state import Repl
     from codriver.core.values import Profile
+    from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
-    from codriver.log.writer import Logbook
     from codriver.repls.contract.adapter import Adapter, Connector
 
 E = TypeVar("E")

@@ -8,11 +8,12 @@ import pytest
 from codriver.core.effects import Append
 from codriver.log.app_log import AppEvent
 from codriver.log.history import History
+from codriver.log.logbook import Logbook
 from codriver.log.memory import Memory
 from codriver.log.output_log import Question
 from codriver.log.redaction import Redactor
+from codriver.log.run_recorder import RunRecorder
 from codriver.log.transcripts import Transcripts
-from codriver.log.writer import Logbook, RunRecorder
 
 SECRET = "sk-Tr4vel-light-0042"
 MARK = "<<redacted:TRIP_TOKEN>>"
