@@ -2,13 +2,11 @@
 
 import asyncio
 import logging
-from functools import partial
-from time import monotonic
 
 import anyio
 import pytest
 
-from codriver.net.tasks import Alarm, Alarms, TaskSet, Workers
+from codriver.net.tasks import TaskSet, Workers
 
 pytestmark = pytest.mark.anyio
 
@@ -174,32 +172,3 @@ async def test_a_fault_ends_its_work_alone(caplog):
     assert done == ["work"]
     assert "of the work" in caplog.text
     assert [record.getMessage() for record in caplog.records] == [f"{failing.__qualname__} failed"]
-
-
-async def test_alarms_ring_in_the_order_of_their_moments_and_not_before_them():
-    alarms, rang, all_rang = Alarms(), [], asyncio.Event()
-    began = monotonic()
-
-    def ring(name, at):
-        assert monotonic() >= at
-        rang.append(name)
-        if len(rang) == 3:
-            all_rang.set()
-
-    for name, after in (("second", 0.02), ("third", 0.04), ("first", 0.0)):
-        alarms.set(Alarm(began + after, partial(ring, name, began + after)))
-    with anyio.fail_after(5):
-        await all_rang.wait()
-    assert rang == ["first", "second", "third"]
-
-
-async def test_an_alarm_that_is_dropped_does_not_ring_and_the_others_do():
-    alarms, rang, is_over = Alarms(), [], asyncio.Event()
-    dropped = Alarm(monotonic(), partial(rang.append, "dropped"))
-    alarms.set(dropped)
-    alarms.set(Alarm(monotonic() + 0.01, is_over.set))
-    alarms.drop(dropped)
-    with anyio.fail_after(5):
-        await is_over.wait()
-    alarms.drop(dropped)
-    assert rang == []

@@ -1,4 +1,4 @@
-"""Tasks begun often, one for each call or evaluation; writes in the background; tasks that a context owns; alarms.
+"""Tasks begun often, one for each call or evaluation; writes in the background; tasks that a context owns.
 
 A task group of anyio takes some 25 µs to begin a task, asyncio itself takes 5, and an evaluation needs two of them.
 What a task group does besides is done here only as far as these tasks need it: none is lost, none outlives its owner,
@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import anyio
@@ -112,50 +110,6 @@ class _Worker:
     def __init__(self, scope: anyio.CancelScope) -> None:
         self.scope = scope
         self.next: asyncio.Future[Coroutine[object, object, None]]
-
-
-@dataclass(slots=True, eq=False)
-class Alarm:
-    """A moment, by `time.monotonic`, and the function that is called when it has come."""
-
-    at: float
-    ring: Callable[[], None]
-
-
-class Alarms:
-    """Alarms that nearly never ring, as most waits are over before, with one timer of the event loop for all.
-
-    To set and to cancel a timer for each wait takes four times as long.
-    """
-
-    def __init__(self) -> None:
-        self._set: set[Alarm] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-
-    def set(self, alarm: Alarm) -> None:
-        """Let it ring, unless it is dropped before."""
-        self._set.add(alarm)
-        if self._timer is None or alarm.at < self._timer_at:
-            self._look_at(alarm.at)
-
-    def drop(self, alarm: Alarm) -> None:
-        """Let it not ring any more. Harmless where it rang."""
-        self._set.discard(alarm)
-
-    def _look_at(self, moment: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = moment
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, moment - monotonic()), self._look)
-
-    def _look(self) -> None:
-        self._timer, now = None, monotonic()
-        for alarm in [alarm for alarm in self._set if alarm.at <= now]:
-            self._set.discard(alarm)
-            alarm.ring()
-        if self._set:
-            self._look_at(min([alarm.at for alarm in self._set]))
 
 
 class BackgroundWrites:

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from codriver.core.records import dataclass
 from codriver.errors import RefusedError
 from codriver.net.fair_threads import Work
-from codriver.net.tasks import Alarms
+from codriver.net.timers import Timeouts
 from codriver.tools.client_traits import traits_of
 from codriver.tools.conflict_ledger import Conflicts
 from codriver.tools.lisp_drift import LispKnown
@@ -144,7 +144,7 @@ class Services:
     """The threads for blocking work, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
     """The queries that stand."""
-    alarms: Alarms = field(default_factory=Alarms)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the waits for evaluations."""
     saves: Saves = field(default_factory=Saves)
     edits_noted: EditsNoted = field(default_factory=EditsNoted)

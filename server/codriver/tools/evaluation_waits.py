@@ -11,7 +11,7 @@ import anyio
 from codriver.core.actions import CancelQueued, InputGiven, InputWanted
 from codriver.core.state import holder
 from codriver.errors import RefusedError
-from codriver.net.tasks import Alarm
+from codriver.net.timers import Timeout
 from codriver.tools.session_choice import evaluation_of
 
 if TYPE_CHECKING:
@@ -70,12 +70,12 @@ async def wait(
 
 async def _changed(call: Call, transcript: Transcript, until: float) -> None:
     """Wait until the evaluation changed, or this moment. To wake all who wait costs less than a cancel scope."""
-    alarms, alarm = call.services.alarms, Alarm(until, transcript.signal)
-    alarms.set(alarm)
+    timeouts, timeout = call.services.timeouts, Timeout(until, transcript.signal)
+    timeouts.set(timeout)
     try:
         await transcript.change()
     finally:
-        alarms.drop(alarm)
+        timeouts.drop(timeout)
 
 
 def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
