@@ -18,6 +18,8 @@ def names(code, language, space="user"):
         ("(ns shop.core) (def price 43)", [("shop.core", "price")]),
         ("(do (def a 1) (def b 2)) (println 1)", [("user", "a"), ("user", "b")]),
         ("(let [a 1] a) ; (def b 2)", []),
+        ("(in-ns (quote shop.core)) (def price 43)", [("shop.core", "price")]),
+        ("(in-ns (symbol name)) (def price 43)", []),
     ],
 )
 def test_lisp_makes_what_its_forms_define(code, made):
@@ -61,6 +63,7 @@ def test_layout_and_comments_make_no_other_form(one, other, language):
         ("(require '[shop.core :as c]) (c/price)", "user", "", True),
         ("(c/price)", "user", "", False),
         ("(in-ns 'shop.core) (inc price)", "user", "", True),
+        ("(in-ns (quote shop.core)) (inc price)", "user", "", True),
         ("(let [price 1] price)", "shop.core", "", False),
         ("(fn [{:keys [price]}] price)", "shop.core", "", False),
         ('[:price \'price "price"]', "shop.core", "", False),

@@ -87,6 +87,13 @@ def test_a_switch_of_the_namespace_is_followed():
     assert [(one.namespace, one.name) for one in read.found] == [("user", "a"), ("other", "b")]
 
 
+@pytest.mark.parametrize("quoted", ["'other.ns", "(quote other.ns)", "(quote ^:new other.ns)"])
+def test_in_ns_names_the_namespace_however_that_is_quoted(quoted):
+    read = definitions(f"(in-ns {quoted}) (def b 1) (ns-unmap {quoted} 'b)", "user")
+    assert [(one.namespace, one.name) for one in read.found] == [("other.ns", "b"), ("other.ns", "b")]
+    assert read.namespace == "other.ns"
+
+
 def test_broken_text_is_read_as_far_as_it_goes():
     assert [one.name for one in definitions("(def a 1) (defn b [x").found] == ["a", "b"]
     assert (definitions("(def a 1) (defn b [x").is_sound, definitions(FILE).is_sound) == (False, True)

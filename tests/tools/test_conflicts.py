@@ -78,6 +78,12 @@ def test_who_has_nothing_to_do_with_it_is_told_nothing(room, code):
     assert room.says("claude", code) == []
 
 
+@pytest.mark.parametrize("other", ["(in-ns (quote other.ns))", "(in-ns (symbol name))"])
+def test_who_defines_the_name_in_another_namespace_replaces_nothing(room, other):
+    room.says("copilot", "(in-ns (quote foo.bar)) (def zz 1)", space="user")
+    assert room.says("claude", f"{other} (def zz 3)", space="user") == []
+
+
 def test_nobody_is_told_of_what_is_the_same_in_another_layout(room):
     room.says("copilot", "(def  price ; cents\n  43)")
     assert room.says("claude", "price") == []

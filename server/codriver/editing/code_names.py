@@ -117,7 +117,8 @@ def _lisp_makings(code: str, space: str) -> Iterator[Making]:
     begin = 0
     for form, end in zip(forms, found.ends, strict=True):
         for one in found.found[begin:end]:
-            for name in () if one.is_undoing else dict.fromkeys((one.name, *one.makes)):
+            # Where the namespace is only known when it runs, nothing is known of what it replaces.
+            for name in () if one.is_undoing or not one.namespace else dict.fromkeys((one.name, *one.makes)):
                 yield Making(one.namespace, name, code[form.start : form.end], one.digest, one.head in ONCE)
         begin = end
 
@@ -132,7 +133,7 @@ def _lisp_heads(code: str) -> Iterator[str]:
 def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_hy: bool) -> bool:
     home, word = name
     document = Document(code, is_hy=is_hy)
-    if home == space or f"(ns {home}" in code or f"(in-ns '{home}" in code:
+    if home == space or any(f"({head}{home}" in code for head in ("ns ", "in-ns '", "in-ns (quote ")):
         found = occurrences(document, document.reading.forms, (word, ""), [word, f"{home}/{word}"])
         if any(one.role in ("reference", "global") and (one.scope.old is None or "/" in one.word) for one in found):
             return True

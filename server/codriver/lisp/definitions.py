@@ -207,12 +207,15 @@ class _Finder:
                 yield from self._libraries(one, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
-        """The name that a form is, with metadata or a quote before it; blank where it is none."""
+        """The name that a form is, with metadata or a quote before it, or in `(quote …)`; blank where it is none."""
         while form.kind == "prefixed":
             items = _items(form)
             if not items or self._text.startswith("#?", form.start):
                 return ""
             form = items[-1]
+        inner = _items(form) if form.kind == "list" else []
+        if len(inner) == 2 and self._word(inner[0]) == "quote":
+            return self._name(inner[1])
         return self._word(form) if form.kind == "atom" else ""
 
     def _word(self, form: Form) -> str:
