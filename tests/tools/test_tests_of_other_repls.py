@@ -181,6 +181,25 @@ def test_hy_runs_what_python_runs(tmp_path):
         assert counts(ask(client, namespace="test_orders", fresh=True, timeoutMs=60_000)) == (4, 4, 0, 0)
 
 
+def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(tmp_path):
+    with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        (live.workspace / "tests").mkdir()
+        (live.workspace / "tests" / "test_orders.hy").write_text(HY)
+        none = ask(client, timeoutMs=60_000)
+        assert none["reason"] == "no-tests"
+        assert "give the test file, as tests/test_core.hy, as namespace" in none["hint"]
+        assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 1, 3, 0)
+        assert ask(client, namespace="tests/test_orders.hy::test-plain")["tests"] == 1
+        assert ask(client, namespace="tests/test_orders.hy", fresh=True, timeoutMs=60_000)["tests"] == 4
+        (live.workspace / "tests" / "test_orders.hy").write_text(HY.replace("3", "2"))
+        client.call("evaluate_code", code="(import tests.test_orders)")
+        assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 4, 0, 0)
+        missing = ask(client, namespace="tests/test_orders.hy", match="and and")
+        assert missing["reason"] == "evaluation-failed", missing
+        assert "Traceback" not in missing.get("stdout", ""), missing
+
+
 def test_hy_runs_what_was_evaluated_and_loaded_in_its_session(tmp_path):
     with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")

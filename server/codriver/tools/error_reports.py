@@ -140,17 +140,22 @@ def without_interruption(said: str) -> str:
     return said[: found.start()] if found and is_told else said
 
 
-def without_own_traceback(said: str) -> str:
+def without_own_traceback(said: str, message: str = "") -> str:
     """Output without the Python traceback at its end that has no frame of a file, but those of our own program alone.
 
-    Such an error is told whole by its message.
+    Such an error is told whole by its message. Where the `message` ends with the error's words, those who called our
+    program may have frames of files too, as a server that is written in Python has.
     """
     start = _block(said, len(said))
     if start is None:
         return said
-    frames = list(itertools.takewhile(lambda line: line.startswith(" "), said[start + len(HEADER) :].splitlines()))
-    files = [match["file"] for line in frames if (match := _PRINTED_FRAME.match(line))]
-    return said[:start] if files and all(file.startswith("<") for file in files) else said
+    report = said[start + len(HEADER) :]
+    frames = [*itertools.takewhile(lambda line: line.startswith(" "), report.splitlines(keepends=True))]
+    files = [match["file"] for line in frames if (match := _PRINTED_FRAME.match(line.rstrip("\n")))]
+    words = report[len("".join(frames)) :].strip()
+    is_told = bool(words) and message.endswith(words)
+    of_ours = files[-1:] if is_told else files
+    return said[:start] if of_ours and all(file.startswith("<") for file in of_ours) else said
 
 
 def _words(error: Mapping[str, Any]) -> str:

@@ -49,20 +49,23 @@ HINTS = {
 }
 """By why tests could not be run."""
 
+HINT = "load the test file with load_file first, or in Python give its module or path as namespace"
+HY_HINT = "give the test file, as tests/test_core.hy, as namespace: Hy's files are run where they are named or loaded"
+
 
 class NoTestsError(RefusedError):
     """The run found no test."""
 
     reason = "no-tests"
 
-    def __init__(self, selection: str, said: str) -> None:
+    def __init__(self, selection: str, said: str, dialect: str = "") -> None:
         everywhere, _, match = selection.partition(" matching ")
         where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
         where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
         super().__init__(
             f"there are no tests{where}{f' that match {match}' if match else ''}",
             hint=("correct match, words of tests' names, or leave it out; else " if match else "")
-            + "load the test file with load_file first, or in Python give its module or path as namespace",
+            + (HY_HINT if dialect == "hy" else HINT),
             details={"stdout": said} if said else None,
         )
 
@@ -148,14 +151,15 @@ async def describe_run(
         return await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call))
     said = transcript.out.last(budget(call)).text
     if report is None:
-        return _refused(evaluation, tail(without_own_traceback(said), budget(call)).text)
+        message = evaluation.failure.message if evaluation.failure else ""
+        return _refused(evaluation, tail(without_own_traceback(said, message), budget(call)).text)
     stopped = report.get("stopped")
     if stopped:
         said = without_interruption(said)
-    if not report["tests"] and not report["results"] and not stopped:
-        raise NoTestsError(evaluation.head, said)
-    fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
     repl = call.state.repls.get(evaluation.repl)
+    if not report["tests"] and not report["results"] and not stopped:
+        raise NoTestsError(evaluation.head, said, repl.dialect if repl is not None else "")
+    fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
     notes = await _notes(call, evaluation, report)
     fields = with_notes(with_outside(fields, repl), notes)
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))

@@ -19,8 +19,9 @@ early = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
 
 
 class Plugin:
-    def __init__(self, names, extra, wanted, only):
+    def __init__(self, targets, names, extra, wanted, only):
         self.names, self.extra, self.only = names, extra, only
+        self.hy = {os.path.realpath(one) for one in (*targets, *names) if one.endswith(".hy")}
         self.wanted = wanted.replace("::", ".")
         self.running, self.stopped = None, None
         self.rows, self.seen, self.output, self.times = [], set(), [], {}
@@ -69,7 +70,7 @@ class Plugin:
         config.args[:] = [*config.args, *self.extra]
 
     def pytest_collect_file(self, file_path, parent):
-        if file_path.suffix == ".hy" and os.path.realpath(str(file_path)) in self.names:
+        if os.path.realpath(str(file_path)) in self.hy:
             return pytest.Module.from_parent(parent, path=file_path)
 
     @early
@@ -231,7 +232,7 @@ def is_foreign(at, name):
 
 
 def by_pytest(targets, names, extra, wanted, match, only, is_one):
-    plugin, screen = Plugin(names, extra, wanted, only), io.StringIO()
+    plugin, screen = Plugin(targets, names, extra, wanted, only), io.StringIO()
     path = sys.path[:]
     importlib.invalidate_caches()
     try:
