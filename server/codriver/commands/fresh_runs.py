@@ -13,7 +13,7 @@ from codriver.commands.documents.document_check import Failed, SoundDocument, ch
 from codriver.commands.documents.verification import Observed, Question, Raised, verifying
 from codriver.commands.terminal import say
 from codriver.log.control_characters import one_line
-from codriver.log.transcripts import cleaner
+from codriver.log.redaction import Redactor
 from codriver.repls.kinds import KINDS, PYTHON
 from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
@@ -55,7 +55,7 @@ class FreshRuns:
     @property
     def clean(self) -> Callable[[str], str]:
         """The function that takes secrets out of what a fresh REPL says, as they are taken out of the log."""
-        return cleaner(os.environ)
+        return Redactor.from_environment(os.environ)
 
     async def verify(self, evaluations: Sequence[Recorded], dialect: str) -> tuple[Checked, ...]:
         """Evaluations checked in a fresh REPL."""

@@ -215,10 +215,6 @@ class OutputLog(BoundedLog):
         self.settle()
         return self._evicted
 
-    def caller(self, name: str) -> str:
-        """A caller's name as the log has it, without secrets: what is known by it is found in the log by it."""
-        return self._redact(name)
-
     def without_secrets(self, text: str) -> str:
         """A text as the log would have it: before it is cut, since a cut could leave half of a secret."""
         return self._redact(text)

@@ -14,11 +14,12 @@ import anyio
 
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.log.growing_text import PART_CHARACTERS, Piece, Stream, Text
-from codriver.log.redaction import Redactor
 from codriver.log.spill import SpillRoom, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Mapping
+    from collections.abc import Awaitable, Callable, Hashable
+
+    from codriver.log.redaction import Redactor
 
 
 __all__ = [
@@ -338,8 +339,3 @@ class Transcripts:
             gone.forget()
             if self._newest.get(gone.asked) == oldest:
                 del self._newest[gone.asked]
-
-
-def cleaner(environ: Mapping[str, str]) -> Callable[[str], str]:
-    """The redactor of texts of a REPL that no server's log knows, by the environment that it was given."""
-    return Redactor.from_environment(environ)

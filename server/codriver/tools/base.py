@@ -209,7 +209,7 @@ class Call:
             return client_slug(self.client_name) or "mcp-client"
         if slug(given) in RESERVED or given != slug(given):
             raise BadWhoError(given)
-        return self.services.log.caller(given)
+        return self.services.log.without_secrets(given)
 
 
 class LastingCall(Call):
