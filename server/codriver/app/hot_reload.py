@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.actions import Say
+from codriver.core.values import LIVE
 from codriver.files.polling import Poller
 from codriver.files.workspace_walk import walk
 from codriver.repls.kinds import dialects_by_suffix
@@ -111,7 +112,7 @@ class Watcher:
 def _problem(given: Answer) -> str | None:
     """Why a file was not loaded, in a line; None when it was."""
     fields = given.fields
-    if fields.get("status") in ("running", "queued", "needs-input"):
+    if fields.get("status") in LIVE:
         return f"its evaluation {fields.get('evaluationId')} is {fields['status']} after the time a call waits"
     if given.ok:
         return None

@@ -10,6 +10,9 @@ from codriver.errors import CodriverError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NOT_ENDED = frozenset({"queued", "running", "needs-input"})
+"""The statuses of an evaluation that is not over."""
+
 
 class UnreadableAnswerError(CodriverError):
     """The answer has not the shape that a Codriver server gives it."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.answer_reading import reading
+from codriver.commands.answer_reading import NOT_ENDED, reading
 from codriver.commands.options import complete_session, complete_tool, json_option, quiet_option, workspace_option
 from codriver.commands.terminal import patience, say, say_json
 from codriver.errors import CodriverError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FAILED, WRONG_USAGE, TIMED_OUT = 1, 2, 4
-NOT_ENDED = frozenset({"running", "queued", "needs-input"})
 NO_REPL_HERE = (
     "no REPL is connected: none runs in this workspace, and the server starts one unasked only in a Python project or "
     "an empty folder. Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml, or start an nREPL here: the "

@@ -60,7 +60,9 @@ class _ReplOption(click.Option):
 @click.command("serve")
 @exact_workspace_option
 @click.option("--host", help="Address to listen on (127.0.0.1). One beyond loopback demands a token.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on (1664); 0 for any free one.")
+@click.option(
+    "--port", type=click.IntRange(0, server_record.LARGEST_PORT), help="Port to listen on (1664); 0 for any free one."
+)
 @click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
 @click.option(
     "--repl",

@@ -7,6 +7,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from codriver.commands.answer_reading import NOT_ENDED
 from codriver.commands.log_follower import APP_EVENT
 from codriver.commands.terminal import Styled
 from codriver.log.control_characters import visible
@@ -29,7 +30,6 @@ BROKEN = frozenset({"failed", "lost", "interrupted"})
 SIGNS = {"queued": "·", "running": "…", "needs-input": "?", "failed": "✗", "lost": "✗", "interrupted": "✗"}
 NOTHING = frozenset({"", "None", "nil"})
 """Results that say less than any output."""
-UNFINISHED = frozenset({"queued", "running", "needs-input"})
 
 
 JOINERS = dict.fromkeys(map(ord, "\u200c\u200d"))
@@ -160,7 +160,7 @@ class Board:
 
     def unfinished(self) -> list[str]:
         """The evaluations whose end is not known, the oldest first."""
-        return [row.evaluation for row in self.rows if row.evaluation and row.status in UNFINISHED]
+        return [row.evaluation for row in self.rows if row.evaluation and row.status in NOT_ENDED]
 
     def note_status(self, evaluation: str, answer: Mapping[str, Any]) -> None:
         """Note the status that `get_evaluation` tells; an answer that does not know is the end of asking."""
@@ -201,7 +201,7 @@ class Board:
         return [self._header(view, columns), *body, *[()] * (room - len(body)), self._footer(view, columns)]
 
     def _header(self, view: View, columns: int) -> Line:
-        running = sum(row.status in UNFINISHED for row in self.rows)
+        running = sum(row.status in NOT_ENDED for row in self.rows)
         broken = sum(row.is_broken for row in self.rows)
         state = "live"
         if view.paused_at is not None:
@@ -230,7 +230,7 @@ class Board:
             cells.append((row.where, WHERE_CELLS, {"dim": True}))
         took = [(_took(row, now), TOOK_CELLS, {"dim": True})] if columns >= TIGHT else []
         left = columns - sum(size + 1 for _, size, _ in [*cells, *took])
-        colour = "red" if row.is_broken else "yellow" if row.status in UNFINISHED else None
+        colour = "red" if row.is_broken else "yellow" if row.status in NOT_ENDED else None
         if not row.evaluation:
             cells.append((row.text, left, {"fg": colour or "bright_black"}))
         elif columns >= TIGHT:
@@ -248,7 +248,7 @@ class Board:
 def _outcome(row: Row) -> str:
     """The outcome of an evaluation, as far as it is known."""
     sign = SIGNS.get(row.status, "=" if row.result else "")
-    nothing = row.status in UNFINISHED or row.result in NOTHING
+    nothing = row.status in NOT_ENDED or row.result in NOTHING
     text = row.error or (row.said or row.result if nothing else row.result)
     more = "  (and output)" if row.said and text != row.said else ""
     return f"{sign} {text}{more}".strip()
@@ -256,7 +256,7 @@ def _outcome(row: Row) -> str:
 
 def _took(row: Row, now: int) -> str:
     """The time it takes or took, right-aligned."""
-    taken = now - row.began if row.status in UNFINISHED else row.took_ms
+    taken = now - row.began if row.status in NOT_ENDED else row.took_ms
     if taken is None or not row.evaluation:
         return ""
     if taken < 1000:

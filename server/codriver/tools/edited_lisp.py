@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
+from codriver.core.values import LIVE
 from codriver.editing import FileResult
 from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, Change, Snapshot
 from codriver.files import Links, Rules
@@ -123,7 +124,7 @@ async def reload(call: Call, who: str, edit: Edit, text: str, *, wait_s: float) 
     if loads.failure:
         return _failure(edit.shown, loads.failure)
     load = loads.rows.get(0, {}).get("load")
-    if isinstance(load, dict) and load.get("status") in ("running", "queued", "needs-input"):
+    if isinstance(load, dict) and load.get("status") in LIVE:
         return f"{edit.shown} is still being loaded: get_evaluation {load.get('evaluationId')}"
     return ""
 

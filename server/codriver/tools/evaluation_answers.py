@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from codriver.core import lanes
 from codriver.core.state import Seen
 from codriver.errors import RefusedError
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
 from codriver.tools.answer_budget import Images, shorten
 from codriver.tools.answer_notes import notes_of_background, notes_of_others, notes_of_place, notes_of_repetition
 from codriver.tools.answer_texts import fill_in_texts, look_for_images
@@ -22,9 +22,6 @@ from codriver.tools.session_choice import key_of
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
     from codriver.tools.lean_answers import Evaluating
-
-READING = frozenset({"read", "read-source"})
-"""The phases of a failure in which no part of its form has run."""
 
 MOST_IMAGE_BYTES = 12 * 2**20
 """The base64 of an image that is asked for by itself: a message may have 16 MiB."""

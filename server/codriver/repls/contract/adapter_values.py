@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 NAMESPACE_MISSING = "namespace-not-found"
 """The type of the failure of an evaluation in a namespace that is not there; nothing was evaluated then."""
 
+READING = frozenset({"read", "read-source"})
+"""The phases of a failure in which no part of its form has run."""
+
 CAPABILITIES = (
     "evaluate",
     "load-file",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.files import Links, Rules
+from codriver.net.server_record import LARGEST_PORT
 from codriver.repls.jupyter.kernelspecs import data_folder
 from codriver.repls.jupyter.messages import text_of
 
@@ -39,7 +40,6 @@ SETTLED_NS: Final = 10**9
 """A folder or a file that changed within this time may change again without a trace in its times."""
 
 PROBE_S: Final = 0.3
-HIGHEST_PORT: Final = 65535
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -175,7 +175,7 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
     """
     found = _object(data)
     host, port, transport = found.get("ip"), found.get("shell_port"), found.get("transport", "tcp")
-    if not isinstance(host, str) or not isinstance(port, int) or not 0 < port <= HIGHEST_PORT:
+    if not isinstance(host, str) or not isinstance(port, int) or not 0 < port <= LARGEST_PORT:
         raise ValueError("it holds no `ip` and `shell_port`")
     return ConnectionFile(
         path, written_ns, host, port, str(transport), text_of(found, "kernel_name"), text_of(found, "jupyter_session")

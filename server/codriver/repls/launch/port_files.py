@@ -22,6 +22,7 @@ from codriver.files import Links, Rules
 from codriver.files.polling import Poller
 from codriver.files.read_cache import ReadCache
 from codriver.files.workspace_walk import walk
+from codriver.net.server_record import LARGEST_PORT
 from codriver.repls import kinds
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ RESCAN_INTERVALS: Final = 12
 PORT_CHARS: Final = 32
 PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 """A port file says where code is sent: it is a file of the workspace itself, and holds some digits."""
-HIGHEST_PORT: Final = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _read(workspace: Path, path: Path) -> Found | None:
     text, written_ns = data.decode("utf-8", "replace").strip(), status.st_mtime_ns
     if not text:
         return Found(path, None, "it is empty; a REPL that is starting writes it in a moment", key, written_ns)
-    if not (text.isascii() and text.isdecimal() and len(text) <= PORT_CHARS and 0 < int(text) <= HIGHEST_PORT):
+    if not (text.isascii() and text.isdecimal() and len(text) <= PORT_CHARS and 0 < int(text) <= LARGEST_PORT):
         problem = f"it should hold a port number, and begins with {text[:PORT_CHARS]!r}"
         return Found(path, None, problem, key, written_ns)
     return Found(path, int(text), None, key, written_ns)

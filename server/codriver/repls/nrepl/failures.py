@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.lisp.reader import read, top_level_forms
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, NO_MESSAGE, StackFrame
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, NO_MESSAGE, READING, StackFrame
 from codriver.repls.contract.stack_frames import folded, read_frame, text_of
 from codriver.repls.nrepl.message import (
     NOTHING,
@@ -88,7 +88,6 @@ _BASILISP_PLACE: Final = re.compile(
 _OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
 _NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
 
-READING: Final = frozenset({"read", "read-source"})
 BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
 """The phases of failures whose place is in the form that failed; what runs may fail in code of any form before."""
 
