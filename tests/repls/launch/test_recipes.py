@@ -1,11 +1,10 @@
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from linked_tree import linked_tree, write
+from linked_tree import git, linked_tree, write
 from live_server import serving, until
 
 from codriver.repls.kinds import by_word
@@ -195,17 +194,13 @@ def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words,
 def test_no_program_of_a_main_checkout_that_nobody_accepted_is_started_in_its_trees(place, tmp_path):
     workspace, environ = place
     linked = tmp_path / "linked"
-    for command in (
-        ["init", "-q"],
-        ["commit", "-q", "--allow-empty", "-m", "a"],
-        ["worktree", "add", "-q", str(linked)],
-    ):
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], cwd=workspace, check=True)
+    git("init", "-q", str(workspace))
+    git("-C", str(workspace), "commit", "-q", "--allow-empty", "-m", "a")
+    git("-C", str(workspace), "worktree", "add", "-q", str(linked))
     own = install(workspace / ".venv/bin", "python")
     assert recipe("python", linked, environ).command[0] == str(own)
-    with pytest.raises(
-        RecipeError, match=rf"nobody has accepted {workspace}: run `codriver trust --workspace {workspace}`"
-    ):
+    remedy = rf"nobody has accepted {workspace}: run `codriver trust --workspace {workspace}`"
+    with pytest.raises(RecipeError, match=remedy):
         recipe("python", linked, environ, is_accepted=linked.__eq__)
     assert recipe("python", linked, environ, is_accepted=workspace.__eq__).command[0] == str(own)
 
@@ -218,10 +213,19 @@ def test_an_active_environment_in_a_workspace_that_nobody_accepted_is_none(place
         recipe("python", workspace, environ, is_accepted=nobody)
 
 
-def test_what_lies_elsewhere_is_started_in_any_workspace(place):
+@pytest.mark.parametrize("words", ["bb", "lein", "bb --main mine", "hy"])
+def test_no_repl_that_runs_files_of_the_project_is_started_in_a_workspace_that_nobody_accepted(place, words):
     workspace, environ = place
-    install(Path(environ["PATH"]), "bb")
-    assert recipe("bb", workspace, environ, is_accepted=nobody) == recipe("bb", workspace, environ)
+    for name in ("bb", "lein", "python3"):
+        install(Path(environ["PATH"]), name)
+    assert recipe(words, workspace, environ).command
+    with pytest.raises(RecipeError, match=r"nobody has accepted this workspace.*runs files of the project"):
+        recipe(words, workspace, environ, is_accepted=nobody)
+
+
+def test_our_own_worker_is_started_in_any_workspace(place):
+    workspace, environ = place
+    assert recipe("python", workspace, environ, is_accepted=nobody) == recipe("python", workspace, environ)
 
 
 # Whose Python
@@ -265,11 +269,6 @@ def test_everybody_is_told_of_a_project_without_an_environment(tmp_path):
 def linked(tmp_path):
     """A checkout of git and a linked working tree of it."""
     main, linked = tmp_path / "main", tmp_path / "linked"
-
-    def git(*arguments):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
-
     git("init", str(main))
     git("-C", str(main), "commit", "--allow-empty", "-m", "first")
     git("-C", str(main), "worktree", "add", str(linked))

@@ -99,18 +99,21 @@ def recipe(
 ) -> Recipe:
     """The recipe for what `words` name: a known REPL, or any command line. `python`: the setting of that name.
 
-    No program is started that lies in the workspace, or in the main checkout of a linked working tree, unless the user
-    has accepted that folder, which `is_accepted` tells: whoever made the checkout made the program too. Only the
-    interpreter that runs the server may lie there.
+    In a workspace that the user has not accepted, which `is_accepted` tells of a folder, our own worker alone is
+    started, and by no program that lies there or in the main checkout of a linked working tree: whoever made the
+    checkout made the program too, and every other REPL runs files of the project as it starts. Only the interpreter
+    that runs the server may lie there.
 
     Raises:
         RecipeError: it cannot work on this machine, or is a program of a checkout that nobody has accepted.
     """
     found = _recipe(words, Project(workspace, environ, python))
-    if found.connection_file is not None and not is_accepted(workspace):
-        # Whatever its program: Python takes modules from the folder in which it starts, and R a profile.
-        why = "a kernel runs code from the folder it starts in"
-        raise RecipeError(words, _not_accepted(workspace, workspace, why))
+    kind = kind_of(words)
+    if (kind is None or kind.launcher != "worker") and not is_accepted(workspace):
+        # A project's tool reads its file of settings, Python takes modules from the folder it starts in, R a profile.
+        raise RecipeError(
+            words, _not_accepted(workspace, workspace, "this REPL runs files of the project as it starts")
+        )
     program = Path(found.command[0])
     for folder in filter(None, (workspace, main_checkout(workspace))):
         if program != Path(sys.executable) and _lies_in(program, folder) and not is_accepted(folder):
