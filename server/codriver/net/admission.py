@@ -21,6 +21,7 @@ from codriver.net.kernel_sockets import (
     look_up,
     plain,
 )
+from codriver.net.server_record import INTRODUCTION, WORKSPACE
 
 if TYPE_CHECKING:
     import socket
@@ -62,9 +63,9 @@ ASKING = 4
 """Threads that ask the kernel about peers. They are of their own: whatever the others do, newcomers are looked at."""
 TOKEN_LINE_BYTES = 4096
 READ_BYTES = 64 * 1024
-INTRODUCTION = b'{"jsonrpc": "2.0", "method": "codriver/token"'
+INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION.encode()
 """How the line begins with which our own relay and commands show a token and name the server that they mean."""
-WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
+WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "%s", "params": {"workspace": "%%s"}}\n' % WORKSPACE.encode()
 """The answer to one that names a workspace: the device and inode of ours."""
 
 
@@ -188,7 +189,7 @@ class Admission:
         line, _, rest = data.lstrip().partition(b"\n")
         try:
             message = json.loads(line)
-            given = message["params"] if message["method"] == "codriver/token" else {}
+            given = message["params"] if message["method"] == INTRODUCTION else {}
             token, session = given.get("token", ""), given.get("session", self._session_id)
             meant, starts = given.get("workspace"), "starts" in given
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -222,5 +223,5 @@ class Admission:
 
 def _may_introduce(data: bytes) -> bool:
     """Whether a first line begins, as far as it is here, as an introduction does."""
-    text = data.lstrip()[: len(INTRODUCTION)]
-    return INTRODUCTION.startswith(text)
+    text = data.lstrip()[: len(INTRODUCTION_START)]
+    return INTRODUCTION_START.startswith(text)

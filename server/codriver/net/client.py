@@ -29,7 +29,6 @@ HEALTH_S = 5.0
 START_S = 30.0
 WRONG_REQUEST = frozenset({-32700, -32600, -32602})
 """The error codes that put the fault on whoever asked. Source: JSON-RPC 2.0, error object."""
-INTRODUCTION, WORKSPACE = "codriver/token", "codriver/workspace"
 LOG_TAIL = 600
 """Characters of a server's own words that say why it did not start."""
 
@@ -150,11 +149,11 @@ class Connection:
         status = workspace.stat()
         ours = f"{status.st_dev}:{status.st_ino}"
         given = {"token": token, "session": session, "workspace": ours}
-        self.notify(INTRODUCTION, {name: value for name, value in given.items() if value})
+        self.notify(server_record.INTRODUCTION, {name: value for name, value in given.items() if value})
         answer = next(self.messages(), None)
         if answer is None:
             raise ServerGoneError
-        if answer.get("method") != WORKSPACE or answer.get("params") != {"workspace": ours}:
+        if answer.get("method") != server_record.WORKSPACE or answer.get("params") != {"workspace": ours}:
             raise StrangeServerError
         self.session = session
 

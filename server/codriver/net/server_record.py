@@ -31,6 +31,10 @@ SECRET: Final = Rules(Links.NEVER, 256, is_granting=True, is_secret=True)
 TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 """The shape of `secrets.token_urlsafe(32)`. Anything else is no token, but perhaps a key that a link led to."""
 LARGEST_PORT: Final = 65535
+INTRODUCTION: Final = "codriver/token"
+"""The notification that shows a token and names the server that is meant."""
+WORKSPACE: Final = "codriver/workspace"
+"""The notification that answers one which names a workspace."""
 LOG_BYTES: Final = 4096
 STOPPED_FOR_GOOD: Final = 5
 """The exit status of a server on demand where the user wants none."""
