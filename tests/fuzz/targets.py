@@ -20,6 +20,7 @@ from codriver.log.output_log import Entry
 from codriver.log.transit_format import NewerFormatError, UnreadableError, read_transit, transit_pieces
 from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
+from codriver.net.fair_threads import Shares
 from codriver.net.server_record import read_record
 from codriver.protocol.replies import Replies
 from codriver.protocol.stream import MessageStream
@@ -28,7 +29,7 @@ from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc
 from codriver.tools.manifest import MANIFEST
 from codriver.wire.bencode import BencodeError, Decoder, encode
-from codriver.wire.framing import LineDecoder, LineTooLongError
+from codriver.wire.framing import LineDecoder, LineRoom, LineTooLongError
 from codriver_relay import Lines, parse, survey, walk
 from fuzz.drawing import pieces, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
@@ -282,7 +283,15 @@ def client_line(data):
     if not line.strip():
         return
     session = _Nothing()
-    stream = MessageStream(session, None, max_line_bytes=10_000, redact=lambda value: value, calls=session)
+    stream = MessageStream(
+        session,
+        None,
+        max_line_bytes=10_000,
+        redact=lambda value: value,
+        calls=session,
+        threads=Shares(1),
+        room=LineRoom(2**20),
+    )
     stream._take_message(line)
     assert len(stream._ready) + len(session.lines) <= 1
     for answer in session.lines:

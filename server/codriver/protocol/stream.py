@@ -91,8 +91,8 @@ class MessageStream:
         max_line_bytes: int,
         redact: Callable[[object], object],
         calls: PlainCalls,
-        threads: Shares | None = None,
-        room: LineRoom | None = None,
+        threads: Shares,
+        room: LineRoom,
     ) -> None:
         self._session = session
         self._receive = receive
@@ -171,8 +171,8 @@ class MessageStream:
                 lines[0] = lines[0].removeprefix(BOM)
             for line in lines:
                 read = None
-                if len(line) > LIGHT_BYTES and self._threads is not None:
-                    read = await self._read_long(line, self._threads)
+                if len(line) > LIGHT_BYTES:
+                    read = await self._read_long(line)
                 if isinstance(read, Excess):
                     self._refuse_excess(read)
                 elif self._replies.version == BATCHED and line.lstrip()[:1] == b"[":
@@ -184,7 +184,7 @@ class MessageStream:
             self._ended = True
         self._ready.reverse()
 
-    async def _read_long(self, line: bytes, threads: Shares) -> object:
+    async def _read_long(self, line: bytes) -> object:
         """The JSON value in a long line, or the excess in it, which is counted before anything is built.
 
         One beyond a megabyte is read in a thread, one after another: None for what is not, and for what is no JSON.
@@ -193,11 +193,11 @@ class MessageStream:
             LinesCrowdedError: while it waits for that, there is no room for it.
         """
         if len(line) <= AT_ONCE_BYTES:
-            return await threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
+            return await self._threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
         try:
             with anyio.CancelScope() as self._reading:
                 self._lines.keep(len(line))
-                return await threads.run(self._session.id, partial(_weighed, line))
+                return await self._threads.run(self._session.id, partial(_weighed, line))
         finally:
             self._lines.keep(0)
         raise self._lines.fault or LinesCrowdedError(len(line), 0)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
-from codriver.core.values import TEST_SESSION, Failure, PrintLimits
+from codriver.core.values import Failure, PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls.contract.errors import SessionNotOpenError
 
@@ -135,8 +135,8 @@ class Runner:
 
     async def _end_overlong(self, effect: effects.RunEvaluation) -> None:
         """Interrupt what ran longer than anything may, and say so whatever comes of it."""
-        evaluation, request = effect.request.id, effect.request
-        session = TEST_SESSION if request.kind == "run-tests" else request.session
+        evaluation = effect.request.id
+        session = self._core.state.evaluations[evaluation].place
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
         await self._interrupter.keep_stacks(evaluation, effect.repl, session)
         adapter = self._adapters.get(effect.repl)

@@ -185,7 +185,7 @@ def _repl_health(repl: Repl) -> dict[str, object]:
 
 def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
     """A session, with what its REPL can do and what cannot be had."""
-    row = {**repl_row(repl), "key": session_key(repl, session.name), "kind": repl.origin.kind}
+    row = {**repl_row(repl), "key": session_key(repl, session.name)}
     if repl.notebook:
         row["notebook"] = _shown_path(repl.notebook, state.life.workspace)
     if session.namespace:
