@@ -1018,7 +1018,7 @@ class Starter:
             if os.fstat(folder).st_uid != os.geteuid():
                 raise OSError(1, "the folder is another user's")
             if os.fstat(folder).st_mode & 0o077 and not is_locked(folder):
-                remove_presence(folder)
+                remove_server_files(folder)
             os.fchmod(folder, 0o700)
             return open_file(folder, "serve.log", os.O_RDWR | os.O_APPEND | os.O_CREAT)
         finally:
@@ -1050,8 +1050,8 @@ class Starter:
             self.fail(ended + tail, is_final=is_final)
 
 
-def remove_presence(folder: int) -> None:
-    """Remove what tells of a server from a folder that others could write to: made private, it would count."""
+def remove_server_files(folder: int) -> None:
+    """Remove a server's files from a folder that others could write to: made private, they would count."""
     for name in ("port", "server.json", "token"):
         try:  # noqa: SIM105 - contextlib costs the start
             os.unlink(name, dir_fd=folder)

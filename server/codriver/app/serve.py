@@ -36,7 +36,7 @@ from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.values import HELD, LISP, NOTEBOOK, Failure
 from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
 from codriver.errors import StartError
-from codriver.files.paths import presence_folder, relay_file
+from codriver.files.paths import relay_file, server_folder
 from codriver.files.polling import Poller
 from codriver.files.workspace_walk import kinds_held
 from codriver.log.control_characters import one_line
@@ -136,7 +136,7 @@ async def _run(options: ServeOptions, loaded: Loaded) -> int:
         logger.warning("%s", warning)
     for line in loaded.withheld:
         logger.warning("%s", held_back(line))
-    folder = presence_folder(workspace)
+    folder = server_folder(workspace)
     with registration.claim(folder, is_alive=lambda found: process_of(workspace, found) is not None) as claim:
         if not options.is_on_demand:
             registration.allow_start(workspace)

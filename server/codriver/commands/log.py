@@ -14,7 +14,7 @@ from codriver.commands.answer_reading import reading
 from codriver.commands.log_follower import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
 from codriver.commands.options import color_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, say, say_json
-from codriver.files.paths import history_file, presence_folder, workspace_state_folder
+from codriver.files.paths import history_file, server_folder, workspace_state_folder
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
 from codriver.repls.kinds import PYTHON, dialect_of_key
@@ -367,7 +367,7 @@ def memory_of(workspace: Path) -> Memory:
 
 def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
     """The runs that are over, the oldest first, and the one that goes on, if it is remembered yet."""
-    folder = presence_folder(workspace)
+    folder = server_folder(workspace)
     record = server_record.read_record(folder) if server_record.is_claimed(folder) else None
     session = record and record.session_id
     runs = memory.runs()

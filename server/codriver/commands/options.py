@@ -13,7 +13,7 @@ import click
 from codriver.commands.answer_reading import reading
 from codriver.commands.terminal import COLOUR, say
 from codriver.errors import CodriverError
-from codriver.files.paths import presence_folder
+from codriver.files.paths import server_folder
 from codriver.files.working_trees import is_linked_tree
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
@@ -87,7 +87,7 @@ def workspace_above(folder: Path) -> Path | None:
 def _is_workspace(folder: Path) -> bool:
     from codriver.repls.kinds import project_marks  # noqa: PLC0415  # where --workspace is given, nobody looks
 
-    if server_record.lock_status(presence_folder(folder)) is not None:
+    if server_record.lock_status(server_folder(folder)) is not None:
         return True
     return any(os.path.isfile(folder / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `is_file` raises where it may not look
 

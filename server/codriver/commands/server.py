@@ -25,7 +25,7 @@ from codriver.commands.options import (
 )
 from codriver.commands.terminal import Styled, patience, say, say_json
 from codriver.errors import CodriverError
-from codriver.files.paths import presence_folder
+from codriver.files.paths import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
 from codriver.net.client import NoServerError, connect, process_of
@@ -183,10 +183,10 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
 
 def _server_above(workspace: Path) -> Path | None:
     """The workspace around this one, where a server runs there too. Who may look there is asked only if one does."""
-    if not any(server_record.is_claimed(presence_folder(folder)) for folder in workspace.parents):
+    if not any(server_record.is_claimed(server_folder(folder)) for folder in workspace.parents):
         return None
     above = workspace_above(workspace)
-    return above if above is not None and server_record.is_claimed(presence_folder(above)) else None
+    return above if above is not None and server_record.is_claimed(server_folder(above)) else None
 
 
 def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
@@ -262,7 +262,7 @@ def _keepers_of(workspace: Path) -> str:
 
 def _stop(workspace: Path) -> None:
     """End the server that runs, and say so, or that there is none."""
-    folder = presence_folder(workspace)
+    folder = server_folder(workspace)
     claimed = _awaited_record(folder)
     if claimed is None:
         say("no server runs for this workspace")

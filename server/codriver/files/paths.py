@@ -12,14 +12,14 @@ from pathlib import Path
 NAME = "codriver"
 
 
-def presence_folder(workspace: Path) -> Path:
-    """The folder in a workspace where a running server says that it is there. Clients know this place."""
+def server_folder(workspace: Path) -> Path:
+    """The folder in a workspace with its server's port file, record, token and lock. Clients know this place."""
     return workspace / ".calva" / "mcp-server"
 
 
 def port_file(workspace: Path) -> Path:
     """The file that holds the port of the server that runs for a workspace: what a relay is given."""
-    return presence_folder(workspace) / "port"
+    return server_folder(workspace) / "port"
 
 
 def config_folder() -> Path:

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 from codriver.errors import CodriverError, StartError
-from codriver.files.paths import presence_folder
+from codriver.files.paths import server_folder
 from codriver.net import server_record
 from codriver.net.kernel_sockets import KernelSilentError
 
@@ -229,7 +229,7 @@ def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli",
     Raises:
         NoServerError: there is none, or it does not come up.
     """
-    folder = presence_folder(workspace)
+    folder = server_folder(workspace)
     try:
         return _connect(workspace, folder, name)
     except NoServerError:
@@ -326,7 +326,7 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start a server that outlives this command and ends by itself when nobody needs it."""
     import subprocess  # noqa: PLC0415  # it takes longer to import than a whole call takes
 
-    folder = presence_folder(workspace)
+    folder = server_folder(workspace)
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]
     with os.fdopen(server_record.open_log(folder, truncate=True), "wb") as log:
         return subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
@@ -343,7 +343,7 @@ def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
 
     The kernel tells; where it does not, the server is asked, which then has to answer.
     """
-    folder = presence_folder(workspace)
+    folder = server_folder(workspace)
     try:
         return server_record.process_of(claimed, folder) or _ask_process(workspace, folder, claimed)
     except server_record.NotTheServerError:

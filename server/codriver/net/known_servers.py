@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules
-from codriver.files.paths import presence_folder, state_folder, workspace_state_folder
+from codriver.files.paths import server_folder, state_folder, workspace_state_folder
 from codriver.net import client, server_record
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _ask(workspace: Path, name: str) -> KnownServer:
 
 def _left_over(workspace: Path) -> str:
     """Why nobody is there, in a word; blank where somebody holds the workspace."""
-    is_claimed = server_record.is_claimed(presence_folder(workspace))
+    is_claimed = server_record.is_claimed(server_folder(workspace))
     return "its server ended without a word" if is_claimed is False else ""
 
 

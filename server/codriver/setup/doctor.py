@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import __version__, files
 from codriver.errors import CodriverError
 from codriver.files import LinkRefusedError, is_private
-from codriver.files.paths import port_file, presence_folder
+from codriver.files.paths import port_file, server_folder
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
 from codriver.net.registration import RELAY_RULES, is_running, relay_files
@@ -206,7 +206,7 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
         is_current = all(files.read(there, RELAY_RULES) == files.read(ours, RELAY_RULES) for ours, there in pairs)
     except FileNotFoundError:
         cure = "codriver init installs it, and so does codriver serve"
-        if os.path.lexists(presence_folder(launch.workspace) / "port"):
+        if os.path.lexists(server_folder(launch.workspace) / "port"):
             return Check("relay", "wrong", f"{launch.relay} is gone, and a server ran here already", cure)
         return Check("relay", "note", f"{launch.relay} is not installed yet", cure)
     except OSError as error:
@@ -224,7 +224,7 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
 
 
 def _check_permissions(workspace: Path) -> Iterator[Check]:
-    folder = presence_folder(workspace)
+    folder = server_folder(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
         yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", f"chmod u+wx {workspace}")
         return
