@@ -29,7 +29,7 @@ ANY_STATE = 0xFFFFFFFF
 LISTENING = "0A"
 """The state of a listening socket in the kernel's tables."""
 DIAG_S = 1.0
-"""The kernel answers at once; a socket filter that swallows the question must not hold the door."""
+"""The kernel answers at once; a socket filter that swallows the question must not hold up an admission."""
 TABLE_READS = 3
 """While a table is read, what others close can move a row out of sight."""
 LOCKS: Final = Path("/proc/locks")

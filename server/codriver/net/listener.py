@@ -39,7 +39,7 @@ else:
 
 ACCEPT_AGAIN_S = 0.1
 FILES_BESIDE_CLIENTS = 256
-"""What REPLs, the log's files and connections at the door may need, beside one file a client."""
+"""What REPLs, the log's files and connections that are not admitted yet may need, beside one file a client."""
 CONGESTED_BYTES = 8 * 2**20
 """A client with this many bytes of unread answers is not read until it takes some."""
 ROOM_TO_TELL = 8
@@ -168,10 +168,10 @@ class ServesClients(Protocol):
 
 
 class Listener:
-    """Serves every connection that the door lets in, until it is cancelled.
+    """Serves every connection that is admitted, until it is cancelled.
 
-    At most `maxClients` clients are served at once; one more is told so, once it was let in as any other. Of the
-    connections that were not let in yet the oldest makes room for the newest.
+    At most `maxClients` clients are served at once; one more is told so, once it was admitted as any other. Of the
+    connections that are not admitted yet the oldest makes room for the newest.
     """
 
     def __init__(
@@ -181,7 +181,8 @@ class Listener:
         self._protocol = protocol
         self._clients = clients
         self._limits = limits
-        self._at_the_door: dict[anyio.CancelScope, None] = {}
+        self._pending: dict[anyio.CancelScope, None] = {}
+        """The connections that are not admitted yet, the oldest first."""
         allow_files(limits.clients)
 
     async def serve_one(self, stream: SocketStream) -> None:
@@ -219,21 +220,21 @@ class Listener:
             self._clients.remove(session)
 
     def _make_room(self) -> None:
-        """Make room where too many connections are open: the oldest that nobody knows yet is closed."""
-        if len(self._clients) + len(self._at_the_door) < self._limits.clients + ROOM_TO_TELL:
+        """Make room where too many connections are open: the oldest that is not admitted yet is closed."""
+        if len(self._clients) + len(self._pending) < self._limits.clients + ROOM_TO_TELL:
             return
-        oldest = next(iter(self._at_the_door))
-        del self._at_the_door[oldest]
+        oldest = next(iter(self._pending))
+        del self._pending[oldest]
         oldest.cancel()
 
     async def _admit(self, stream: SocketStream) -> Admitted | None:
         admitted = None
         with anyio.CancelScope() as scope:
-            self._at_the_door[scope] = None
+            self._pending[scope] = None
             try:
                 admitted = await self._admission.admit(stream)
             finally:
-                self._at_the_door.pop(scope, None)
+                self._pending.pop(scope, None)
         return admitted
 
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
