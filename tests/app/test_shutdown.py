@@ -159,7 +159,7 @@ async def test_no_step_of_a_servers_shutdown_fails_the_rest(workspace, failing, 
 
 
 async def test_what_came_last_into_the_log_is_kept_also_where_no_run_is_remembered(workspace, tmp_path, monkeypatch):
-    monkeypatch.setattr(logbook, "NEWS_S", 60.0)  # nothing else adds it
+    monkeypatch.setattr(logbook, "NOTIFY_S", 60.0)  # nothing else adds it
 
     def evaluate(server):
         server._parts.logbook.record("evaluatedCode", "(last)", timestamp_ms=0)

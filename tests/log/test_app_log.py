@@ -165,15 +165,15 @@ def test_a_flood_of_events_takes_nothing_out_of_the_log(log, app):
     for _ in range(MAX_EVENTS + 50):
         app.record(event())
     assert [entry.text for entry in log.entries()] == ["the oldest"]
-    assert (app.entity_count, app.kept, app.first_line, app.left_line) == (MAX_EVENTS, MAX_EVENTS + 50, 56, 55)
-    assert (log.evicted, log.left_line) == (0, 4)
+    assert (app.entity_count, app.kept, app.first_line, app.last_evicted_line) == (MAX_EVENTS, MAX_EVENTS + 50, 56, 55)
+    assert (log.evicted, log.last_evicted_line) == (0, 4)
 
 
 def test_events_leave_for_their_bytes_too(log):
     app = AppLog(log.line_for_another, max_bytes=10_000)
     for _ in range(10):
         app.record(event("x" * 3000))
-    assert (app.entity_count, app.text_bytes <= 10_000, app.left_line) == (2, True, 12)
+    assert (app.entity_count, app.text_bytes <= 10_000, app.last_evicted_line) == (2, True, 12)
 
 
 def test_an_events_texts_are_on_one_line_without_secrets_and_not_too_long(log):

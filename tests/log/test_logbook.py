@@ -65,17 +65,17 @@ def test_what_is_recorded_has_no_secret_in_log_and_history(logbook, history):
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
 def test_a_stream_of_no_evaluation_shows_no_part_of_a_secret_that_comes_in_chunks(logbook, cut):
-    assert logbook.loose("r1", "out", "token " + SECRET[:cut]) == "token "
-    assert logbook.loose("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
+    assert logbook.clean_chunk("r1", "out", "token " + SECRET[:cut]) == "token "
+    assert logbook.clean_chunk("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
 
 
 def test_streams_of_no_evaluation_are_told_apart_by_repl_and_by_stream(logbook):
     chunks = [("r1", "out"), ("r1", "err"), ("r2", "out")]
-    assert [logbook.loose(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
-    assert logbook.end_loose("r1") == [("out", SECRET[:9]), ("err", SECRET[:9])]
-    assert logbook.end_loose("r1") == []
-    assert logbook.loose("r1", "out", SECRET[9:]) == SECRET[9:]
-    assert logbook.loose("r2", "out", SECRET[9:]) == MARK
+    assert [logbook.clean_chunk(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
+    assert logbook.flush_chunks("r1") == [("out", SECRET[:9]), ("err", SECRET[:9])]
+    assert logbook.flush_chunks("r1") == []
+    assert logbook.clean_chunk("r1", "out", SECRET[9:]) == SECRET[9:]
+    assert logbook.clean_chunk("r2", "out", SECRET[9:]) == MARK
 
 
 def test_a_caller_is_known_by_the_name_that_the_log_has_for_it(logbook):
@@ -137,9 +137,9 @@ async def test_growth_of_the_log_is_told_once_for_all_that_came_in_a_while(logbo
 async def test_events_of_applications_are_no_news_of_the_log(logbook):
     async with telling(logbook) as told:
         logbook.app.record(AppEvent("1 fx", 2))
-        assert logbook._news._timer is None
+        assert logbook._notification._timer is None
         logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
-        assert logbook._news._timer is not None
+        assert logbook._notification._timer is not None
         await until(lambda: told)
 
 
@@ -147,7 +147,7 @@ async def test_events_of_applications_are_no_news_of_the_log(logbook):
 async def test_nothing_is_told_when_nobody_runs_the_news_any_more(logbook):
     async with telling(logbook) as told:
         logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
-        timer = logbook._news._timer
+        timer = logbook._notification._timer
     assert timer.cancelled()
     logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
     assert told == []
@@ -169,12 +169,12 @@ def test_events_of_applications_let_no_run_be_written_again(logbook, tmp_path):
 
 @pytest.mark.anyio
 async def test_what_waits_for_the_log_loses_the_secrets_that_were_known_when_it_came(logbook):
-    logbook.hear_sensitive("r1", [("pw", "hunter2-hunter2")])
+    logbook.learn_sensitive("r1", [("pw", "hunter2-hunter2")])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(logbook.run, lambda: None)
         await anyio.wait_all_tasks_blocked()
         logbook.record("evaluatedCode", '(login "hunter2-hunter2")', timestamp_ms=1)
-        logbook.hear_sensitive("r1", [("pw", f"another secret {number}") for number in range(1000)])
+        logbook.learn_sensitive("r1", [("pw", f"another secret {number}") for number in range(1000)])
         assert [entry.text for entry in logbook.log.entries()] == ['(login "<<redacted:pw>>")']
         logbook.record("evaluatedCode", '(login "another secret 999")', timestamp_ms=1)
         logbook.forget_sensitive("r1")

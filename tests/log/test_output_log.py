@@ -254,7 +254,7 @@ def test_what_waits_is_told_of_as_one_without_secrets_and_leaves_like_any_other(
         (2, "b", "***"),
         (3, "a ***", "***"),
     ]
-    assert log.left_line == 1
+    assert log.last_evicted_line == 1
 
 
 @pytest.mark.parametrize("texts", [["x"] * MOST_WAITING, ["x" * (LIGHT_CHARACTERS + 1)]], ids=["many", "long"])

@@ -90,7 +90,7 @@ class AppLog(BoundedLog):
         """The number of events recorded since the start."""
         self.dropped = 0
         """The number of those told of and never recorded, as they came too fast: see `drop`."""
-        self.left_line = 0
+        self.last_evicted_line = 0
         """The highest line that has left."""
 
     def record(self, event: AppEvent) -> int:
@@ -99,7 +99,7 @@ class AppLog(BoundedLog):
         size = RECORD_BYTES + sum([len(text) for text in (event.text, event.op, event.name, event.frame) if text])
         with self._lock, self._next_line() as line:
             retracted = self._store.insert(event.to_record(line), size)
-            self.left_line = retracted[-1] if retracted else self.left_line
+            self.last_evicted_line = retracted[-1] if retracted else self.last_evicted_line
             self.kept += 1
         self._tell(line)
         return line

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor, StreamRedactor
     from codriver.log.transcripts import Transcripts
 
-NEWS_S = 0.05
+NOTIFY_S = 0.05
 """Who subscribed is told that the log grew after so long, and at most once in so long."""
 
 
@@ -48,10 +48,10 @@ class Logbook:
         self._history = history
         self._memory = memory
         self._transcripts = transcripts
-        self._news: _News | None = None
+        self._notification: _CoalescedNotification | None = None
         """Only there while `run` runs."""
         self._redactor = redactor
-        self._loose: dict[tuple[str, str], StreamRedactor] = {}
+        self._chunk_redactors: dict[tuple[str, str], StreamRedactor] = {}
         self.log = OutputLog(
             max_entities=max_entities,
             max_bytes=max_bytes,
@@ -96,31 +96,31 @@ class Logbook:
             session_key=session_key,
             evaluation=evaluation,
             notebook=notebook,
-            may_wait=self._news is not None,
+            may_wait=self._notification is not None,
         )
-        if self._news is not None:
-            self._news.grown()
+        if self._notification is not None:
+            self._notification.schedule()
         transcript = self._transcripts.get(evaluation) if evaluation else None
         if transcript is not None:
             transcript.saw_line(line)
         return line
 
-    def loose(self, repl: str, stream: str, chunk: str) -> str:
+    def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
         """A chunk of a REPL's stream, to be recorded for no evaluation: without what may be the beginning of a secret.
 
-        That waits for the next chunk of the stream, or for `end_loose`.
+        That waits for the next chunk of the stream, or for `flush_chunks`.
         """
-        redactor = self._loose.get((repl, stream))
+        redactor = self._chunk_redactors.get((repl, stream))
         if redactor is None:
-            redactor = self._loose[repl, stream] = self._redactor.stream()
+            redactor = self._chunk_redactors[repl, stream] = self._redactor.stream()
         return redactor.feed(chunk)
 
-    def end_loose(self, repl: str) -> list[tuple[str, str]]:
+    def flush_chunks(self, repl: str) -> list[tuple[str, str]]:
         """The streams of a REPL that says no more, each with what waited of it, to be recorded."""
-        ended = [key for key in self._loose if key[0] == repl]
-        return [(key[1], self._loose.pop(key).flush()) for key in ended]
+        ended = [key for key in self._chunk_redactors if key[0] == repl]
+        return [(key[1], self._chunk_redactors.pop(key).flush()) for key in ended]
 
-    def hear_sensitive(self, repl: str, texts: Iterable[tuple[str, str]]) -> None:
+    def learn_sensitive(self, repl: str, texts: Iterable[tuple[str, str]]) -> None:
         """Know that the application in a REPL takes these texts, each with a name, for sensitive."""
         self.log.settle()  # what is learned may push out what was known
         self._redactor.learn_sensitive(repl, texts)
@@ -165,13 +165,13 @@ class Logbook:
             self.log.settle()
             tell()
 
-        self._news = _News(grown)
-        self._news.grown()  # by what was logged before
+        self._notification = _CoalescedNotification(grown)
+        self._notification.schedule()  # by what was logged before
         try:
             await anyio.sleep_forever()
         finally:
-            self._news.end()
-            self._news = None
+            self._notification.cancel()
+            self._notification = None
             self.log.settle()
 
     def _logged(self, report: Report) -> None:
@@ -182,10 +182,10 @@ class Logbook:
                 self._history.saw_line(entry.line)
 
 
-class _News:
-    """The news that the log grew, told once for all that came in a while, from a moment until `end`.
+class _CoalescedNotification:
+    """The notification that the log grew, given once for all that came in a while, until it is cancelled.
 
-    A timer tells it, as a task for it takes three turns of the event loop, and nearly every evaluation makes news.
+    A timer gives it, as a task for it takes three turns of the event loop, and nearly every evaluation schedules one.
     """
 
     def __init__(self, tell: Callable[[], None]) -> None:
@@ -193,13 +193,13 @@ class _News:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
-    def grown(self) -> None:
-        """See to it that it is told."""
+    def schedule(self) -> None:
+        """Have it given after `NOTIFY_S`, unless one is due already."""
         if self._timer is None:
-            self._timer = self._loop.call_later(NEWS_S, self._due)
+            self._timer = self._loop.call_later(NOTIFY_S, self._due)
 
-    def end(self) -> None:
-        """Tell nothing any more."""
+    def cancel(self) -> None:
+        """Have none given any more, unless it is scheduled again."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -177,7 +177,7 @@ class OutputLog(BoundedLog):
         self._redact = redact
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(_parse)
         self._next_line = next_line
-        self._left_line = next_line - 1
+        self._last_evicted_line = next_line - 1
         self._evicted = 0
         self._waiting: list[Entry] = []
         """Entities that have their lines, and are not in the store yet."""
@@ -197,10 +197,10 @@ class OutputLog(BoundedLog):
         return waiting[-1].line if waiting else super().last_line
 
     @property
-    def left_line(self) -> int:
+    def last_evicted_line(self) -> int:
         """The highest line that has left, those of former runs among them."""
         self.settle()
-        return self._left_line
+        return self._last_evicted_line
 
     @contextmanager
     def line_for_another(self) -> Iterator[int]:
@@ -261,7 +261,7 @@ class OutputLog(BoundedLog):
                 retracted: list[int] = []
                 for entry in added:
                     retracted += self._store.insert(tuple(entry), utf8_bytes(entry.text))
-                self._left_line = retracted[-1] if retracted else self._left_line
+                self._last_evicted_line = retracted[-1] if retracted else self._last_evicted_line
                 self._evicted += len(retracted)
                 last = added[-1].line
                 report = Report(added, tuple(retracted), self._store.first_line or last, last)

@@ -225,8 +225,8 @@ class Resources:
         since = int(query["since"]) if "since" in query else None
         entries = log.entries(since=since, limit=LOG_ENTITIES)
         is_cut = len(entries) == LOG_ENTITIES and entries[0].line > (log.first_line or 0)
-        left_line = entries[0].line - 1 if is_cut else log.left_line
-        gap = since is not None and left_line > since
+        last_missing_line = entries[0].line - 1 if is_cut else log.last_evicted_line
+        gap = since is not None and last_missing_line > since
         shown = {
             "entities": [entry.to_json() for entry in entries],
             "count": len(entries),

@@ -104,7 +104,7 @@ class EventRecorder:
     def _app_told(self, repl_id: str, event: SeamShown | AppEvents | SensitiveSeen) -> None:
         """The application in a REPL told of itself, which belongs to no evaluation."""
         if isinstance(event, SensitiveSeen):
-            self._logbook.hear_sensitive(repl_id, event.texts)
+            self._logbook.learn_sensitive(repl_id, event.texts)
             return
         repl = self._core.state.repls.get(repl_id)
         if repl is None:
@@ -128,7 +128,7 @@ class EventRecorder:
         is_error = event.stream == "err"
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if transcript is None:
-            text = self._logbook.loose(repl.id, event.stream, event.text)
+            text = self._logbook.clean_chunk(repl.id, event.stream, event.text)
         else:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
@@ -185,7 +185,7 @@ class EventRecorder:
     def end(self, repl_id: str) -> None:
         """Record what was kept back of a REPL that says no more."""
         repl = self._core.state.repls.get(repl_id)
-        for stream, rest in self._logbook.end_loose(repl_id):
+        for stream, rest in self._logbook.flush_chunks(repl_id):
             if rest and repl is not None:
                 self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
 
@@ -215,7 +215,7 @@ class EventRecorder:
     def process_said(self, repl_id: str, stream: str, text: str) -> None:
         """Output of a REPL's process that came past its connection."""
         repl = self._core.state.repls.get(repl_id)
-        text = self._logbook.loose(repl_id, f"process {stream}", text)
+        text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
         self._printed(text, repl, None, is_error=stream == "err")

@@ -171,9 +171,9 @@ class _Wait:
     def _note_gaps(self) -> None:
         """Say which of the lines that were not asked about have left their source."""
         for name, source in self.sources.items():
-            if source.left_line > self._seen:
+            if source.last_evicted_line > self._seen:
                 self._gap = True
-                lines = f"lines {self._seen + 1} to {source.left_line} have left {name}"
+                lines = f"lines {self._seen + 1} to {source.last_evicted_line} have left {name}"
                 self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows made of them may be missing"]
 
     async def _shown(self, rows: list[object]) -> list[object]:
