@@ -186,7 +186,7 @@ def test_code_that_asks_for_input_after_the_grace_is_ended_at_once(server):
     assert server.ended == []
     server.do(InputWanted(running))
     assert server.ended == [running]
-    assert [effect.evaluation for effect in server.of(effects.SettleEvaluation)] == [running]
+    assert [effect.evaluation for effect in server.of(effects.WakeWaiters)] == [running]
 
 
 def test_code_that_asks_for_input_within_the_grace_can_still_be_given_it(server):

@@ -325,7 +325,7 @@ def test_a_server_that_stops_begins_no_evaluation(server, ends):
     assert (ended.status, ended.failure.type) == ("lost", "server-stopped")
     assert "never sent" in ended.failure.message
     assert server.of(effects.RunEvaluation) == []
-    assert [effect.evaluation for effect in server.of(effects.SettleEvaluation)] == [late], "its call is answered"
+    assert [effect.evaluation for effect in server.of(effects.WakeWaiters)] == [late], "its call is answered"
     assert not server.state.live
 
 
@@ -560,7 +560,7 @@ def test_an_evaluation_may_end_after_its_repl_was_forgotten(server):
     waiting = server.evaluate()
     server.do(ReplForgotten("r1"))
     assert server.status(waiting) == "lost"
-    assert server.of(effects.SettleEvaluation) == [effects.SettleEvaluation(evaluation=waiting)]
+    assert server.of(effects.WakeWaiters) == [effects.WakeWaiters(evaluation=waiting)]
 
 
 def test_code_without_a_description_enters_the_log_alone(server):

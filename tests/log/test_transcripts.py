@@ -63,7 +63,7 @@ def test_the_oldest_transcripts_are_forgotten_when_all_hold_too_much():
     held = transcripts(max_bytes=250)
     for number in range(5):
         held.open(f"e{number}").out.append("x" * 100)
-        held.settle(f"e{number}")
+        held.mark_over(f"e{number}")
     assert [held.get(f"e{number}") is None for number in range(5)] == [True, True, True, False, False]
     assert held.store.usage() == {"keptBytes": 200, "spilledBytes": 0}
 
@@ -73,7 +73,7 @@ def test_what_still_runs_is_never_forgotten():
     running = held.open("running")
     for number in range(3):
         held.open(f"e{number}")
-        held.settle(f"e{number}")
+        held.mark_over(f"e{number}")
     assert held.get("running") is running
 
 

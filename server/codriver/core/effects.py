@@ -145,7 +145,7 @@ class TellAppStreamOver(Effect):
 
 
 @dataclass(frozen=True)
-class SettleEvaluation(Effect):
+class WakeWaiters(Effect):
     """Wake whoever waits for the evaluation: it is over, or its status changed."""
 
     evaluation: str

@@ -20,7 +20,7 @@ from codriver.core.actions import (
     StopAsked,
 )
 from codriver.core.dispatch import Outcome
-from codriver.core.effects import Append, Effect, Remember, RunEvaluation, SettleEvaluation
+from codriver.core.effects import Append, Effect, Remember, RunEvaluation, WakeWaiters
 from codriver.core.layered_map import LayeredMap
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
@@ -252,7 +252,7 @@ def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Ou
     ended = client_departure.end_unwanted(waiting.state)
     own = queue_of(state, evaluation)
     behind = [one for one in state.unfinished() if one.status == "queued" and queue_of(state, one) == own]
-    told = tuple(SettleEvaluation(evaluation=one.id) for one in behind)
+    told = tuple(WakeWaiters(evaluation=one.id) for one in behind)
     return replace(ended, effects=(*waiting.effects, *told, *ended.effects))
 
 
@@ -266,10 +266,10 @@ def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Out
 def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcome:
     """End it, wake who waits for it, and run the next in its queue."""
     state = _ended(state, evaluation, action)
-    settle = SettleEvaluation(evaluation=evaluation.id)
+    wake = WakeWaiters(evaluation=evaluation.id)
     repl = state.repls.get(evaluation.repl)
     if repl is None:
-        return Outcome(state, (settle,))
+        return Outcome(state, (wake,))
     told = _told(state.evaluations[evaluation.id], action, repl)
     session = repl.sessions.get(evaluation.session)
     if session is not None:
@@ -278,7 +278,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
         namespace = session.namespace if is_elsewhere else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
         state = with_session(state, repl.id, session)
-    effects = (settle, *told, *client_departure.close_if_left(state, repl.id, evaluation.session))
+    effects = (wake, *told, *client_departure.close_if_left(state, repl.id, evaluation.session))
     if repl.phase != "connected":
         return Outcome(state, effects)
     filled = fill_queues(state, repl.id, action.now)
@@ -326,4 +326,4 @@ def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, .
 
 
 def _set_status(state: State, evaluation: Evaluation) -> Outcome:
-    return Outcome(with_evaluation(state, evaluation), effects=(SettleEvaluation(evaluation=evaluation.id),))
+    return Outcome(with_evaluation(state, evaluation), effects=(WakeWaiters(evaluation=evaluation.id),))

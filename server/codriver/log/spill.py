@@ -369,7 +369,7 @@ class Store:
         return fields
 
     @property
-    def settled(self) -> int:
+    def staying_characters(self) -> int:
         """The characters in memory that do not go to the disk soon."""
         return max(0, self.held - min(self.moving, MAX_MOVING))
 

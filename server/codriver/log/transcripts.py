@@ -297,7 +297,7 @@ class Transcripts:
         """The transcript of an evaluation, None when it was never opened or is forgotten."""
         self._newest: dict[Hashable, str] = {}
         """By what was asked: the newest evaluation of it that is held."""
-        self._settled: OrderedDict[str, None] = OrderedDict()
+        self._over: OrderedDict[str, None] = OrderedDict()
         self._opened = 0
 
     def cleared(self, value: object, *, shows_told: bool = False) -> object:
@@ -325,16 +325,19 @@ class Transcripts:
             self._newest[asked] = evaluation
         return transcript
 
-    def settle(self, evaluation: str) -> None:
+    def mark_over(self, evaluation: str) -> None:
         """The evaluation is over: its transcript can be forgotten from now on, when others need the room."""
         if evaluation not in self._all:
             return
-        self._settled[evaluation] = None
+        self._over[evaluation] = None
         # Several at once, so that few of those who wait for an evaluation wait for this.
-        if len(self._settled) <= self._kept + self._kept // FORGOTTEN_PART and self.store.settled <= self._max_bytes:
+        if (
+            len(self._over) <= self._kept + self._kept // FORGOTTEN_PART
+            and self.store.staying_characters <= self._max_bytes
+        ):
             return
-        while len(self._settled) > 1 and (len(self._settled) > self._kept or self.store.settled > self._max_bytes):
-            oldest, _ = self._settled.popitem(last=False)
+        while len(self._over) > 1 and (len(self._over) > self._kept or self.store.staying_characters > self._max_bytes):
+            oldest, _ = self._over.popitem(last=False)
             gone = self._all.pop(oldest)
             gone.forget()
             if self._newest.get(gone.asked) == oldest:

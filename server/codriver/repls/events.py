@@ -23,7 +23,7 @@ from codriver.repls.contract.media import Display, text_of
 
 if TYPE_CHECKING:
     from codriver.core.dispatch import Core
-    from codriver.core.effects import SettleEvaluation
+    from codriver.core.effects import WakeWaiters
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
     from codriver.log.logbook import Logbook
@@ -193,7 +193,7 @@ class EventRecorder:
         """Know no more what an application took for sensitive: its REPL is gone, and its evaluations are over."""
         self._logbook.forget_sensitive(repl_id)
 
-    def settle(self, effect: SettleEvaluation) -> None:
+    def wake_waiters(self, effect: WakeWaiters) -> None:
         """Wake who waits for an evaluation that changed; when it is over, record what was kept back of its output."""
         transcript = self._transcripts.get(effect.evaluation)
         if transcript is None:
@@ -209,7 +209,7 @@ class EventRecorder:
             for rest, is_error in transcript.end_streams():
                 if repl is not None:
                     self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
-            self._transcripts.settle(effect.evaluation)
+            self._transcripts.mark_over(effect.evaluation)
         transcript.signal()
 
     def process_said(self, repl_id: str, stream: str, text: str) -> None:

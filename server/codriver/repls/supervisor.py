@@ -116,7 +116,7 @@ class Repls:
             effects.RunEvaluation: self._runner.begin,
             effects.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
             effects.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
-            effects.SettleEvaluation: self._events.settle,
+            effects.WakeWaiters: self._events.wake_waiters,
             effects.RenewAppStream: partial(self._begin, "renewing a stream", self._streams.renew),
             effects.TellAppStreamOver: self._app_events.over,
             effects.EndAppStream: partial(self._begin, "ending a stream", self._streams.end),
