@@ -247,8 +247,8 @@ def test_what_waits_is_told_of_as_one_without_secrets_and_leaves_like_any_other(
     for text in ("a", "b", "a secret"):
         log.append(OUT, text, timestamp_ms=0, who="secret", may_wait=True)
     assert reports == []
-    log.settle()
-    log.settle()
+    log.add_waiting()
+    log.add_waiting()
     assert [(report.retracted, report.first_line, report.last_line) for report in reports] == [((1,), 2, 3)]
     assert [(entry.line, entry.text, entry.who) for entry in reports[0].added[1:]] == [
         (2, "b", "***"),

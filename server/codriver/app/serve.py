@@ -338,7 +338,7 @@ class Server:
         add("leave the list of servers", lambda: known_servers.forget(self._workspace))
         add("close the history", partial(in_thread, parts.history.close))
         add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))
-        add("add what waits to the log", partial(in_thread, parts.logbook.log.settle))
+        add("add what waits to the log", partial(in_thread, parts.logbook.log.add_waiting))
         add("finish the lists for relays", parts.kept.end)
         add("finish the record of clients", parts.seen.end)
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))

@@ -75,22 +75,22 @@ class BoundedLog:
     @property
     def first_line(self) -> int | None:
         """The lowest line held."""
-        return self._settled().first_line
+        return self._current_store().first_line
 
     @property
     def last_line(self) -> int | None:
         """The highest line held."""
-        return self._settled().last_line
+        return self._current_store().last_line
 
     @property
     def entity_count(self) -> int:
         """The number of entities held."""
-        return len(self._settled())
+        return len(self._current_store())
 
     @property
     def text_bytes(self) -> int:
         """The size of the entities held, in bytes."""
-        return self._settled().bytes
+        return self._current_store().bytes
 
     @contextmanager
     def followed_by(self, follower: Follower) -> Iterator[None]:
@@ -105,11 +105,11 @@ class BoundedLog:
 
     def snapshot(self) -> Snapshot:
         """The entities as they are now."""
-        store = self._settled()
+        store = self._current_store()
         with self._lock:
             return store.snapshot()
 
-    def _settled(self) -> BoundedStore:
+    def _current_store(self) -> BoundedStore:
         """The store, with all in it that came."""
         return self._store
 

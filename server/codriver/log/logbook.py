@@ -122,12 +122,12 @@ class Logbook:
 
     def learn_sensitive(self, repl: str, texts: Iterable[tuple[str, str]]) -> None:
         """Know that the application in a REPL takes these texts, each with a name, for sensitive."""
-        self.log.settle()  # what is learned may push out what was known
+        self.log.add_waiting()  # what is learned may push out what was known
         self._redactor.learn_sensitive(repl, texts)
 
     def forget_sensitive(self, repl: str) -> None:
         """Know no more what the application in a REPL takes for sensitive: it is gone."""
-        self.log.settle()
+        self.log.add_waiting()
         self._redactor.forget(repl)
 
     def history_usage(self) -> Mapping[str, int]:
@@ -162,7 +162,7 @@ class Logbook:
         """Call `tell` when the log has grown, until cancelled: at most once in a while, however fast it grows."""
 
         def grown() -> None:
-            self.log.settle()
+            self.log.add_waiting()
             tell()
 
         self._notification = _CoalescedNotification(grown)
@@ -172,7 +172,7 @@ class Logbook:
         finally:
             self._notification.cancel()
             self._notification = None
-            self.log.settle()
+            self.log.add_waiting()
 
     def _logged(self, report: Report) -> None:
         for entry in report.added:

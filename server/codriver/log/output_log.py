@@ -181,7 +181,7 @@ class OutputLog(BoundedLog):
         self._evicted = 0
         self._waiting: list[Entry] = []
         """Entities that have their lines, and are not in the store yet."""
-        self._settling = threading.RLock()
+        self._adding = threading.RLock()
         """Held by the one who moves them there and tells the listener, who may append and read."""
 
     @property
@@ -199,7 +199,7 @@ class OutputLog(BoundedLog):
     @property
     def last_evicted_line(self) -> int:
         """The highest line that has left, those of former runs among them."""
-        self.settle()
+        self.add_waiting()
         return self._last_evicted_line
 
     @contextmanager
@@ -212,7 +212,7 @@ class OutputLog(BoundedLog):
     @property
     def evicted(self) -> int:
         """The number of entities that have left since the start."""
-        self.settle()
+        self.add_waiting()
         return self._evicted
 
     def without_secrets(self, text: str) -> str:
@@ -234,8 +234,8 @@ class OutputLog(BoundedLog):
     ) -> int:
         """Add an entity and give its line; what is then over the caps leaves.
 
-        One that `may_wait` has its line at once, and is added with those after it: by `settle`, or as soon as anybody
-        reads. That takes half of the time, and none of it while the caller waits.
+        One that `may_wait` has its line at once, and is added with those after it: by `add_waiting`, or as soon as
+        anybody reads. That takes half of the time, and none of it while the caller waits.
         """
         with self._lock:
             line = self._next_line
@@ -244,13 +244,13 @@ class OutputLog(BoundedLog):
                 Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook)
             )
         if not may_wait or self._followers or len(text) > LIGHT_CHARACTERS or len(self._waiting) >= MOST_WAITING:
-            self.settle()
+            self.add_waiting()
             self._tell(line)
         return line
 
-    def settle(self) -> None:
-        """Add what waits to be added, and tell the listener of it, in the order of the lines whoever settles."""
-        with self._settling:
+    def add_waiting(self) -> None:
+        """Add what waits to be added, and tell the listener of it, in the order of the lines, whoever calls."""
+        with self._adding:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
             if not waiting:
@@ -278,8 +278,8 @@ class OutputLog(BoundedLog):
                 names[name] = name and self._redact(name)
         return Entry(line, category, self._redact(text), timestamp, names[who], names[namespace], *others)
 
-    def _settled(self) -> BoundedStore:
-        self.settle()
+    def _current_store(self) -> BoundedStore:
+        self.add_waiting()
         return self._store
 
     def entries(
