@@ -1678,12 +1678,12 @@ class Relay:
             if self.awaits_level:
                 lines = [line for line in lines if not self.is_about_level(line)]
             self.output.write(b"".join(lines))
-            self.settle(lines)
+            self.strike_out_answered(lines)
         else:
             self.last_step = time.monotonic()  # a long line is on its way
         return True
 
-    def settle(self, lines: list[bytes]) -> None:
+    def strike_out_answered(self, lines: list[bytes]) -> None:
         """Strike out the requests that these lines answer."""
         for line in lines:
             if self.in_flight:

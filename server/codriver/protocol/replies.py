@@ -36,8 +36,8 @@ class Batch:
         """An answer of it, or an error about one of its messages."""
         self._answers.append(line.strip())
 
-    def settle(self, identity: str | int) -> None:
-        """The request is answered, or will not be."""
+    def strike_out(self, identity: str | int) -> None:
+        """Wait no longer for a request: it is answered, or will not be."""
         self._waiting.discard(identity)
 
     def end(self) -> None:
@@ -95,7 +95,7 @@ class Replies:
             self._session.outbox.put(line)
         else:
             batch.add(line)
-            batch.settle(identity)
+            batch.strike_out(identity)
             self._send(batch)
         self._session.open_requests.remove(identity)
 
@@ -105,7 +105,7 @@ class Replies:
             return
         self._spelt.pop(identity, None)
         if batch := self._batches.pop(identity, None):
-            batch.settle(identity)
+            batch.strike_out(identity)
             self._send(batch)
         self._session.open_requests.remove(identity)
 

@@ -114,7 +114,7 @@ class MessageStream:
     async def __anext__(self) -> SessionMessage | Exception:
         while not self._ready:
             if self._ended:
-                await self._settle()
+                await self._drain()
                 raise StopAsyncIteration
             await self._session.outbox.wait_for_room()
             data = await self._more()
@@ -297,7 +297,7 @@ class MessageStream:
         if refused is not None:
             self._replies.refuse(refused)
 
-    async def _settle(self) -> None:
+    async def _drain(self) -> None:
         with anyio.move_on_after(DRAIN_S):
             while self._session.open_requests:
                 with anyio.move_on_after(PROBE_S) as silence:

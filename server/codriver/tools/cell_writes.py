@@ -82,7 +82,7 @@ class CellWrites:
             self._writes.popitem(last=False)
         self._tasks.start_soon(self._follow, evaluation, write)
 
-    async def settled(self, evaluation: Evaluation) -> None:
+    async def wait_written(self, evaluation: Evaluation) -> None:
         """Wait until the outputs of an evaluation that is over are written, or cannot be."""
         write = self._writes.get(evaluation.id)
         if write is not None and evaluation.over:

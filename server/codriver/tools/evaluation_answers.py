@@ -54,7 +54,7 @@ async def describe(
     It leaves out what its reader knows, unless `asked` wants detail. `own_session`: the key of the session that the
     reader gets where it names none, if that is known.
     """
-    await call.services.cell_writes.settled(evaluation)
+    await call.services.cell_writes.wait_written(evaluation)
     fields, said, session = _standing(call, evaluation)
     if evaluation.failure:
         fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
