@@ -9,6 +9,8 @@ import pytest
 from application import PROGRAM, running
 from worker_client import text, texts
 
+from codriver.repls.worker import embedded_port_file
+
 UNGUARDED = PROGRAM.replace('if __name__ == "__main__":\n    repl = codriver_seam.start_repl(True)\n',
                           'repl = codriver_seam.start_repl(True)\nif __name__ == "__main__":\n')  # fmt: skip
 """The program as many are written: it starts its REPL whenever it is imported."""
@@ -158,3 +160,78 @@ def test_a_folder_that_cannot_be_written_in_is_said_and_the_repl_runs(tmp_path):
     with running(tmp_path, text_of_it) as program:
         assert program.do("print(repl.port_file)") == ["None"]
         assert texts(program.evaluate("price(3)"), "value") == ["6"]
+
+
+def linked(folder, outside):
+    """A project whose first place is taken, and whose folder of port files is a link to one outside."""
+    folder.mkdir()
+    outside.mkdir()
+    (folder / ".nrepl-port").write_text("no port")
+    (folder / ".codriver").symlink_to(outside)
+    return folder
+
+
+@pytest.mark.parametrize("held", ["no port", "gone", "nothing"])
+def test_no_file_outside_the_project_is_written_or_removed_through_a_linked_folder(tmp_path, held):
+    folder, outside = linked(tmp_path / "project", tmp_path / "outside"), tmp_path / "outside"
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        gone = str(closed.getsockname()[1])
+    files = {} if held == "nothing" else {"app.port": gone if held == "gone" else held, "app-2.port": gone}
+    for name, content in files.items():
+        (outside / name).write_text(content)
+    with running(folder) as program:
+        assert program.do("print(repl.port_file)") == ["None"]
+        assert texts(program.evaluate("price(3)"), "value") == ["6"]
+        assert program.end() == 0
+    assert {path.name: path.read_text() for path in outside.iterdir()} == files
+
+
+def test_a_linked_folder_is_named_where_no_port_file_can_be_written(tmp_path):
+    folder = linked(tmp_path / "project", tmp_path / "outside")
+    said = PROGRAM.replace("    repl = ", "    import logging; logging.basicConfig(stream=sys.stdout)\n    repl = ")
+    (folder / "shop.py").write_text(said)
+    command = [sys.executable, "shop.py"]
+    done = subprocess.run(command, cwd=folder, input="", capture_output=True, text=True, check=True, timeout=60)
+    assert f"remove it: {str(folder / '.codriver')!r}" in done.stdout
+
+
+def test_a_folder_that_becomes_a_link_lets_nothing_outside_be_removed_at_the_end(tmp_path):
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    project.mkdir()
+    outside.mkdir()
+    (project / ".nrepl-port").write_text("no port")
+    with running(project) as program:
+        (outside / "app.port").write_text(f"{program.port}\n")
+        (project / ".codriver").rename(tmp_path / "former")
+        (project / ".codriver").symlink_to(outside)
+        assert program.end() == 0
+    assert (outside / "app.port").exists()
+
+
+def test_a_project_whose_own_folder_is_a_link_has_its_port_file(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "project").symlink_to(tmp_path / "real")
+    with running(tmp_path / "project") as program:
+        assert port_in(tmp_path / "real" / ".nrepl-port") == program.port
+
+
+def test_a_link_in_place_of_the_draft_is_not_written_through(tmp_path):
+    outside = tmp_path / "outside"
+    plant = f"os.symlink({str(outside)!r}, f'.nrepl-port.{{os.getpid()}}')\nimport codriver_seam\n"
+    with running(tmp_path, PROGRAM.replace("import codriver_seam\n", plant)) as program:
+        assert port_in(tmp_path / ".nrepl-port") == program.port
+        assert program.end() == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"shop.py"}
+
+
+def test_a_system_that_opens_no_folders_refuses_a_link_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(embedded_port_file, "HAS_OPEN_FOLDERS", False)
+    folder = linked(tmp_path / "project", tmp_path / "outside")
+    with pytest.raises(NotADirectoryError):
+        embedded_port_file.claim(str(folder), 4242, 0, takes_over=False)
+    assert list((tmp_path / "outside").iterdir()) == []
+    (folder / ".codriver").unlink()
+    assert embedded_port_file.claim(str(folder), 4242, 0, takes_over=False) == str(folder / ".codriver" / "app.port")
+    assert port_in(folder / ".codriver" / "app.port") == 4242
+    embedded_port_file.withdraw(str(folder / ".codriver" / "app.port"), 4242)
+    assert list((folder / ".codriver").iterdir()) == []

@@ -7,8 +7,10 @@ process that a program starts to help it, by `multiprocessing`, leaves the place
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
+import stat
 import sys
 
 from .bencode import BencodeError, encode, read_value
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 """The only one that a REPL in a program listens on."""
-NAMES = (".nrepl-port", *(os.path.join(".codriver", f"app{number}.port") for number in ("", "-2", "-3", "-4")))
+OWN_FOLDER = ".codriver"
+NAMES = (".nrepl-port", *(os.path.join(OWN_FOLDER, f"app{number}.port") for number in ("", "-2", "-3", "-4")))
 """Where a port may stand, below the project's folder; the first that no living REPL has is taken."""
 ASK_S = 2.0
 """How long a REPL on this machine may take to say who it is."""
@@ -30,6 +33,11 @@ PREFORK = "gunicorn.arbiter"
 """A module of servers whose parent may load the program, and forks processes that serve."""
 SUPERVISORS = ("uvicorn",)
 """Packages whose processes of `multiprocessing` serve, while the parent waits."""
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+HAS_OPEN_FOLDERS = {os.open, os.unlink, os.rename} <= os.supports_dir_fd
+"""Whether files can be opened, removed and replaced in a folder that is held open. Windows has no such calls."""
+ELSEWHERE = 0x20000000
+"""The bit in the tag of a reparse point that leads elsewhere, as a junction does. Source: [MS-FSCC], 2.1.2.1."""
 
 
 def place_of_parent() -> tuple[int, bool]:
@@ -63,8 +71,8 @@ def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | Non
             if about is None:
                 # A process that a signal killed could not remove it.
                 del taken[path]
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+                with contextlib.suppress(OSError), _folder_of(path) as (name, within):
+                    os.unlink(name, dir_fd=within)
             elif parent and (about.get("codriver/app") or {}).get("pid") == parent:
                 if not takes_over:
                     raise FileExistsError(path)
@@ -73,6 +81,9 @@ def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | Non
         free = next((path for path in paths if path not in taken), None)
         if free is not None:
             _write(free, port)
+        else:
+            with _folder_of(paths[-1]):  # where our folder is a link, it raises
+                pass
         return free
 
 
@@ -80,7 +91,8 @@ def withdraw(path: str, port: int) -> None:
     """Remove a port file, if it is still of that port."""
     with contextlib.suppress(OSError):
         if _read(path) == port:
-            os.unlink(path)
+            with _folder_of(path) as (name, within):
+                os.unlink(name, dir_fd=within)
 
 
 def ask(port: int, op: str) -> dict[str, Any] | None:
@@ -101,7 +113,7 @@ def ask(port: int, op: str) -> dict[str, Any] | None:
 def _read(path: str) -> int | None:
     """The port that a file names, 0 where it names none; None where there is no file."""
     try:
-        with open(path, encoding="ascii") as file:
+        with _folder_of(path), open(path, encoding="ascii") as file:
             text = file.read(32).strip()
     except FileNotFoundError:
         return None
@@ -111,13 +123,58 @@ def _read(path: str) -> int | None:
 
 
 def _write(path: str, port: int) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    draft = f"{path}.{os.getpid()}"
-    # A link that somebody left under that name leads nowhere.
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o644)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(f"{port}\n")
-    os.replace(draft, path)
+    """Write the file anew, as a draft that then takes its place.
+
+    Raises:
+        OSError: it cannot be written. Never FileExistsError, which says something else of a claim.
+    """
+    with contextlib.suppress(FileExistsError):
+        if os.path.basename(os.path.dirname(path)) == OWN_FOLDER:
+            os.mkdir(os.path.dirname(path))
+    with _folder_of(path) as (name, within):
+        draft = f"{name}.{os.getpid()}"
+        with contextlib.suppress(OSError):  # of a killed process, or a link that somebody left
+            os.unlink(draft, dir_fd=within)
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=within)
+        except FileExistsError:
+            raise OSError(f"{path}.{os.getpid()} is in the way: remove it") from None
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(f"{port}\n")
+            os.replace(draft, name, src_dir_fd=within, dst_dir_fd=within)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(draft, dir_fd=within)
+            raise
+
+
+@contextlib.contextmanager
+def _folder_of(path: str) -> Iterator[tuple[str, int | None]]:
+    """Hold the folder of a port file open; the name by which the file is called there, and the folder's descriptor.
+
+    Where the system calls no file by its folder, the path and None. The project's folder may be a link, ours in it not.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        NotADirectoryError: a link, or something else, is in place of ours.
+        OSError: it cannot be opened.
+    """
+    folder, name = os.path.split(path)
+    is_ours = os.path.basename(folder) == OWN_FOLDER
+    if is_ours:
+        now = os.lstat(folder)
+        if not stat.S_ISDIR(now.st_mode) or getattr(now, "st_reparse_tag", 0) & ELSEWHERE:
+            text = "no port file is written through what is in place of this folder: remove it"
+            raise NotADirectoryError(errno.ENOTDIR, text, folder)
+    if not HAS_OPEN_FOLDERS:
+        yield path, None
+        return
+    within = os.open(folder, FOLDER if is_ours else FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
+    try:
+        yield name, within
+    finally:
+        os.close(within)
 
 
 @contextlib.contextmanager
