@@ -22,7 +22,8 @@ from codriver.editing import (
     NothingToUndoError,
     Wanted,
 )
-from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, commit, read
+from codriver.editing.atomic_batch import commit
+from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, read
 from codriver.files import path_walk
 from codriver.lisp.edit import Append, Insert, Rename, Replace
 from codriver.lisp.targeting import Target
@@ -462,11 +463,56 @@ class TestMeanwhile:
             await edit(editor, *((name, NEW_B) for name in ("a.clj", "b.clj", "c.clj")), ("new/d.clj", Create("(d)")))
         assert everything(workspace) == before
 
+    @pytest.mark.parametrize("is_new", [False, True], ids=["there", "created"])
+    async def test_a_save_during_a_batch_that_fails_stays_and_is_told(self, editor, workspace, monkeypatch, is_new):
+        if is_new:
+            (workspace / "a.clj").unlink()
+        for name in ("b.clj", "c.clj"):
+            (workspace / name).write_text(TEXT)
+        real, calls = os.link if is_new else os.replace, itertools.count()
+
+        def put(*names, **folders):
+            real(*names, **folders)
+            if next(calls) == 0:  # the first file has its new text
+                (workspace / "a.clj").write_text("(saved by the user)")
+                (workspace / "c.clj").write_text("(and this)")
+
+        monkeypatch.setattr(os, "link" if is_new else "replace", put)
+        first = Create(TEXT) if is_new else NEW_B
+        told = r"^c\.clj changed meanwhile, so the edits were taken back; a\.clj was saved by somebody else meanwhile "
+        with pytest.raises(FilesChangedError, match=told + "and stays as it is$"):
+            await edit(editor, ("a.clj", first), ("b.clj", NEW_B), ("c.clj", NEW_B))
+        texts = {path.name: path.read_text() for path in workspace.iterdir()}
+        assert texts == {"a.clj": "(saved by the user)", "b.clj": TEXT, "c.clj": "(and this)"}
+
+    async def test_a_file_that_the_batch_took_away_and_the_user_made_again_stays(self, workspace, monkeypatch):
+        changes = [
+            Change(workspace / name, read(workspace / name, workspace), None)
+            for name in ("a.clj", "b.clj")
+            if (workspace / name).write_text(TEXT)
+        ]
+        real = os.unlink
+
+        def unlink(*names, **folders):
+            real(*names, **folders)
+            (workspace / "a.clj").write_text("(saved by the user)")
+            (workspace / "b.clj").write_text("(and this)")
+
+        monkeypatch.setattr(os, "unlink", unlink)
+        with pytest.raises(FilesChangedError, match=r"taken back; a\.clj was saved by somebody else"):
+            commit(changes, workspace)
+        monkeypatch.undo()
+        assert everything(workspace) == {
+            workspace / "a.clj": b"(saved by the user)",
+            workspace / "b.clj": b"(and this)",
+        }
+
     async def test_a_killed_writer_leaves_whole_files(self, workspace):
         code = (
             "import itertools, sys\n"
             "from pathlib import Path\n"
-            "from codriver.editing.file_changes import Change, commit, read\n"
+            "from codriver.editing.atomic_batch import commit\n"
+            "from codriver.editing.file_changes import Change, read\n"
             "file = Path(sys.argv[1])\n"
             "folder = file.parent\n"
             "print('go', flush=True)\n"

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 import anyio
 import anyio.to_thread
 
+from codriver.editing.atomic_batch import commit
 from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan, unified
 from codriver.editing.file_changes import (
     MISSING,
@@ -20,7 +21,6 @@ from codriver.editing.file_changes import (
     FilesUnwritableError,
     NotEditableError,
     UnreadableError,
-    commit,
     editable_path,
     read,
     show,
