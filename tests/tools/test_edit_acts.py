@@ -146,3 +146,29 @@ def test_what_passes_is_kept_with_its_tests_named(client, core, as_before):
     assert edit(client, core, {**PRICE, "targetLineText": "(def price (+ 1 1))", "newForm": PRICE["targetLineText"]})[
         "ok"
     ]
+
+
+def test_tests_in_a_folder_of_their_own_are_found_by_the_files_name(live, client):
+    if live.kind == "jvm":
+        pytest.skip("namespaces of Clojure's tests are named after the namespace")
+    file = write(live, "lone", "(ns shop.lone)\n\n(def price 2)\n")
+    tests = live.workspace / "tests" / "test_lone.lpy"
+    tests.parent.mkdir(exist_ok=True)
+    tests.write_text(TESTS["lisp"].replace("shop.core-test", "tests.test-lone").replace("shop.core", "shop.lone"))
+    text = tests.read_text().replace("(core/total 2)", "(* 2 core/price)")
+    tests.write_text(text)
+    assert client.call("load_file", filePath=str(file))["ok"]
+    price = {"type": "replace", "line": 3, "targetLineText": "(def price 2)"}
+    answer = edit(client, file, {**price, "newForm": "(def price 3)"}, test=["affected"], onFailure="restore")
+    assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
+    answer = edit(client, file, {**price, "newForm": "(def price (+ 1 1))"}, test=["affected"], onFailure="restore")
+    assert (answer["ok"], answer.get("tests")) == (True, ["tests.test-lone/totals"]), answer
+
+
+def test_without_a_test_nothing_is_kept_that_was_to_pass(live, client):
+    text = "(ns shop.untested)\n\n(def price 2)\n"
+    file = write(live, "untested", text)
+    assert client.call("load_file", filePath=str(file))["ok"]
+    change = {"type": "append", "code": "(def added 1)"}
+    answer = edit(client, file, change, test=["affected"], onFailure="restore")
+    assert (answer["ok"], answer["reason"], file.read_text()) == (False, "no-tests", text), answer

@@ -170,6 +170,16 @@ class TestAsOneAct:
         assert (answer["ok"], "restored" in answer) == (False, True), answer
         assert picture()
 
+    def test_without_a_test_named_after_the_file_nothing_is_kept_that_was_to_pass(self, client, shop, picture):
+        answer = edit(client, shop, RATE, load=True, test=["affected"], onFailure="restore")
+        assert (answer["ok"], answer["reason"], "restored" in answer) == (False, "no-tests", True), answer
+        assert answer["message"] == f"no test is named after {shop.name}"
+        assert answer["hint"].startswith("give names in test, or leave test out")
+        assert picture()
+        kept = edit(client, shop, RATE, load=True, test=["affected"])
+        assert kept["notTested"] == f"no test is named after {shop.name}: give names, or run_tests"
+        assert (kept["ok"], "tests" in kept, "return 3" in shop.read_text()) == (True, False, True)
+
     def test_a_file_that_is_new_is_gone_with_its_module(self, client, shop, picture):
         new = {"type": "create", "filePath": "fresh_one.py", "content": "value = 1\n1 / 0\n"}
         answer = edit(client, shop, RATE, new, load=True, onFailure="restore")

@@ -41,6 +41,7 @@ TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", 
                "stoppedIn", "stacks")  # fmt: skip
 """The fields that an answer tells of tests that failed."""
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
+NONE_NAMED: Final = "give names in test, or leave test out: then only a load that fails is put back"
 PUT_BACK: Final = "files and definitions are as before; what loading or tests did beyond them is not undone"
 
 
@@ -121,6 +122,7 @@ class LiveSteps:
             return True
         call, is_affected = self._call, list(self._tests) == [AFFECTED]
         passed: list[str] = []
+        has_run = False
         ends_at = anyio.current_time() + TESTS_S
         for repl, name in await self._targets(outcome, is_affected=is_affected):
             left_s = min(TEST_S, ends_at - anyio.current_time())
@@ -139,12 +141,25 @@ class LiveSteps:
             if not is_well:
                 self.fields = _failure(found, name)
                 return False
+            has_run = True
             passed += [f"{row['ns']}/{row['test']}" for row in found["results"]]
         more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
+        if not has_run:
+            return self._found_none(outcome)
         self.fields = {"tests": [*passed[:MOST_NAMED], *more]}
         if is_affected:
             self.fields["chosen"] = "by the names of the changed files"
         return True
+
+    def _found_none(self, outcome: Outcome) -> bool:
+        """The end of an edit of which no test ran: false where only what passes is to be kept."""
+        first, *others = [result.shown for result in outcome.files]
+        words = f"no test is named after {first}" + (f" or {len(others)} more" if others else "")
+        if self._hold:
+            self.fields = {"reason": "no-tests", "message": words, "hint": NONE_NAMED}
+        else:
+            self.fields = {"notTested": f"{words}: give names, or run_tests"}
+        return not self._hold
 
     async def keep(self) -> None:
         """Let go of what the definitions were."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.editing import HY
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.files.workspace_walk import files_of
 from codriver.lisp.rename import namespace_of
@@ -30,6 +31,12 @@ SHOWN_CHARACTERS: Final = 300
 """Of what one test says."""
 MAX_ENTRIES: Final = 20_000
 PYTHON: Final = ".py"
+BASILISP: Final = ".lpy"
+DEFTEST: Final = "(deftest"
+"""By which a REPL finds the tests of a file that it has not loaded."""
+SOURCES: Final = "src"
+"""The folder of a distribution that its packages are in, where it has one."""
+DISTRIBUTIONS: Final = ("pyproject.toml", "setup.py")
 EDITED: Final = ("edited", "missing", "gone")
 
 Target = tuple["Path", str]
@@ -114,16 +121,56 @@ def targets_of(workspace: Path, changed: Iterable[Path]) -> tuple[Target, ...]:
 
 
 def _targets(workspace: Path, path: Path) -> Iterator[str]:
-    """The tests of one file: of Lisp its namespace and that with `-test` behind it, of Python files by their names."""
-    if path.suffix == PYTHON:
-        names = (path.name,) if _is_test(path) else (f"test_{path.name}", f"{path.stem}_test{PYTHON}")
-        found = [path] if _is_test(path) else files_of(workspace, names, max_entries=MAX_ENTRIES)
-        yield from (str(file.relative_to(workspace)) for file in found if file.name in names and file.is_file())
+    """The tests of one file: those whose files are named after it, and of Lisp its namespace and that with `-test`."""
+    if path.suffix in (PYTHON, HY):
+        yield from (str(file.relative_to(workspace)) for file in _test_files(workspace, path))
         return
-    text = read_edited(workspace, path)
-    namespace = None if text is None else namespace_of(Document(text))
+    files = dict(_lisp_tests(workspace, path)) if path.suffix == BASILISP else {}
+    namespace = _namespace(read_edited(workspace, path))
     if namespace is not None:
-        yield from (namespace,) if namespace.endswith("test") else (namespace, f"{namespace}-test")
+        names = [namespace] if _is_test(path) or namespace.endswith("test") else [namespace, f"{namespace}-test"]
+        yield from (files.pop(name, name) for name in names)
+    yield from files.values()
+
+
+def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
+    """The namespace of each test file, and its path, or that again where no reader finds the tests in the file."""
+    for file in _test_files(workspace, path):
+        text = read_edited(workspace, file)
+        namespace = _namespace(text)
+        if namespace is not None:
+            yield namespace, str(file.relative_to(workspace)) if DEFTEST in (text or "") else namespace
+
+
+def _namespace(text: str | None) -> str | None:
+    return None if text is None else namespace_of(Document(text))
+
+
+def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
+    """The file itself where it holds tests, else those named `test_NAME` or `NAME_test` after it.
+
+    A package's file has its folder's name. One at the top of a distribution has that one's folder's name as well, by
+    which tests are looked for in that folder alone.
+    """
+    if _is_test(path):
+        yield path
+        return
+    is_package = path.stem == "__init__"
+    yield from _named_after(path.parent.name if is_package else path.stem, workspace, path.suffix)
+    folder = path.parent.parent
+    folder, is_distribution = (folder.parent, True) if folder.name == SOURCES else (folder, _is_distribution(folder))
+    if is_package and is_distribution and folder != workspace and folder.is_relative_to(workspace):
+        yield from _named_after(folder.name.replace("-", "_"), folder, path.suffix)
+
+
+def _named_after(name: str, folder: Path, suffix: str) -> Iterator[Path]:
+    names = (f"test_{name}{suffix}", f"{name}_test{suffix}")
+    found = files_of(folder, names, max_entries=MAX_ENTRIES)
+    yield from (file for file in found if file.name in names and file.is_file())
+
+
+def _is_distribution(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in DISTRIBUTIONS)
 
 
 def _is_test(path: Path) -> bool:
