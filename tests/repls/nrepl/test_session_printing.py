@@ -16,7 +16,10 @@ pytestmark = pytest.mark.anyio
 
 FIVE = PrintLimits(max_length=5, max_value_bytes=1000)
 PRINT = "nrepl.middleware.print/print"
-PARENTS = "(take-while some? (iterate (fn [^ClassLoader l] (.getParent l)) (clojure.lang.RT/baseLoader)))"
+DEPTH = """(let [call (fn [o name] (clojure.lang.Reflector/invokeNoArgInstanceMember o name))
+ bottom (clojure.lang.Reflector/invokeStaticMethod "clojure.lang.RT" (str "baseLo" "ader") (object-array 0))]
+ (count (take-while some? (iterate (fn [l] (call l "getParent")) bottom))))"""
+"""The number of class loaders in a row, by code that does not speak of one."""
 
 
 @asynccontextmanager
@@ -96,16 +99,16 @@ async def test_a_function_that_the_user_has_set_prints_and_stays():
         await says(opened, told, "1", FIVE)
         assert (await says(opened, told, mine, FIVE)).startswith((":mine", "#object"))
         assert await says(opened, told, "[1]", FIVE) == ":mine[1]"
+        assert len(await says(opened, told, "(vec (range 9999))", FIVE)) == 1000, "within the quota all the same"
         await says(opened, told, "[1]", PrintLimits(max_length=3))
         assert await says(opened, told, "[1]", PrintLimits(max_length=3)) == ":mine[1]"
 
 
 async def test_no_class_loader_is_left_behind_by_evaluations_and_questions():
     async with jvm() as (opened, told, _):
-        depths = [int(await says(opened, told, f"(count {PARENTS})", FIVE)) for _ in range(30)]
+        depths = [int(await says(opened, told, DEPTH, FIVE)) for _ in range(30)]
         assert max(depths) <= depths[0] + 1
-        asked = f"(count {PARENTS})"
-        answers = [await opened._sessions.ask(TOOL_SESSION, asked) for _ in range(30)]
+        answers = [await opened._sessions.ask(TOOL_SESSION, DEPTH) for _ in range(30)]
         depths = [int(message.text("value")) for answer in answers for message in answer if message.text("value")]
         assert len(depths) == 30
         assert max(depths) <= depths[0] + 1
@@ -122,10 +125,22 @@ async def test_what_was_added_to_a_class_loader_stays(tmp_path):
         assert await says(opened, told, '(slurp (clojure.java.io/resource "added.txt"))', FIVE) == '"here"'
 
 
+async def test_a_class_loader_that_code_has_got_hold_of_can_be_added_to_later(tmp_path):
+    (tmp_path / "later.txt").write_text("here")
+    async with jvm() as (opened, told, _):
+        await says(opened, told, "1", FIVE)
+        await says(opened, told, "(def held (.getContextClassLoader (Thread/currentThread)))", FIVE)
+        for _ in range(5):
+            assert await says(opened, told, "(+ 1 2)", FIVE) == "3"
+        url = f'(java.net.URL. "{tmp_path.as_uri()}/")'
+        await says(opened, told, f"(.addURL ^clojure.lang.DynamicClassLoader held {url})", FIVE)
+        assert await says(opened, told, '(slurp (clojure.java.io/resource "later.txt"))', FIVE) == '"here"'
+
+
 async def test_what_failed_evaluations_leave_behind_is_tidied_up_in_time(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.evaluator.TIDY_EVERY", 20)
     async with jvm() as (opened, told, _):
-        before = int(await says(opened, told, f"(count {PARENTS})", FIVE))
+        before = int(await says(opened, told, DEPTH, FIVE))
         for _ in range(99):
             assert await says(opened, told, "(/ 1 0)", FIVE) is None
-        assert int(await says(opened, told, f"(count {PARENTS})", FIVE)) < before + 60
+        assert int(await says(opened, told, DEPTH, FIVE)) < before + 60

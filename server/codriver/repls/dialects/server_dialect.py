@@ -100,12 +100,17 @@ class Dialect:
     notes: tuple[str, ...] = ()
 
     def print_fields(
-        self, bounds: PrintLimits, *, knows_defaults: bool = False, for_session: bool = False
+        self,
+        bounds: PrintLimits,
+        *,
+        knows_defaults: bool = False,
+        for_session: bool = False,
+        keeps_loaders: bool = False,
     ) -> dict[str, Value]:
         """The fields of an `eval` that limit what it prints. Source: nREPL documentation, "Pretty Printing".
 
         A REPL that `knows_defaults` lets what its user has set win over limits that nobody asked for. `for_session`:
-        our printer has the session keep to them from then on.
+        our printer has the session keep to them from then on. `keeps_loaders`: it leaves the session's class loaders.
         """
         if self.print_limits is None:
             return {}
@@ -121,6 +126,8 @@ class Dialect:
                 options["quota"] = bounds.max_value_bytes
         if for_session:
             options["for-session"] = 1
+        if keeps_loaders and self.printer:
+            options["keep-loaders"] = 1
         if options:
             fields[f"{_PRINT}/options"] = options
         if options or self.printer:

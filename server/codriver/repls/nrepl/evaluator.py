@@ -236,7 +236,8 @@ class Evaluator:
 
     async def _load(self, work: Work, op: str) -> Ending:
         request, session = work.request, work.session
-        fields = self._fields.of_file(request, work.limits)
+        _note_loaders(session, request.code)
+        fields = self._fields.of_file(request, work.limits, session)
         before = session.namespace
         reply = await self._settle(work, await self._send(work, op, fields))
         if self._dialect.load_moves_namespace:
@@ -303,7 +304,7 @@ class Evaluator:
     def _take(self, work: Work, sent: Sent) -> None:
         """Note what a reply that is over says of its session."""
         session, reply = work.session, sent.reply
-        if not (reply.values and self._sessions.prints_by):
+        if session.keeps_loaders or not (reply.values and self._sessions.prints_by):
             session.unprinted += 1
             if session.unprinted % TIDY_EVERY == 0:
                 self._tasks.start(self._introspection.tidy(session.name))
@@ -326,9 +327,8 @@ class Evaluator:
 
     def _form_fields(self, work: Work, form: Form) -> dict[str, Value]:
         session = work.session
-        fields = self._fields.of_form(
-            work.request, form, work.limits, prints_to=session.prints_to, was_in_file=session.is_in_file
-        )
+        _note_loaders(session, form.text)
+        fields = self._fields.of_form(work.request, form, work.limits, session)
         session.is_in_file = bool(work.request.file)
         return fields
 
@@ -376,3 +376,9 @@ class Evaluator:
         else:
             return
         await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
+
+
+def _note_loaders(session: NreplSession, code: str) -> None:
+    """Have the class loaders of a session stay, from the code on that speaks of one."""
+    if not session.keeps_loaders and "Loader" in code:
+        session.keeps_loaders, session.prints_to = True, None

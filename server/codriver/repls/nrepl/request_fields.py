@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Form, PrintLimits, Request
     from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import NreplSession
     from codriver.wire.bencode import Value
 
 
@@ -47,19 +48,14 @@ class RequestFields:
                 hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
             )
 
-    def of_form(
-        self, request: Request, form: Form, limits: PrintLimits, *, prints_to: PrintLimits | None, was_in_file: bool
-    ) -> dict[str, Value]:
-        """Fields that evaluate one form of a request in a session, which `prints_to` these limits unasked.
-
-        `was_in_file`: code of a file came before it there.
-        """
-        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, prints_to)}
+    def of_form(self, request: Request, form: Form, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
+        """Fields that evaluate one form of a request in a session."""
+        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session)}
         if request.namespace and self._dialect.namespace_by == "key":
             fields["ns"] = request.namespace
         if request.file:
             fields["file"] = request.file
-        elif was_in_file and self._dialect.no_file:
+        elif session.is_in_file and self._dialect.no_file:
             fields["file"] = self._dialect.no_file
         if not self._probed.takes_positions:
             fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
@@ -67,14 +63,14 @@ class RequestFields:
             fields["line"], fields["column"] = form.line, form.column
         return fields
 
-    def of_file(self, request: Request, limits: PrintLimits) -> dict[str, Value]:
-        """Fields that load a whole file."""
+    def of_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
+        """Fields that load a whole file in a session."""
         path = request.file or ""
         fields: dict[str, Value] = {
             "file": request.code,
             "file-path": path,
             "file-name": path.rpartition("/")[2],
-            **self._of_any(request, limits),
+            **self._of_any(request, limits, session),
         }
         if request.lines is not None:
             fields["codriver/lines"] = list(request.lines)
@@ -84,13 +80,15 @@ class RequestFields:
         """True where a session keeps to such limits once it was told: those that nobody asked for."""
         return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
 
-    def _of_any(self, request: Request, limits: PrintLimits, prints_to: PrintLimits | None = None) -> dict[str, Value]:
+    def _of_any(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
         """Print limits, the hold that the request belongs to, and its origin."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
             keeps = KEEPS_VALUES in self._probed.ops
-            if limits != prints_to:
-                fields = self._dialect.print_fields(limits, knows_defaults=keeps, for_session=self.are_kept(limits))
+            if limits != session.prints_to:
+                fields = self._dialect.print_fields(
+                    limits, knows_defaults=keeps, for_session=self.are_kept(limits), keeps_loaders=session.keeps_loaders
+                )
             if keeps:
                 fields["codriver/keep"] = request.id
         if request.hold:

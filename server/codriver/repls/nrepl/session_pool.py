@@ -108,6 +108,8 @@ class NreplSession:
     running: Exchange | None = None
     prints_to: PrintLimits | None = None
     """The limits to which it prints what a request does not limit."""
+    keeps_loaders: bool = False
+    """Code in it may have got hold of a class loader of its evaluations, so that none is unlinked."""
     is_in_file: bool = False
     """Code of a file was evaluated in it last."""
     unprinted: int = 0
