@@ -24,7 +24,7 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answer_budget import budget
 from codriver.tools.evaluate_code import begin
 from codriver.tools.evaluation_answers import describe
-from codriver.tools.evaluation_waits import queue_notes, stop, wait
+from codriver.tools.evaluation_waits import queue_notes, stop, wait, way_to_end
 from codriver.tools.gate import await_search
 from codriver.tools.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 
@@ -162,10 +162,11 @@ class EditLoads:
         if current.status != "queued":
             return {"reason": "timed-out", "message": f"{name} took longer to load than is waited for"}
         why = queue_notes(self._call, current)[0].partition(";")[0]
+        ends = way_to_end(self._call, current)
         return {
             "reason": "timed-out",
             "message": f"the load of {name} never began and was taken out of the queue: {why}",
-            "hint": "send the edits again when that is over: get_evaluation waits, interrupt_evaluation ends it",
+            "hint": f"send the edits again when that is over: get_evaluation waits, {ends} ends it",
         }
 
 

@@ -14,7 +14,7 @@ from codriver.tools.answer_notes import notes_of_background, notes_of_others, no
 from codriver.tools.answer_texts import fill_in_texts, look_for_images
 from codriver.tools.base import Answer, Call
 from codriver.tools.conflicts import notes_of_conflicts
-from codriver.tools.evaluation_waits import queue_notes
+from codriver.tools.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.lean_answers import lean, reader_of, wants_detail
 from codriver.tools.module_places import notes_of_missing_module
 from codriver.tools.session_choice import key_of
@@ -127,7 +127,8 @@ def _notes_of_standing(call: Call, evaluation: Evaluation) -> list[str]:
     if evaluation.status == "queued":
         return queue_notes(call, evaluation)
     if evaluation.status == "running":
-        return ["it goes on: call get_evaluation with this evaluationId and waitMs, or interrupt_evaluation"]
+        ends = way_to_end(call, evaluation)
+        return [f"it goes on: get_evaluation with its evaluationId and waitMs waits, {ends} ends it"]
     return [_input_note(call, evaluation)] if evaluation.status == "needs-input" else []
 
 
@@ -195,7 +196,8 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
     profile = repl.profile if repl else None
     if profile and "stdin" in profile.capabilities:
         return "the code reads from standard input: give it a line with send_input"
-    return "the code reads from standard input, which this REPL cannot be given: interrupt_evaluation ends it"
+    ends = way_to_end(call, evaluation)
+    return f"the code reads from standard input, which this REPL cannot be given: {ends} ends it"
 
 
 def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:

@@ -140,6 +140,17 @@ def _progress(call: Call, evaluation: str) -> str:
     return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
 
 
+def way_to_end(call: Call, evaluation: Evaluation) -> str:
+    """The means that ends a running evaluation, in words, by what its REPL can do."""
+    repl = call.state.repls.get(evaluation.repl)
+    profile = repl.profile if repl is not None else None
+    if repl is None or profile is None or "interrupt" in profile.capabilities or evaluation.kind == "run-tests":
+        return "interrupt_evaluation"
+    if repl.owned or "restart" in profile.capabilities:
+        return f"restart_repl ({repl.key} cannot interrupt)"
+    return f"a restart where {repl.key} was started (it cannot interrupt)"
+
+
 def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     """Why a queued evaluation does not run yet, and the ways out."""
     state = call.state
@@ -154,7 +165,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     since_s = max(0, now - (ahead.started_at or now)) // 1000
     how = ", which waits for input," if ahead.status == "needs-input" else ""
     ways = ["give it input with send_input" if how else "wait with get_evaluation"]
-    ways.append("end that one with interrupt_evaluation")
+    ways.append(f"end that one with {way_to_end(call, ahead)}")
     profile = repl.profile if repl is not None else None
     if profile is not None and not profile.is_serial and profile.isolation != "none":
         ways.append("evaluate with isolate: true")
