@@ -84,12 +84,17 @@ def test_a_refused_edit_names_what_there_is_and_touches_nothing(client, shop):
     assert refused["reason"] == "edits-refused"
     assert "there is no function or class Ordr; there is Order" in refused["message"]
     assert shop.read_text() == SHOP
+    for name in ("sold", "datetime"):
+        bound = edit(client, shop, {**RATE, "name": name})
+        assert f"{name} is no function or class: assignments and imports are for your own editor" in bound["message"]
     for wrong in (
         {**RATE, "newForm": "x"},
         {**HALF, "side": "below"},
         {"type": "insert_def", "side": "in", "code": "x"},
     ):
-        assert edit(client, shop, wrong)["reason"] == "bad-arguments"
+        answer = edit(client, shop, wrong)
+        assert answer["reason"] == "bad-arguments"
+        assert "Value error" not in str(answer)
 
 
 class TestAsOneAct:

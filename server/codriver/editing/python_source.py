@@ -116,7 +116,7 @@ class PythonSource:
         """
         found = [one for one in self.definitions if one.name == name]
         if not found:
-            raise ProblemError(Problem(f"there is no function or class {name}{self._near(name)}"))
+            raise ProblemError(Problem(self._none(name)))
         meant = [one for one in found if line is None or one.first <= line <= one.last]
         if len(meant) == 1:
             return meant[0]
@@ -124,6 +124,12 @@ class PythonSource:
         if line is not None and not meant:
             raise ProblemError(Problem(f"{name} is not defined at line {line}; it is at {places}"))
         raise ProblemError(Problem(f"{name} is defined more than once, at lines {places}: say which by line"))
+
+    def _none(self, name: str) -> str:
+        """The words that there is no such definition; of a name that is bound otherwise, the way to edit it."""
+        if any(name in _names_bound(node) for node in ast.walk(self.tree)):
+            return f"{name} is no function or class: assignments and imports are for your own editor, as text"
+        return f"there is no function or class {name}{self._near(name)}"
 
     def _near(self, name: str) -> str:
         names = list(dict.fromkeys(one.name for one in self.definitions))
@@ -150,3 +156,10 @@ class PythonSource:
             while first > 1 and not self.lines[first - 1].lstrip().startswith("@"):
                 first -= 1  # the sign stands before a bracket that the decorator is in
         return first, node.end_lineno or node.lineno
+
+
+def _names_bound(node: ast.AST) -> tuple[str, ...]:
+    """The name that a node of an assignment or import binds."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return (node.id,)
+    return (node.asname or node.name.partition(".")[0],) if isinstance(node, ast.alias) else ()

@@ -123,7 +123,10 @@ def parse(tool: Tool, arguments: Json) -> Arguments:
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
         problems = [
-            {"argument": ".".join(map(str, problem["loc"])) or "arguments", "problem": problem["msg"]}
+            {
+                "argument": ".".join(map(str, problem["loc"])) or "arguments",
+                "problem": problem["msg"].removeprefix("Value error, "),
+            }
             for problem in found
         ]
         known: dict[str, list[str]] = {}
