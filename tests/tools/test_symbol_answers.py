@@ -96,6 +96,15 @@ def test_what_was_defined_in_the_session_is_told_of_its_module(client):
     assert lines(client, "py", "*ASURE") == ["measure(x) — Its length."]
 
 
+def test_a_module_of_a_package_that_matches_is_named_once(live, client):
+    folder = live.workspace / "emporium"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "price_list.py").write_text("")
+    client.call("evaluate_code", code="import emporium.price_list", replSessionKey="py")
+    assert lines(client, "py", "*price_li*") == ["emporium.price_list (module)"]
+
+
 def test_a_pattern_finds_names_where_they_are_defined_and_modules(client):
     assert lines(client, "py", "*area*")[0].startswith("shapes.area(width, ")
     assert lines(client, "py", "shap*") == ["shapes (module) — Shapes and their sizes."]

@@ -141,7 +141,10 @@ def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> I
         is_bare = module in (here, home, builtins)
         if not is_bare and name[:1] == "_" and not with_private and _distance(module) == INSTALLED:
             continue
-        if not is_bare and is_match(name):
+        last = (name.rpartition(".")[2], id(module))
+        # A module in a package is among the names of the package, too.
+        if not is_bare and is_match(name) and last not in seen:
+            seen.add(last)
             yield name, module
         for own, value in sorted(_own(module).items()):
             if own[:1] == "_" and not with_private:
