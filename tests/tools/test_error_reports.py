@@ -103,6 +103,24 @@ def test_an_error_of_the_jvm_without_a_message_is_not_told_twice():
     assert without_report(report, error | {"message": "deep"}, "/w") == (report, [])
 
 
+def test_a_report_that_is_the_message_alone_is_not_told_twice():
+    error = {"class": "Error", "message": "bad\nline"}
+    assert without_report("said\nbad\nline\n", error, "/w") == ("said\n", [])
+    chain = {"chain": [{"relation": "cause", "class": "Error", "message": "in"}]}
+    assert without_report("bad\nline\n", error | chain, "/w") == ("", [])
+    for kept in ("bad\nline\nand went on\n", "too bad\nline\n", "bad\nline"):
+        assert without_report(kept, error, "/w") == (kept, [])
+    assert without_report("\n", error | {"message": ""}, "/w") == ("\n", [])
+    assert without_report("bad\nline\n", error | {"trace": ["f (a.py:1)"]}, "/w")[0] == "bad\nline\n"
+
+
+@pytest.mark.parametrize("status", ["3", "words", "None", ""])
+def test_the_report_of_an_exit_is_not_told_twice(status):
+    error = {"class": "SystemExit", "message": f"code called exit({status}); the REPL goes on"}
+    report = f'Traceback (most recent call last):\n  File "<eval 4>", line 1, in <module>\nSystemExit: {status}'
+    assert without_report(f"said\n{report.removesuffix(': ')}\n", error, "/w") == ("said\n", [])
+
+
 def test_that_a_thread_was_interrupted_is_no_output_of_the_program():
     report = "Execution error (InterruptedException) at java.lang.Thread/sleep (Thread.java:-2).\nsleep interrupted\n"
     assert without_interruption("said\n" + report) == "said\n"

@@ -35,6 +35,8 @@ _CLOJURE: Final = re.compile(
 )
 """The first line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
 _INTERRUPTIONS: Final = ("(InterruptedException)", "(ThreadDeath)")
+_EXITED: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
+"""Our words for `SystemExit`, whose message is the status. See `codriver.repls.worker.error_report`."""
 MOST_LINKS = 5
 """Lines on the errors of each kind in a chain."""
 LINK_CHARACTERS = 200
@@ -117,6 +119,8 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
         return stderr[: found.start()], []
     if (begin := _lisp(stderr, error)) is not None:
         return stderr[:begin], []
+    if (begin := _message_alone(stderr, error)) is not None:
+        return stderr[:begin], []
     if error.get("chain") or error.get("notes"):
         return stderr[: _start(stderr, error)], []
     name = _words(error)
@@ -158,11 +162,22 @@ def without_own_traceback(said: str, message: str = "") -> str:
     return said[:start] if of_ours and all(file.startswith("<") for file in of_ours) else said
 
 
+def _message_alone(stderr: str, error: Mapping[str, Any]) -> int | None:
+    """The beginning of the message at the end of a text, which is all the report of REPLs that tell no trace."""
+    said = f"{error.get('message', '')}\n"
+    begin = len(stderr) - len(said)
+    if not said.strip() or error.get("trace") or HEADER in stderr or not stderr.endswith(said):
+        return None
+    return begin if begin == 0 or stderr[begin - 1] == "\n" else None
+
+
 def _words(error: Mapping[str, Any]) -> str:
     """The lines in which Python says an error, without the modules of its class."""
-    said = "\n".join([f"{error.get('message', '')}".strip(), *error.get("notes", ())])
-    name = str(error.get("class", "")).rsplit(".", 1)[-1]
-    return f"{name}: {said}" if error.get("message", "").strip() else f"{name}{said}"
+    name, message = str(error.get("class", "")).rsplit(".", 1)[-1], str(error.get("message", ""))
+    if name == "SystemExit" and (exited := _EXITED.match(message)):
+        message = exited["status"]
+    said = "\n".join([message.strip(), *error.get("notes", ())])
+    return f"{name}: {said}" if message.strip() else f"{name}{said}"
 
 
 def _start(stderr: str, error: Mapping[str, Any]) -> int:
