@@ -235,3 +235,29 @@ def test_a_system_that_opens_no_folders_refuses_a_link_too(tmp_path, monkeypatch
     assert port_in(folder / ".codriver" / "app.port") == 4242
     embedded_port_file.withdraw(str(folder / ".codriver" / "app.port"), 4242)
     assert list((folder / ".codriver").iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")
+@pytest.mark.parametrize("name", [".nrepl-port", ".codriver/app.port"])
+def test_a_pipe_in_place_of_a_port_file_holds_up_no_program(tmp_path, name):
+    (tmp_path / ".codriver").mkdir()
+    (tmp_path / ".nrepl-port").write_text("no port")
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    (tmp_path / "shop.py").write_text(PROGRAM)
+    command = [sys.executable, "shop.py"]
+    done = subprocess.run(command, cwd=tmp_path, input="", capture_output=True, text=True, check=True, timeout=20)
+    assert done.stdout.startswith("listens:")
+
+
+def test_a_link_in_place_of_a_port_file_is_not_followed_and_stays(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        gone = str(closed.getsockname()[1])
+    project = tmp_path / "project"
+    project.mkdir()
+    (tmp_path / "outside").write_text(gone)
+    (project / ".nrepl-port").symlink_to(tmp_path / "outside")
+    with running(project) as program:
+        assert port_in(project / ".codriver" / "app.port") == program.port
+    assert (project / ".nrepl-port").is_symlink()
+    assert (tmp_path / "outside").read_text() == gone

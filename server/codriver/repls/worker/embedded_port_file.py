@@ -34,7 +34,9 @@ PREFORK = "gunicorn.arbiter"
 SUPERVISORS = ("uvicorn",)
 """Packages whose processes of `multiprocessing` serve, while the parent waits."""
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-HAS_OPEN_FOLDERS = {os.open, os.unlink, os.rename} <= os.supports_dir_fd
+READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""Flags to open a file that may have become a pipe, whose writer would be waited for, or a link."""
+HAS_OPEN_FOLDERS = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
 """Whether files can be opened, removed and replaced in a folder that is held open. Windows has no such calls."""
 ELSEWHERE = 0x20000000
 """The bit in the tag of a reparse point that leads elsewhere, as a junction does. Source: [MS-FSCC], 2.1.2.1."""
@@ -111,13 +113,20 @@ def ask(port: int, op: str) -> dict[str, Any] | None:
 
 
 def _read(path: str) -> int | None:
-    """The port that a file names, 0 where it names none; None where there is no file."""
+    """The port that a file names, 0 where it names none or is no regular file; None where there is no file."""
     try:
-        with _folder_of(path), open(path, encoding="ascii") as file:
-            text = file.read(32).strip()
+        with _folder_of(path) as (name, within):
+            # Asked before it is opened: to open some devices is to do something.
+            if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
+                return 0
+            descriptor = os.open(name, READING, dir_fd=within)
+            try:
+                text = os.read(descriptor, 32).strip() if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+            finally:
+                os.close(descriptor)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError):
+    except OSError:
         return 0
     return int(text) if text.isdigit() and int(text) < 2**16 else 0
 
