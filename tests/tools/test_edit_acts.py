@@ -172,3 +172,20 @@ def test_without_a_test_nothing_is_kept_that_was_to_pass(live, client):
     change = {"type": "append", "code": "(def added 1)"}
     answer = edit(client, file, change, test=["affected"], onFailure="restore")
     assert (answer["ok"], answer["reason"], file.read_text()) == (False, "no-tests", text), answer
+
+
+def test_an_edit_that_is_taken_back_says_where_it_still_runs(live, client):
+    file = write(live, "undone", "(ns shop.undone)\n\n(def price 2)\n")
+    assert client.call("load_file", filePath=str(file))["ok"]
+    change = {"type": "replace", "line": 3, "targetLineText": "(def price 2)", "newForm": "(def price 9)"}
+    for one in (change, {"type": "append", "code": "(def added 1)"}):
+        assert edit(client, file, one)["ok"]
+        note = client.call("undo_edit")["note"]
+        assert note == f"x still runs the edited code: load_file src/shop/{file.name}"
+        assert client.call("load_file", filePath=str(file), prune=True)["ok"]
+    evaluate(client, "(ns shop.undone)")
+    evaluate(client, "(def tried 1)")
+    evaluate(client, "(ns user)")
+    path = f"src/shop/{file.name}"
+    assert client.call("edit_files", edits=[{**change, "filePath": path}])["ok"]
+    assert "note" not in client.call("undo_edit"), "it was never loaded"

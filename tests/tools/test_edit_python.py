@@ -67,6 +67,15 @@ def test_what_changed_is_loaded_and_what_the_module_holds_stays(live, client, sh
     assert shop.read_text() == SHOP
 
 
+def test_an_edit_that_is_taken_back_says_where_it_still_runs(client, shop):
+    assert edit(client, shop, RATE, HALF, load=True)["ok"]
+    assert client.call("undo_edit")["note"] == f"py still runs the edited code: load_file {shop.name}"
+    assert evaluate(client, "shop.rate(1)") == "3"
+    assert client.call("load_file", filePath=shop.name)["ok"]
+    assert edit(client, shop, RATE)["ok"]
+    assert "note" not in client.call("undo_edit"), "it was never loaded"
+
+
 def test_a_comment_is_no_reason_to_run_anything(client, shop):
     answer = edit(
         client, shop, {**RATE, "code": "def rate(order: Missing) -> int:\n    # two\n    return 2"}, load=True

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import NOT_LISP
+from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError
+from codriver.lisp.rename import namespace_of
+from codriver.lisp.source_text import Document
 from codriver.tools.lisp_sources import differences
+from codriver.tools.session_choice import server_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from codriver.core.state import Repl
+    from codriver.editing import FileResult
     from codriver.repls.contract.drift_values import Difference, OnlyOf
     from codriver.tools.base import Call, Json
 
@@ -25,6 +31,8 @@ if TYPE_CHECKING:
 LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
 """Words of Lisp code that may load files."""
 LOOK_S: Final = 3.0
+EDITED: Final = ("edited", "missing", "gone")
+"""Kinds of differences of code that was loaded before its file was edited."""
 PASSES: Final = "pass"
 NEVER_LIVE: Final = "no test of these has run in the REPL: call without fresh, too, to see where they differ"
 MOST_STALE: Final = 3
@@ -56,6 +64,34 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     stale = [f"{module} was edited since its load ({few(names)}): load_file it" for module, names in edited.items()]
     instead = ", or fresh: true" if repl.dialect == "python" else ""
     return _bounded([*stale, *(stale_line(one) + instead for one in found if one.kind in STALE)])
+
+
+async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
+    """Notes on the files that were put back and whose REPL goes on with the edited code.
+
+    Not where saves are loaded anyway, nor of REPLs that cannot tell.
+    """
+    found: dict[str, tuple[Difference, ...]] = {}
+    notes = []
+    for one in put_back if not call.services.settings.watch else ():
+        path, data = one.change.path, one.change.after
+        repl = server_of(path, call.state.repls.values(), call.services.workspace)
+        if data is None or repl is None or isinstance(repl, str):
+            continue
+        if repl.id not in found:
+            found[repl.id] = await _drift(call, repl, "edited")
+        modules = {row.module for row in found[repl.id] if row.kind in EDITED and not row.evaluated}
+        name = None if is_python(path) else namespace_of(Document(data.decode("utf-8-sig", "replace")))
+        if name in modules or any(name is None and is_of(path, module) for module in modules):
+            notes.append(f"{repl.key} still runs the edited code: load_file {one.shown}")
+    return tuple(notes)
+
+
+def is_of(path: Path, module: str) -> bool:
+    """Whether a module of Python of that name may be from a file."""
+    parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
+    names = module.split(".")
+    return list(parts[-len(names) :]) == names
 
 
 async def look_at_load(call: Call, repl: Repl, code: str) -> None:

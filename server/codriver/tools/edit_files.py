@@ -17,6 +17,7 @@ from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.targeting import Target
 from codriver.tools.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
 from codriver.tools.conflicts import notes_of_edits
+from codriver.tools.drift_notes import notes_of_undo
 from codriver.tools.edit_acts import LiveSteps, put_files, told
 from codriver.tools.edit_loads import Gone, unwatched
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
@@ -250,7 +251,11 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     rows = _rows(outcome.files, [], applied=True)
     _tell(call, arguments.who, "took back the edits of", outcome.files)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
-    return Answer(fields if rows else {**fields, "note": "that batch had changed nothing"})
+    if not rows:
+        fields["note"] = "that batch had changed nothing"
+    elif notes := await notes_of_undo(call, outcome.files):
+        fields["note"] = "; ".join(notes)
+    return Answer(fields)
 
 
 def _caller(call: Call, who: str | None) -> str:

@@ -13,6 +13,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.files.workspace_walk import files_of
 from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
+from codriver.tools.drift_notes import EDITED, is_of
 from codriver.tools.edited_lisp import read_edited
 from codriver.tools.evaluate_code import LoadFileArguments, load_file
 from codriver.tools.run_tests import TestArguments, run_tests
@@ -37,7 +38,6 @@ DEFTEST: Final = "(deftest"
 SOURCES: Final = "src"
 """The folder of a distribution that its packages are in, where it has one."""
 DISTRIBUTIONS: Final = ("pyproject.toml", "setup.py")
-EDITED: Final = ("edited", "missing", "gone")
 
 Target = tuple["Path", str]
 """A file that changed, and a namespace, module or file with tests of it."""
@@ -81,20 +81,13 @@ async def _load_edited(call: Call, changed: Iterable[Path], ends_at: float) -> l
         given = {"filePath": str(path), "replSessionKey": repl.key, "timeoutMs": int(left_s * 1000)}
         with suppress(RefusedError, ReplDisconnectedError):
             found = await call.services.repls.adapter(repl.id).drift(call.services.workspace, "edited")
-            if any(one.kind in EDITED and _is_of(path, one.module) for one in found):
+            if any(one.kind in EDITED and is_of(path, one.module) for one in found):
                 answer = await load_file(call, LoadFileArguments.model_validate(given))
                 error = answer.fields.get("error")
                 if isinstance(error, dict):
                     shown = path.relative_to(call.services.workspace)
                     said.append(f"{shown} does not load: {error['class']}: {error['message']}"[:SHOWN_CHARACTERS])
     return said
-
-
-def _is_of(path: Path, module: str) -> bool:
-    """Whether a module of that name may be from a file."""
-    parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
-    names = module.split(".")
-    return list(parts[-len(names) :]) == names
 
 
 def _server(call: Call, path: Path) -> Repl | None:
