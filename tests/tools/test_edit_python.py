@@ -76,6 +76,12 @@ def test_an_edit_that_is_taken_back_says_where_it_still_runs(client, shop):
     assert "note" not in client.call("undo_edit"), "it was never loaded"
 
 
+def test_an_edit_that_is_done_again_has_no_note_of_that(client, shop):
+    for number in (3, 2, 3):
+        answer = edit(client, shop, {**RATE, "code": RATE["code"].replace("3", str(number))}, load=True)
+        assert "notes" not in answer["files"][0]["load"], answer
+
+
 def test_a_comment_is_no_reason_to_run_anything(client, shop):
     answer = edit(
         client, shop, {**RATE, "code": "def rate(order: Missing) -> int:\n    # two\n    return 2"}, load=True

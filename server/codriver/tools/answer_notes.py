@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 MAX_OTHERS = 5
 CODE_CHARACTERS = 60
+LOADS = ("load-file", "load-forms")
 MAX_REPEATS = 5
 """Evaluations of the same code that are looked at to find one that ran to its end."""
 MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in which nobody else is served
@@ -143,7 +144,7 @@ async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Tr
         if known.status in ("done", "failed"):
             compare = partial(_compared, evaluation, transcript, known, earlier)
             note, is_same = await read(compare, transcript, earlier)
-            return [note], is_same
+            return [note] if note else [], is_same
         before = earlier.before
     return [], False
 
@@ -153,6 +154,8 @@ def _compared(
 ) -> tuple[str, bool]:
     ended_alike = evaluation.status == known.status and not (evaluation.failure and known.failure)
     if ended_alike and not _differing(transcript, earlier):
+        if evaluation.kind in LOADS and not transcript.has_printed:
+            return "", True  # its result is the module's or the last definition's name: no news
         output = " and output" if transcript.has_printed else ""
         return f"same result{output} as {known.id}", True
     return _difference(evaluation, transcript, known, earlier), False
