@@ -156,8 +156,9 @@ class TestWhereItIsNotLoaded:
         python.write_text(f'#!/bin/sh\nwhile [ ! -e {go} ]; do sleep 0.1; done\nexec {sys.executable} "$@"\n')
         python.chmod(0o755)
         create = {"type": "create", "filePath": "here.py", "content": "def here():\n    return 1\n"}
+        tested = {"type": "create", "filePath": "test_here.py", "content": "def test_here():\n    assert True\n"}
         with serving(tmp_path / "work", "--repl", "python", "--python", str(python)) as live, live.client() as client:
-            edit = client.begin_call("edit_files", edits=[create], load=True, **more)
+            edit = client.begin_call("edit_files", edits=[create, tested], load=True, **more)
             with live.client() as other:
                 if not more:
                     until((live.workspace / "here.py").exists, "the edit")
