@@ -248,7 +248,6 @@ OPENERS = {
     "repls/worker/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "repls/jupyter/kernel_process.py": "the kernel's tables in /proc",
-    "setup/reachability.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
     "repls/nrepl/seam_forms/__init__.py": "the forms that come with us",

@@ -15,8 +15,10 @@ from live_server import WAIT_S, until
 from codriver.net.admission import first_bytes_verdict, is_loopback, peer_uid, token_matches
 from codriver.net.kernel_sockets import (
     GONE,
+    KernelSilentError,
     Peer,
     ask_kernel,
+    listening_hosts,
     look_up,
 )
 
@@ -297,6 +299,26 @@ def test_another_user_who_closes_at_once_does_not_pass_for_root(live, tmp_path):
 def test_the_same_from_the_servers_own_user_does_come_in(live, tmp_path):
     done = as_user(0, SEND_AND_READ, live, evaluation(tmp_path / "mark"))
     assert b'"result"' in done.stdout, done.stderr
+
+
+@pytest.mark.skipif(sys.byteorder != "little", reason="the tables below are a little-endian machine's")
+def test_the_addresses_at_which_a_port_is_listened_on_are_in_the_kernels_tables(tmp_path):
+    head = "  sl  local_address rem_address   st\n"
+    (tmp_path / "tcp").write_text(
+        f"{head}   0: 0100007F:1EC8 00000000:0000 0A 0\n"
+        "   1: 00000000:1EC8 00000000:0000 0A 0\n"
+        "   2: 00000000:1EC8 00000000:0000 01 0\n"
+        "   3: 00000000:1EC9 00000000:0000 0A 0\n"
+    )
+    assert listening_hosts(7880, folder=tmp_path) == ["127.0.0.1", "0.0.0.0"]
+    zero = "0" * 32
+    (tmp_path / "tcp6").write_text(f"{head}   4: {'0' * 24}01000000:1EC8 {zero}:0000 0A 0\n")
+    assert listening_hosts(7880, folder=tmp_path) == ["127.0.0.1", "0.0.0.0", "::1"]
+
+
+def test_a_system_without_such_tables_is_told_apart_from_one_where_nobody_listens(tmp_path):
+    with pytest.raises(KernelSilentError):
+        listening_hosts(7880, folder=tmp_path)
 
 
 def as_nobody(code, live, data):

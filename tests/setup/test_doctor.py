@@ -28,7 +28,7 @@ from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_report import Check, Report, Row
-from codriver.setup.reachability import listening_hosts, obstacle, wide_listener
+from codriver.setup.reachability import obstacle, wide_listener
 from codriver.tools.list_sessions import session_row
 
 SESSION = {
@@ -533,19 +533,6 @@ def test_a_listener_on_all_ipv6_addresses_is_wide():
     with listener:
         assert wide_listener(listener.getsockname()[1]) == "::"
     assert wide_listener(unused_port()) is None
-
-
-@pytest.mark.skipif(sys.byteorder != "little", reason="the table below is a little-endian machine's")
-def test_the_kernels_table_is_read():
-    table = (
-        "  sl  local_address rem_address   st\n"
-        "   0: 0100007F:1EC8 00000000:0000 0A 0\n"
-        "   1: 00000000:1EC8 00000000:0000 0A 0\n"
-        "   2: 00000000:1EC8 00000000:0000 01 0\n"
-        "   3: 00000000:1EC9 00000000:0000 0A 0\n"
-        "   4: 00000000000000000000000001000000:1EC8 00000000000000000000000000000000:0000 0A 0\n"
-    )
-    assert listening_hosts(table, 7880) == ["127.0.0.1", "0.0.0.0", "::1"]
 
 
 def test_a_report_counts_what_is_wrong():

@@ -27,7 +27,7 @@ SOCK_DIAG_BY_FAMILY, NETLINK_SOCK_DIAG, NLM_F_REQUEST, NLMSG_ERROR = 20, 4, 1, 2
 ENOENT = 2
 ANY_STATE = 0xFFFFFFFF
 LISTENING = "0A"
-"""The state of a listening socket in the kernel's tables."""
+"""The state of a listening socket in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
 DIAG_S = 1.0
 """The kernel answers at once; a socket filter that swallows the question must not hold up an admission."""
 TABLE_READS = 3
@@ -162,6 +162,19 @@ def look_up(there: Address, here: Address, *, folder: Path = TABLES) -> Peer | N
     return None
 
 
+def listening_hosts(port: int, *, folder: Path = TABLES) -> list[str]:
+    """The addresses of this machine at which `port` is listened on, as the kernel's tables have them.
+
+    Raises:
+        OSError: there are no such tables.
+    """
+    tables = [table for table in (folder / "tcp", folder / "tcp6") if table.exists()]
+    if not tables:
+        raise KernelSilentError(0, str(folder))
+    listening = [fields[1].split(":") for table in tables for fields in _rows(table) if fields[3] == LISTENING]
+    return [_host(words) for words, number in listening if int(number, 16) == port]
+
+
 def _tables(folder: Path, host: str) -> Iterator[tuple[str, Iterator[list[str]]]]:
     """The tables where a socket of such an address can be: a listener of IPv6 may take connections of IPv4 too."""
     if ":" not in host:
@@ -213,3 +226,9 @@ def _table_form(name: str, host: str, port: int) -> str:
         packed = bytes(10) + b"\xff\xff" + packed
     words = struct.unpack("=4I" if name == "tcp6" else "=I", packed.rjust(16, b"\0") if name == "tcp6" else packed)
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"
+
+
+def _host(words: str) -> str:
+    """An address out of a kernel's table, without its port: what `_table_form` writes."""
+    packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
+    return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)

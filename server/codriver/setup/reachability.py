@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import socket
-import struct
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver.net.admission import is_loopback
+from codriver.net.kernel_sockets import listening_hosts
 from codriver.setup.doctor_report import Check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from codriver.setup.clients import Launch
 
@@ -23,9 +22,6 @@ ANSWER_S: Final = 10.0
 NAME: Final = "codriver-doctor"
 """The client that the doctor itself is."""
 
-TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
-LISTENING: Final = "0A"
-"""The state `TCP_LISTEN` in those tables. Source: Linux, `include/net/tcp_states.h`."""
 CONNECT_S: Final = 0.3
 
 QUESTION: Final = {
@@ -79,29 +75,11 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
 
 def wide_listener(port: int) -> str | None:
     """The address beyond loopback on which something listens at `port` here; None when there is none."""
-    tables = [Path(name) for name in TABLES if Path(name).exists()]
-    if not tables:
+    try:
+        hosts = listening_hosts(port)
+    except OSError:
         return _reached_from_outside(port)
-    hosts = [host for table in tables for host in listening_hosts(table.read_text(encoding="ascii"), port)]
     return next((host for host in hosts if not is_loopback(host)), None)
-
-
-def listening_hosts(table: str, port: int) -> list[str]:
-    """The local addresses in one of the kernel's TCP tables at which `port` is listened on.
-
-    Source: Linux, `Documentation/networking/proc_net_tcp.rst`; addresses are words in the machine's byte order.
-    """
-    hosts = []
-    for line in table.splitlines()[1:]:
-        fields = line.split()
-        if len(fields) < 4 or fields[3] != LISTENING:
-            continue
-        address, _, hex_port = fields[1].partition(":")
-        if int(hex_port, 16) == port:
-            words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
-            packed = struct.pack(f"={len(words)}I", *words)
-            hosts.append(str(ipaddress.ip_address(packed)))
-    return hosts
 
 
 def has_listener(port: int) -> bool:
