@@ -14,6 +14,7 @@ import pytest
 from live_server import Live, own_settings, serving, until
 from real_repls import repl
 
+from codriver.files.paths import history_file
 from codriver.tools.envelope import REASONS
 from codriver.tools.manifest import MANIFEST
 
@@ -565,6 +566,19 @@ def test_a_killed_server_leaves_no_repl_behind_and_the_next_one_starts(tmp_path)
         assert client.call("server_health")["pid"] == again.process.pid
         code = "[:find ?t . :in $ $history :where [$history _ :output/text ?t]]"
         assert "getpid" in client.call("repl_output_log", query=code)["result"]
+
+
+def test_a_history_that_cannot_be_read_is_said_and_remembered_as_an_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "workspace").mkdir()
+    file = history_file(tmp_path / "workspace")
+    file.parent.mkdir(parents=True)
+    file.write_text("no history")
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        (error,) = [one for one in client.call("server_health")["errors"] if one["code"] == "history"]
+        assert str(file) in error["message"]
+        said = client.call("repl_output_log", category=["otherErrorOutput"])["result"]
+        assert error["message"] in [entry["text"] for entry in said]
 
 
 # The command line

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core.actions import ClientTold, HistoryRestored, LatchError, ResourcesChanged, Say, ToolsChanged
+from codriver.core.actions import ClientTold, ResourcesChanged, ToolsChanged
 from codriver.core.effects import NotifyClients
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
@@ -10,17 +10,6 @@ from codriver.core.state import State
 
 def after(action, state=None):
     return HANDLERS[type(action)](state or State(), action)
-
-
-def test_a_history_that_was_read_whole_is_no_news():
-    assert after(HistoryRestored()).follow_ups == ()
-
-
-def test_a_history_that_could_not_be_read_is_said_and_latched():
-    assert after(HistoryRestored("it is broken")).follow_ups == (
-        LatchError("history", "it is broken"),
-        Say("it is broken", error=True),
-    )
 
 
 @pytest.mark.parametrize(("action", "changed"), [(ResourcesChanged(), "resources"), (ToolsChanged(), "tools")])

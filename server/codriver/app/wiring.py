@@ -17,7 +17,7 @@ from codriver.app.hot_reload import Watcher
 from codriver.app.kept_lists import KeptLists
 from codriver.app.live_settings import selection
 from codriver.core import effects, evaluation_queue
-from codriver.core.actions import HistoryRestored
+from codriver.core.actions import LatchError, Say
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.app.live_settings import LiveSettings
+    from codriver.core.actions import Action
     from codriver.core.dispatch import Performer
     from codriver.net.fair_threads import Work
     from codriver.repls.contract.adapter import Adapter, Connector
@@ -94,8 +95,8 @@ class Parts:
     """The parts of one server, which live as long as it does."""
 
     history: History
-    restored: HistoryRestored
-    """What the history held, for the first dispatch."""
+    reports: tuple[Action, ...]
+    """The reports of what was found, for the first dispatch: on a history that could not be read whole."""
     transcripts: Transcripts
     logbook: Logbook
     recorder: RunRecorder
@@ -127,7 +128,7 @@ def build(
     Blocks while it reads the history.
     """
     redactor = Redactor.from_environment(os.environ)
-    history, restored, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
+    history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
     skills = SkillLibrary(workspace, selection(live.settings))
     server_kernels = ServerKernels(os.environ, redactor.learn)
     server_kernels.name(named_kernels(live.settings.kernels, os.environ))
@@ -150,7 +151,7 @@ def build(
         services = _services(core, live, workspace, logbook, transcripts, repls, clients, tasks)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
-            history=history, restored=restored, transcripts=transcripts, logbook=logbook, recorder=recorder,
+            history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
             repls=repls, server_kernels=server_kernels, clients=clients, work=services.work, skills=skills, core=core,
             protocol=protocol, watcher=Watcher(services), kept=kept, seen=seen,
         )  # fmt: skip
@@ -173,8 +174,8 @@ def _performers(parts: Parts) -> Mapping[type[effects.Effect], Performer]:
 
 def _log(
     workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
-) -> tuple[History, HistoryRestored, Transcripts, Logbook, RunRecorder]:
-    """The stores of all that passes through the REPLs: history, read now, and its contents; long texts; log; memory."""
+) -> tuple[History, str | None, Transcripts, Logbook, RunRecorder]:
+    """The stores of all that passes through the REPLs: history, read now, and its report; long texts; log; memory."""
     settings, kept_in = live.settings, workspace_state_folder(workspace)
     history = History(
         history_file(workspace),
@@ -196,7 +197,11 @@ def _log(
     recorder = RunRecorder(
         memory, logbook.log, session=session_id, started_ms=started_ms, keep=lambda: live.settings.remember_runs
     )
-    return history, HistoryRestored(loaded.report), transcripts, logbook, recorder
+    return history, loaded.report, transcripts, logbook, recorder
+
+
+def _on_history(report: str | None) -> tuple[Action, ...]:
+    return () if report is None else (LatchError("history", report), Say(report, error=True))
 
 
 def _services(

@@ -338,12 +338,5 @@ class LatchError(Action):
     now: Later[int] = from_context("now")
 
 
-@dataclass(frozen=True)
-class HistoryRestored(Action):
-    """The history was read; `problem` says what was wrong with it, if anything."""
-
-    problem: str | None = None
-
-
 ACTIONS: Final = tuple(Action.__subclasses__())
 """Every action of the core; a server needs a handler for each."""

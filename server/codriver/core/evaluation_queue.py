@@ -81,10 +81,10 @@ def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> 
     return EvaluationEnded(evaluation.id, "lost", failure=Failure(kind, why))
 
 
-def fill_queues(state: State, repl: str, now: int, follow_ups: tuple[Action, ...] = ()) -> Outcome:
+def fill_queues(state: State, repl: str, now: int) -> Outcome:
     """Start the oldest queued evaluation of each free queue of a connected REPL."""
     if not state.live:
-        return Outcome(state, follow_ups=follow_ups)
+        return Outcome(state)
     effects: list[Effect] = []
     evaluations = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
     taken = {queue_of(state, evaluation) for evaluation in evaluations if evaluation.status in HELD}
@@ -95,7 +95,7 @@ def fill_queues(state: State, repl: str, now: int, follow_ups: tuple[Action, ...
             begun = _running(evaluation, state.repls[repl], now)
             state = with_evaluation(state, begun)
             effects += _run(begun, evaluation.request, state.repls[repl])
-    return Outcome(state, tuple(effects), follow_ups)
+    return Outcome(state, tuple(effects))
 
 
 def accept(state: State, action: Evaluate) -> Outcome:

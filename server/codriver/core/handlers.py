@@ -52,6 +52,5 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.CancelQueued: of_unfinished(evaluation_queue.cancel),
         actions.Say: lifecycle.say,
         actions.LatchError: lifecycle.latch_error,
-        actions.HistoryRestored: lifecycle.history_restored,
     }
 )

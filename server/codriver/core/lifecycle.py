@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import (
-    HistoryRestored,
     LanguagesSeen,
     LatchError,
     Listening,
@@ -97,10 +96,3 @@ def latch_error(state: State, action: LatchError) -> Outcome:
     if known is not None:
         latch = replace(known, text=action.text, count=known.count + 1)
     return Outcome(replace(state, latches=with_item(state.latches, action.code, latch)))
-
-
-def history_restored(state: State, action: HistoryRestored) -> Outcome:
-    """Tell of a history that could not be read whole."""
-    if action.problem is None:
-        return Outcome(state)
-    return Outcome(state, follow_ups=(LatchError("history", action.problem), Say(action.problem, error=True)))

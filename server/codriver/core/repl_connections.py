@@ -215,7 +215,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
     state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
     says = _connected_says(state, connected)
     placed = lanes.place_waiting(with_repl(state, connected), repl.id)
-    return evaluation_queue.fill_queues(placed, repl.id, action.now, follow_ups=says)
+    return replace(evaluation_queue.fill_queues(placed, repl.id, action.now), follow_ups=says)
 
 
 def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
