@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import itertools
 import operator
+import os
 import queue
 import signal
+import sys
 import threading
+import traceback
 from time import monotonic, sleep
 
 from .connections import STALLED_S, WAITING_BYTES, pack
@@ -243,3 +246,13 @@ class Interrupts:
             self.shield.is_late = True
         else:
             raise KeyboardInterrupt
+
+
+def leave_child(error: BaseException | None) -> None:
+    """End a forked process as Python would have."""
+    status = 0 if error is None else 1
+    if isinstance(error, SystemExit):
+        status = error.code if isinstance(error.code, int) else 1 if error.code else 0
+    elif error is not None:
+        sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    os._exit(status)

@@ -16,12 +16,12 @@ from . import app_seam, sensitive_texts
 from .connections import Connection, start_thread
 from .dialect import NamespaceMissingError
 from .error_report import keep, stacks, strip_own
-from .jobs import ABANDONED, Job, Session
+from .jobs import ABANDONED, Job, Session, leave_child
 from .printing import with_limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from .connections import Message
@@ -63,6 +63,8 @@ class Server:
         self._lock = threading.Lock()
         self._open: list[Job] = []
         """What runs or waits, in the order in which it came."""
+        self.at_first: list[Callable[[], object]] = []
+        """What is done before the first evaluation."""
         self._ops = {
             "clone": self._clone,
             "close": self._close,
@@ -307,6 +309,8 @@ class Server:
         """Evaluate for ever; an interrupt by hand, at a terminal, ends it while nothing runs."""
         self._interrupts.install()
         while (job := self._queue.get()) is not None:
+            while self.at_first:
+                self.at_first.pop()()
             with self._lock:
                 job.is_begun = not job.is_interrupted
             if job.is_begun:
@@ -327,7 +331,7 @@ class Server:
         error = self._interrupts.perform(job, act)
         if self._output.is_child:
             # User code forked, and this is the child that came back from it: the REPL is its parent's.
-            _leave_child(error)
+            leave_child(error)
         if not job.is_abandoned:
             self._conclude(job, error)
 
@@ -387,13 +391,3 @@ class Server:
             strip_own(failure)
             why = "".join(traceback.format_exception(type(failure), failure, failure.__traceback__))
             job.send({"err": "Error in sys.excepthook:\n" + why + "\nOriginal exception was:\n" + text})
-
-
-def _leave_child(error: BaseException | None) -> None:
-    """End a forked process as Python would have."""
-    status = 0 if error is None else 1
-    if isinstance(error, SystemExit):
-        status = error.code if isinstance(error.code, int) else 1 if error.code else 0
-    elif error is not None:
-        sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-    os._exit(status)

@@ -7,7 +7,7 @@ folders. In a linked working tree, code that imports them runs what the checkout
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib.machinery
 import itertools
 import json
 import os
@@ -17,23 +17,26 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from importlib.machinery import ModuleSpec
     from typing import Any
 
 INSTALLED = ("site-packages", "dist-packages")
 """Folders of what is installed, and of no project."""
 
 
-def packages_outside(workspace: str, checkout: str) -> dict[str, str]:
-    """The place, by name, of each package of the project that Python finds in `checkout` and not in `workspace`.
+def packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
+    """The place, by name, of each package of the project that Python finds in `checkout` and not in the workspace.
 
+    `roots`: the workspace, and what else of it will be searched first of all; it is not to be in `sys.path` yet.
     A project's packages are in folders of the checkout that are searched, are led there by an importer of an editable
     install, or were installed from there. Imports nothing of theirs.
     """
+    workspace = roots[0]
     names = {*_in_searched_folders(workspace, checkout), *_of_importers(checkout), *_of_distributions(checkout)}
     found: dict[str, str] = {}
     for name in sorted(names):
         with contextlib.suppress(Exception):  # importers may be anybody's
-            places = _places_of(name)
+            places = _places_of(name, roots)
             if places and not any(_is_within(place, workspace) for place in places):
                 found[name] = places[0]
     return found
@@ -85,11 +88,23 @@ def _names_of(distribution: Any) -> Iterator[str]:
     return (name for name in names if name.isidentifier())
 
 
-def _places_of(name: str) -> list[str]:
+def _places_of(name: str, roots: list[str]) -> list[str]:
     """The folders of a package, or the file of a module; none for what is not found."""
-    spec = importlib.util.find_spec(name)
+    spec = _spec_of(name, roots)
     if spec is None:
         return []
     folders = list(itertools.islice(spec.submodule_search_locations or (), 10))
     places = folders or [spec.origin or ""]
     return [place for place in places if os.path.isabs(place) and os.path.exists(place)]
+
+
+def _spec_of(name: str, roots: list[str]) -> ModuleSpec | None:
+    """The spec of a package as it would be found with `roots` in front of `sys.path`."""
+    if name in sys.modules:
+        return sys.modules[name].__spec__
+    for finder in sys.meta_path:
+        is_by_path = finder is importlib.machinery.PathFinder
+        spec = finder.find_spec(name, [*roots, *sys.path] if is_by_path else None)
+        if spec is not None:
+            return spec
+    return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import importlib.util
 import os
 import signal
@@ -42,11 +43,11 @@ def main() -> None:
     roots = find_roots(os.path.abspath(options.workspace))
     # The folder of the worker is not the project's: nothing in it may be imported by accident.
     not_again = {"", OWN_FOLDER.rstrip(os.sep), *roots}
-    sys.path[:] = roots + [entry for entry in sys.path if entry not in not_again]
+    sys.path[:] = [entry for entry in sys.path if entry not in not_again]
     sys.argv = [""]
     if options.dialect == "lisp":
         _demand_basilisp()
-    outside = packages_outside(roots[0], options.checkout) if options.checkout else {}
+    outside = packages_outside(roots, options.checkout) if options.checkout else {}
     interrupts = Interrupts(is_supervised=options.supervised)
     about = {"codriver/outside": outside} if outside else {}
     server = Server(make_dialect(roots), interrupts, Output(interrupts.shield), about)
@@ -56,6 +57,9 @@ def main() -> None:
     sys.stdout.flush()
     server.take_process()
     server.serve(listener)
+    # Look-ups need it. Clients connect meanwhile, and later a module of the project's would come first.
+    importlib.import_module("inspect")
+    server.at_first.append(lambda: sys.path.__setitem__(slice(0), roots))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
 
@@ -74,7 +78,7 @@ def _parse() -> argparse.Namespace:
 def _kind_of_dialect(name: str) -> Callable[[list[str]], Dialect]:
     """The maker of the dialect that was asked for; of the two only that one is loaded.
 
-    To be called before the project's modules can be found, as some may be called like those of the standard library.
+    As all that the worker imports, it is before the project's modules can be found: a stranger's may have any name.
     """
     if name == "python":
         from .python import Python

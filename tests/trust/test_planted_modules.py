@@ -1,0 +1,79 @@
+"""Modules that a stranger's checkout is named so that Codriver itself would import them: nothing of it runs."""
+
+import contextlib
+import sys
+
+import forked
+import pytest
+from live_server import WAIT_S, Relayed, environ
+from worker_client import Repl
+
+import codriver_relay
+
+NAMES = sorted({*sys.stdlib_module_names, "sitecustomize", "usercustomize", "a", "typing_extensions"} - {"__main__"})
+LOOK_UPS = {
+    "python": (("complete_symbol", {"prefix": "sys.v"}), ("symbol_info", {"symbol": "sys.exit"})),
+    "lisp": (("complete_symbol", {"prefix": "basilisp.string/up"}), ("symbol_info", {"symbol": "map"})),
+}
+LANGUAGES = {"python": "python", "lisp": "basilisp"}
+OTHERS = (
+    ("list_sessions", {}), ("server_health", {}), ("what_changed", {}), ("repl_output_log", {"limit": 10}),
+    ("symbol_info", {"symbol": "*dump*"}), ("symbol_info", {"symbol": "a"}), ("interrupt_evaluation", {}),
+)  # fmt: skip
+
+
+def plant(folder):
+    """Put a module of every name into a folder; the file in which each would tell that it ran."""
+    folder.mkdir(exist_ok=True)
+    mark = folder.parent / "ran"
+    for name in NAMES:
+        (folder / f"{name}.py").write_text(f"with open({str(mark)!r}, 'a') as mark: mark.write({name + ' '!r})\n")
+    return mark
+
+
+def what_ran(mark):
+    return mark.read_text() if mark.exists() else ""
+
+
+@pytest.mark.parametrize("kind", LOOK_UPS)
+def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind):
+    workspace = tmp_path / "workspace"
+    mark = plant(workspace)
+    (workspace / "codriver.toml").write_text(f"repl = [{kind!r}]\n")
+    env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    command = [sys.executable, codriver_relay.__file__, str(workspace / ".calva" / "mcp-server" / "port"), "--start"]
+    with Relayed(command, env, folder=workspace) as client:
+        try:
+            for tool, arguments in (*OTHERS, *LOOK_UPS[kind], *OTHERS):
+                answer = client.request("tools/call", {"name": tool, "arguments": arguments})
+                assert "result" in answer, (tool, answer)
+                assert (tool, arguments) not in LOOK_UPS[kind] or not answer["result"].get("isError"), answer
+            (repl,) = client.call("list_sessions")["sessions"]
+            assert repl["dialect"] == LANGUAGES[kind]
+            assert what_ran(mark) == ""
+        finally:
+            forked.run(("stop",), env=env, cwd=workspace, timeout=WAIT_S)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "code", "prefix"), [("python", "1", "textwrap.de"), ("lisp", "1", "basilisp.string/up")]
+)
+def test_look_ups_import_nothing_of_a_checkout_after_that(tmp_path, dialect, code, prefix):
+    mark = plant(tmp_path / "workspace")
+    with contextlib.closing(Repl(tmp_path / "workspace", "--dialect", dialect)) as repl:
+        repl.connect()
+        repl.evaluate(code)
+        repl.ask("describe")
+        for op in ("completions", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/loaded"):
+            for name in (prefix, "basilisp.string/upper-case", "int", "*e", "*1"):
+                repl.ask(op, prefix=name, sym=name, name=name, wanted=name, root=str(repl.folder))
+        repl.ask("codriver/stacks")
+        assert what_ran(mark) == ""
+
+
+def test_what_is_evaluated_finds_the_projects_modules_first(tmp_path):
+    mark = plant(tmp_path / "workspace")
+    with contextlib.closing(Repl(tmp_path / "workspace")) as repl:
+        repl.connect()
+        repl.evaluate("import a, wave")
+        assert what_ran(mark) == "a wave "
