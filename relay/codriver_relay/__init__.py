@@ -481,6 +481,7 @@ class Target:
         self.file = None if given.isdecimal() else os.path.abspath(given)  # noqa: PTH100 - pathlib costs milliseconds
         self.workspace = workspace_of(self.file)
         self.host = host
+        self.met = ""  # the session of the server that it was connected to last
         self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
 
     def connect(self) -> socket.socket:
@@ -580,9 +581,11 @@ class Target:
                 )
             status = os.stat(self.workspace)  # noqa: PTH116 - see __init__
             ours = f"{status.st_dev}:{status.st_ino}"
+        before, self.met = self.met, session.decode() or self.met
         given = {
             "token": token,
             "session": session.decode(),
+            "before": before if before != self.met else "",
             "workspace": ours,
             "starts": "relay" if self.starts else "",
         }

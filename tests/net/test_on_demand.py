@@ -10,6 +10,7 @@ from live_server import WAIT_S, Relayed, environ, serving, until
 
 import codriver_relay
 from codriver.net.registration import allow_start, is_stopped_for_good, stop_for_good
+from codriver.protocol.calls import NEW_SERVER
 
 
 @pytest.fixture
@@ -200,3 +201,16 @@ def test_a_server_on_demand_starts_no_program_of_a_workspace_that_nobody_accepte
     until(lambda: run("eval", "6 * 7").stdout == "42\n", "the REPL, with no restart")
     assert (workspace / "run").exists()
     assert "nobody has accepted" not in run("status").stdout
+
+
+def test_a_client_whose_server_was_replaced_is_told_so_once(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live:
+        client = live.relay()
+        assert "notes" not in client.call("evaluate_code", code="x = 7", timeoutMs=60_000, detail=False)
+        live.process.kill()
+        live.process.wait()
+    with serving(tmp_path, "--repl", "python") as live, live.client() as other:
+        answers = [client.call("evaluate_code", code="1", timeoutMs=60_000, detail=False) for _ in range(2)]
+        assert [NEW_SERVER in answer.get("notes", ()) for answer in answers] == [True, False]
+        assert NEW_SERVER not in other.call("evaluate_code", code="1", detail=False).get("notes", ())
+        client.close()

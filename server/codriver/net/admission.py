@@ -54,6 +54,8 @@ class Admitted:
     first: bytes
     starts_server: bool = False
     """It is a relay that starts a server where none runs."""
+    had_another: bool = False
+    """It is a relay that was connected to a server before which was not this one."""
 
 
 FIRST_BYTE_S = 300.0
@@ -191,11 +193,11 @@ class Admission:
             message = json.loads(line)
             given = message["params"] if message["method"] == INTRODUCTION else {}
             token, session = given.get("token", ""), given.get("session", self._session_id)
-            meant, starts = given.get("workspace"), "starts" in given
+            meant, starts, before = given.get("workspace"), "starts" in given, "before" in given
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if self._token is None:
                 return Admitted(data)  # the reader answers it
-            token, session, meant, starts = "", self._session_id, None, False
+            token, session, meant, starts, before = "", self._session_id, None, False, False
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
             logger.warning("refused a connection without the token")
             return None
@@ -205,7 +207,7 @@ class Admission:
         if meant is not None and not await self._tell_workspace(stream, meant):
             logger.warning("refused a connection that means another workspace, whose port file names this server")
             return None
-        return Admitted(rest, starts_server=starts)
+        return Admitted(rest, starts_server=starts, had_another=before)
 
     async def _tell_workspace(self, stream: SocketStream, meant: object) -> bool:
         """Tell a peer which workspace is served; whether it is the one that the peer means, by device and inode."""

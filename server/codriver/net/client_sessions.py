@@ -83,6 +83,8 @@ class ClientSession:
         """Whether it declared in the handshake that it knows tasks."""
         self.knows_withheld = False
         """Whether it was told which of the workspace's settings do not count."""
+        self.had_another = False
+        """Whether its relay was connected to another server before, and it was not told yet."""
         self.subscribed: set[str] = set()
         """URIs of resources whose changes it asked to be told."""
         self.open_requests = OpenRequests()

@@ -43,6 +43,7 @@ MAX_OPEN_BYTES = 64 * 2**20
 """Of a client's requests that are not answered yet, where there is more than one."""
 MOST_WITHHELD = 5
 """Settings that do not count, named in a first answer: an answer is not a list of them."""
+NEW_SERVER = "this server has taken another's place: what was defined in the REPLs that one had started is gone"
 FAULT = "internal error in codriver: see server_health"
 
 MARK = b'"tools/call"'
@@ -109,7 +110,7 @@ class Caller:
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, whence)
         if lasting is not None:
             call = LastingCall(lasting, call)
-        given = self._with_withheld(client, await answer(tool, call, arguments))
+        given = self._greeting(client, await answer(tool, call, arguments))
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)
         text = _json(given.fields)
@@ -119,14 +120,16 @@ class Caller:
             text = STRING_OR_NUMBER.sub(_as_javascript, text)
         return Answered(text, given.images, given.ok)
 
-    def _with_withheld(self, client: ClientSession, given: Answer) -> Answer:
-        """A client's first answer, with a note of the settings that do not count, where there are any."""
-        withheld = self._services.withheld()
-        if client.knows_withheld or not withheld or given.is_bare:
+    def _greeting(self, client: ClientSession, given: Answer) -> Answer:
+        """A client's first answer, with notes of a server that is not its first, and of settings that do not count."""
+        withheld = () if client.knows_withheld else self._services.withheld()[:MOST_WITHHELD]
+        if given.is_bare or not (withheld or client.had_another):
             return given
-        client.knows_withheld = True
+        news = (NEW_SERVER,) if client.had_another else ()
+        client.had_another = False
+        client.knows_withheld |= bool(withheld)
         before = given.fields.get("notes", ())
-        notes = [*(before if isinstance(before, list | tuple) else ()), *withheld[:MOST_WITHHELD]]
+        notes = [*(before if isinstance(before, list | tuple) else ()), *news, *withheld]
         return replace(given, fields={**given.fields, "notes": notes})
 
 
