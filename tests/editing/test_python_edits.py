@@ -241,6 +241,46 @@ def test_bytes_stay_in_the_encoding_that_the_file_declares(tmp_path, head, encod
         assert encoding in problems_of(caught)[0].replace("iso-8859-1", "latin-1")
 
 
+@pytest.mark.parametrize(
+    ("encoding", "line"),
+    [
+        ("iso2022_jp", b"x = '\x1b$B$\"\x1b(B\x1b$B$$\x1b(B'\n"),
+        ("big5hkscs", b"x = '\xa2\xcc'\n"),
+        ("utf-7", b"x = '+AGE-'\n"),
+        ("raw_unicode_escape", b"x = '\\u00e9'\n"),
+        ("unicode_escape", b"x = 1\n"),
+        ("hex", b"x = 1\n"),
+        ("rot13", b"x = 1\n"),
+        ("undefined", b"x = 1\n"),
+    ],
+)
+def test_a_file_whose_bytes_would_not_come_back_is_refused_and_stays(tmp_path, encoding, line):
+    file = tmp_path / "a.py"
+    data = b"# coding: " + encoding.encode() + b"\n" + line + b"\n\ndef f(): ...\n"
+    file.write_bytes(data)
+    with pytest.raises(EditsRefusedError) as caught:
+        work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 1")))
+    [told] = problems_of(caught)
+    assert told.startswith(f"a.py declares {encoding}, ")
+    assert "UTF-8" in told
+    assert file.read_bytes() == data
+
+
+def test_a_file_whose_bytes_come_back_is_edited_in_an_encoding_with_escapes(tmp_path):
+    text = "# coding: iso2022_jp\nx = 'あい'\n\n\ndef f(): ...\n"
+    (tmp_path / "a.py").write_bytes(text.encode("iso2022_jp"))
+    work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 'う'")))
+    assert (tmp_path / "a.py").read_bytes() == text.replace("...", "return 'う'").encode("iso2022_jp")
+
+
+@pytest.mark.parametrize("encoding", ["unicode_escape", "utf-16", "hex", "rot13", "undefined"])
+def test_new_text_that_would_not_be_read_again_is_refused(tmp_path, encoding):
+    with pytest.raises(EditsRefusedError) as caught:
+        work(tmp_path, ("a.py", Create(f"# coding: {encoding}\nx = 1\n")))
+    assert problems_of(caught)[0].startswith(("the new text", "the content does not parse"))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_batch_of_both_languages_is_done_or_refused_whole(tmp_path):
     (tmp_path / "a.clj").write_text("(def a 1)\n")
     (tmp_path / "b.py").write_text("def b(): ...\n")

@@ -30,6 +30,8 @@ MAX_COMPARED_LINES = 20_000
 
 BOM = b"\xef\xbb\xbf"
 MARK = "\ufeff"
+NO_TEXT = "which is no encoding of text: declare the one that it is in, as UTF-8"
+"""The end of a sentence about an encoding that Python knows and cannot read a file in."""
 MAX_TOLD = 5
 """Problems that a refusal's message repeats; all are among its problems."""
 MAX_CONTEXTS = 20
@@ -196,7 +198,7 @@ def plan(
                 return list(edited.problems)
             text = edited.text
             done |= edited.done
-        change = Change(path, before, bom + _encoded(path, text))
+        change = Change(path, before, bom + _encoded(path, text, bom))
     except _FileProblemError as error:
         return [(index, Problem(str(error))) for index in edits]
     return FileResult(change, name, dict(sorted(done.items())), unified(old, text, name, is_new=there is None))
@@ -224,28 +226,48 @@ def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[
     encoding = UTF_8
     try:
         encoding = encoding_of(path, data)
-        return bom, data[len(bom) :].decode(encoding)
+        text = data[len(bom) :].decode(encoding)
+        if is_replaced or encoding == UTF_8 or _is_kept(text, data, encoding):
+            return bom, text
+        words = (
+            f"{name} declares {encoding}, and writing it so would change bytes outside of the edits: save it as UTF-8 "
+            "first, or change it as text, with your client's own editing tool"
+        )
     except ProblemError as error:
         words = f"{name}: {error}"
     except UnicodeDecodeError as error:
         shown = "UTF-8" if encoding == UTF_8 else encoding
         words = f"{name} is no {shown} text: the byte at offset {len(bom) + error.start} does not fit"
+    except (LookupError, UnicodeError):  # `hex` is the first, and `undefined` the second
+        words = f"{name} declares {encoding}, {NO_TEXT}"
     if is_replaced:
         return bom, data[len(bom) :].decode(errors="replace")
     raise _FileProblemError(words)
 
 
-def _encoded(path: Path, text: str) -> bytes:
+def _is_kept(text: str, data: bytes, encoding: str) -> bool:
+    """True where an encoding makes exactly these bytes of a text, with its lines, and this text of the bytes."""
+    is_same = text.encode(encoding) == data and data.decode(encoding) == text
+    return is_same and data.count(b"\n") == text.count("\n")
+
+
+def _encoded(path: Path, text: str, bom: bytes) -> bytes:
     encoding = UTF_8
     try:
         encoding = encoding_of(path, text.encode(errors="replace"))
-        return text.encode(encoding)
+        data = text.encode(encoding)
+        # Another encoding must be told from the bytes too, which that of two bytes a character is not.
+        if encoding == UTF_8 or (_is_kept(text, data, encoding) and encoding_of(path, bom + data) == encoding):
+            return data
+        words = f"the new text would not be the same again when it is read as {encoding}, which it declares: use UTF-8"
     except ProblemError as error:
         words = f"the new text: {error}"
     except UnicodeEncodeError:
         words = "the new text holds half of a surrogate pair, which is no character"
         if encoding != UTF_8:
             words = f"the new text holds a character that {encoding}, which the file declares, has not"
+    except (LookupError, UnicodeError):
+        words = f"the new text declares {encoding}, {NO_TEXT}"
     raise _FileProblemError(words)
 
 
