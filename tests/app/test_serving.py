@@ -221,6 +221,9 @@ def test_a_file_is_loaded_as_the_module_that_it_is(live, client):
     assert client.call("evaluate_code", code="price()", namespace="shop")["result"] == "10"
 
 
+NULL_IN_NAME = {"type": "append", "filePath": "a\0.py", "code": "x = 1"}
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "reason"),
     [
@@ -231,6 +234,10 @@ def test_a_file_is_loaded_as_the_module_that_it_is(live, client):
         ("evaluate_code", {"code": "1", "replSessionKey": "clj"}, "unknown-session"),
         ("get_evaluation", {"evaluationId": "x"}, "unknown-evaluation"),
         ("load_file", {"filePath": "none.py"}, "file-unreadable"),
+        ("load_file", {"filePath": "a\0"}, "file-unreadable"),
+        ("load_file", {"filePath": "a\0.py"}, "file-unreadable"),
+        ("edit_files", {"edits": [NULL_IN_NAME]}, "edits-refused"),
+        ("edit_files", {"edits": [NULL_IN_NAME], "load": True}, "edits-refused"),
         ("repl_output_log", {"query": "[:find"}, "bad-query"),
     ],
 )

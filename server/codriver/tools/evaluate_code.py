@@ -316,8 +316,10 @@ def _lisp_forms(code: str) -> tuple[Form, ...]:
 def _read(path: Path) -> str:
     try:
         return files.read_text(path, FILE)  # REPLs take a byte order mark for code, so it is left out
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+    except UnicodeDecodeError as error:
+        raise FileUnreadableError(str(path), "it is not UTF-8") from error
+    except (OSError, ValueError) as error:  # a null byte makes it no path
+        why = error.strerror if isinstance(error, OSError) else str(error)
         raise FileUnreadableError(str(path), why or "it cannot be opened") from error
 
 
