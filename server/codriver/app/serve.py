@@ -205,7 +205,7 @@ class Server:
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
-        self._core.report(*parts.reports, start)
+        self._core.report(*parts.reports, start, *parts.cut_off)
         with parts.protocol.log_messages.hearing_records():
             await self._ended.wait()
 

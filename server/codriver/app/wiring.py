@@ -21,7 +21,7 @@ from codriver.core.actions import LatchError, Say
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
-from codriver.editing import Editor
+from codriver.editing import BatchRecords, Editor
 from codriver.files.paths import cache_folder, history_file, workspace_state_folder
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
@@ -110,6 +110,8 @@ class Parts:
     watcher: Watcher
     kept: KeptLists
     seen: SeenClients
+    cut_off: tuple[Say, ...]
+    """Of batches of edits that a killed server left half done, and that were taken back, for the first dispatch."""
 
 
 def build(
@@ -125,7 +127,7 @@ def build(
 
     `session_id`: the server's. `is_accepted`: whether programs that lie in a folder may be started.
 
-    Blocks while it reads the history.
+    Blocks while it reads the history, and takes back edits that were cut off.
     """
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
@@ -154,6 +156,7 @@ def build(
             history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
             repls=repls, server_kernels=server_kernels, clients=clients, work=services.work, skills=skills, core=core,
             protocol=protocol, watcher=Watcher(services), kept=kept, seen=seen,
+            cut_off=tuple(Say(words, error=True) for words in services.editor.recover()),
         )  # fmt: skip
         return {**performers, **_performers(parts)}
 
@@ -214,7 +217,7 @@ def _services(
     clients: Clients,
     tasks: TaskGroup,
 ) -> Services:
-    editor = Editor(workspace)
+    editor = Editor(workspace, BatchRecords(workspace_state_folder(workspace) / "edits", workspace))
     return Services(
         core=core,
         live=live,

@@ -5,6 +5,7 @@ All edits of a batch are checked before any file is touched, and all of them are
 
 from codriver.editing.acts import Act, Ended, PutBack
 from codriver.editing.batch import HY, Create, EditsRefusedError, FileResult, Limits, Wanted
+from codriver.editing.batch_records import BatchRecords
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Editor, NothingToUndoError, Outcome
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
@@ -15,6 +16,7 @@ from codriver.editing.rename_across_files import Elsewhere
 __all__ = [
     "HY",
     "Act",
+    "BatchRecords",
     "Create",
     "Diagnostics",
     "Editor",

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import operator
 import os
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codriver.editing.batch_records import restore
 from codriver.editing.file_changes import (
     FilesChangedError,
     FilesUnwritableError,
@@ -21,12 +24,13 @@ from codriver.editing.file_changes import (
     locate_file,
     show,
 )
-from codriver.files import UnsafeFileError
+from codriver.files import UnsafeFileError, temporary_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from codriver.editing.batch_records import BatchRecords
     from codriver.editing.file_changes import Change
     from codriver.files import Place
 
@@ -34,22 +38,27 @@ MAX_HELD: Final = 32
 """Folders that a batch holds open at once; those of a larger batch are walked to again, and must be the same."""
 
 
-def commit(changes: Sequence[Change], workspace: Path) -> None:
+def commit(changes: Sequence[Change], workspace: Path, records: BatchRecords | None = None) -> None:
     """Do all changes or none. Each file is either as it was or as it is to be, whatever happens.
+
+    With `records`, the next server takes back what this one, when it is killed, leaves half done.
 
     Raises:
         FilesChangedError: a file is not as it was `before`.
         FilesUnwritableError: the system refused.
     """
-    with contextlib.closing(_Batch(changes, workspace)) as batch:
+    temporaries = {change.path: temporary_name(change.path) for change in changes}
+    record = contextlib.nullcontext() if records is None else records.kept(changes, temporaries)
+    with record, contextlib.closing(_Batch(changes, workspace, temporaries)) as batch:
         batch.run()
 
 
 class _Batch:
     """One batch on its way to the disk: the folders it holds open, and what it has staged, made and done so far."""
 
-    def __init__(self, changes: Sequence[Change], workspace: Path) -> None:
+    def __init__(self, changes: Sequence[Change], workspace: Path, temporaries: Mapping[Path, str]) -> None:
         self._changes = changes
+        self._temporaries = temporaries
         self._workspace = workspace
         self._folders = _HeldFolders(workspace)
         self._staged: dict[Path, str] = {}
@@ -97,7 +106,8 @@ class _Batch:
         except FileNotFoundError:
             self._make_folder(change.path.parent)
             place = self._folders.place(change.path)
-        self._staged[change.path] = place.stage(change.after, mode=change.before.mode, owner=change.before.owner)
+        before, temporary = change.before, self._temporaries[change.path]
+        self._staged[change.path] = place.stage(change.after, mode=before.mode, owner=before.owner, temporary=temporary)
 
     def _make_folder(self, folder: Path) -> None:
         """Make the folder, and before it those above it that are missing."""
@@ -151,33 +161,15 @@ class _Batch:
         saved, stuck = [], []
         for change in reversed(self._done):
             try:
-                if not self._restore(change):
+                place = self._folders.place(change.path)
+                is_after = partial(operator.eq, change.after)
+                if not restore(place, change.before, self._temporaries[change.path], is_after=is_after):
                     saved.append(self._show(change))
             except (UnsafeFileError, IsADirectoryError):  # the batch left a regular file there
                 saved.append(self._show(change))
             except (OSError, FilesChangedError, UnreadableError):
                 stuck.append(self._show(change))
         return Left(tuple(saved), tuple(stuck))
-
-    def _restore(self, change: Change) -> bool:
-        """Make a file as it was, if it still is what the batch wrote; whether it is as before."""
-        place = self._folders.place(change.path)
-        before, after = change.before, change.after
-        if before.data is not None:  # on the disk before anything is compared: a put follows at once
-            self._staged[change.path] = place.stage(before.data, mode=before.mode, owner=before.owner)
-        now = content_of(place)
-        if now != after:
-            return now == before.data
-        if before.data is None:
-            place.remove()
-        elif after is not None:
-            place.put(self._staged[change.path])
-        else:
-            with contextlib.suppress(FileExistsError):
-                place.put_new(self._staged[change.path])
-                return True
-            return False
-        return True
 
     def _show(self, change: Change) -> str:
         return show(self._workspace, change.path)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from codriver.editing.batch_records import BatchRecords
     from codriver.editing.file_changes import Snapshot
     from codriver.editing.file_languages import FileEdit
 
@@ -74,11 +75,24 @@ class Outcome:
 class Editor:
     """Edits the files of one workspace, whose path is resolved. Lives as long as its server."""
 
-    def __init__(self, workspace: Path) -> None:
+    def __init__(self, workspace: Path, records: BatchRecords | None = None) -> None:
         self._workspace = workspace
+        self._records = records
+        self._untold: list[str] = []
         self._threads = anyio.CapacityLimiter(EDIT_THREADS)
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
         self._done: OrderedDict[str, list[tuple[Change, ...]]] = OrderedDict()
+
+    def recover(self) -> list[str]:
+        """Take back what killed servers left half done; what came of it, in words, which the next edit tells too."""
+        found = [] if self._records is None else self._records.recover()
+        self._untold += found
+        return found
+
+    def take_untold(self) -> list[str]:
+        """The words of `recover` that no edit has told, once."""
+        told, self._untold = self._untold, []
+        return told
 
     async def edit(
         self, caller: str, wanted: Sequence[Wanted], *, limits: Limits, allow_outside: bool, dry_run: bool = False
@@ -100,7 +114,7 @@ class Editor:
             if not dry_run:
                 with anyio.CancelScope(shield=True):  # what is done must be known, so that it can be taken back
                     if changes:
-                        await self._in_thread(partial(commit, changes, self._workspace))
+                        await self._in_thread(partial(commit, changes, self._workspace, self._records))
                     # Also when it changed nothing: else to take it back would take back the one before.
                     self._remember(caller, changes)
         return Outcome(tuple(results), elsewhere)
@@ -164,7 +178,7 @@ class Editor:
             before = read(path, self._workspace)
             after = make(before.data)
             if after != before.data:
-                commit([Change(path, before, after)], self._workspace)
+                commit([Change(path, before, after)], self._workspace, self._records)
 
         async with self._locked([path]):
             with anyio.CancelScope(shield=True):
@@ -283,7 +297,7 @@ class Editor:
                 backward.append(Change(change.path, now, change.before.data))
         if changed:
             raise FilesChangedError(changed, "look at it, and change by hand what is to be changed")
-        commit(backward, self._workspace)
+        commit(backward, self._workspace, self._records)
         return tuple(self._result_of_undo(change) for change in backward)
 
     def _result_of_undo(self, change: Change) -> FileResult:

@@ -23,7 +23,7 @@ from codriver.files.file_rules import (
     is_private,
 )
 from codriver.files.path_walk import MAX_FOLDERS, MAX_LINKS, locate
-from codriver.files.place import PRIVATE_FILE, PRIVATE_FOLDER, Place
+from codriver.files.place import PRIVATE_FILE, PRIVATE_FOLDER, Place, temporary_name
 from codriver.files.whole_files import (
     open_for_writing,
     read,
@@ -62,4 +62,5 @@ __all__ = [
     "read_stamped",
     "read_text",
     "replace",
+    "temporary_name",
 ]

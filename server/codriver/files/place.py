@@ -172,13 +172,14 @@ class Place:
         mode: int | None = PRIVATE_FILE,
         owner: tuple[int, int] | None = None,
         is_durable: bool = True,
+        temporary: str | None = None,
     ) -> str:
-        """Write `data` to a new file beside the name; its name, for `put` or `discard`.
+        """Write `data` to a new file beside the name; its name, for `put` or `discard`. `temporary` is to be the name.
 
         `mode` None leaves what the user's umask leaves to a new file. `owner`: user and group, kept where we may.
         `is_durable`: it is on the disk for good, whenever the machine ends, when this is over.
         """
-        temporary = self._beside(f".{Path(self.name).name[:100]}.{os.urandom(6).hex()}.tmp")
+        temporary = self.beside(temporary or temporary_name(self.path))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC | NOFOLLOW
         descriptor = os.open(temporary, flags, 0o666 if mode is None else PRIVATE_FILE, dir_fd=self._folder)
         try:
@@ -265,8 +266,14 @@ class Place:
             finally:
                 os.close(descriptor)
 
-    def _beside(self, name: str) -> str:
+    def beside(self, name: str) -> str:
+        """A name in the folder as `put` and `discard` take it."""
         return str(Path(self.name).with_name(name)) if self._folder is None else name
+
+
+def temporary_name(path: Path) -> str:
+    """The name of a new file beside `path`, which nobody else has."""
+    return f".{path.name[:100]}.{os.urandom(6).hex()}.tmp"
 
 
 def _give(descriptor: int, mode: int | None, owner: tuple[int, int] | None) -> None:

@@ -232,7 +232,8 @@ async def _describe(
     diagnostics = await lint(call.services.workspace, texts)
     _add_diagnostics(fields, rows, outcome.files, diagnostics)
     _tell(call, arguments.who, "edited", outcome.files)
-    if notes := await notes_of_edits(call, call.who(arguments.who), outcome.files):
+    notes = await notes_of_edits(call, call.who(arguments.who), outcome.files)
+    if notes := [*call.services.editor.take_untold(), *notes]:
         fields["notes"] = notes
     return rows, fields
 

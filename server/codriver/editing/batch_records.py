@@ -1,0 +1,210 @@
+"""Batch records: the intent of a batch, kept on disk while it is under way, by which the next server takes it back.
+
+A record is a file of its own in the state folder of the workspace, made before the batch touches anything, and removed
+when the batch is over. Its server holds a lock on it, so a record whose lock is free is that of a server that was
+killed. It names the temporary files and the folders that the batch makes; for a batch of several files it holds their
+bytes before and the digests of those after too. One file is replaced in one step, so that there is nothing to take
+back.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.editing.file_changes import Snapshot, UnreadableError, content_of, locate_file, show
+from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules, locate, open_for_writing
+from codriver.files.locking import try_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from codriver.editing.file_changes import Change
+    from codriver.files import Place
+
+logger = logging.getLogger(__name__)
+
+MAX_HELD_BYTES: Final = 64 * MEBIBYTE
+"""Of the files of a batch before it; a larger batch is recorded without, and only its temporary files are removed."""
+MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
+"""In base64, with paths."""
+MAX_TOLD: Final = 10
+"""Files that are named for each of the two ends of a batch."""
+_RECORD = re.compile(r"[0-9a-f]{12}\.json")
+_TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
+
+
+def restore(place: Place, before: Snapshot, temporary: str, *, is_after: Callable[[bytes | None], bool]) -> bool:
+    """Make a file as it was before a batch, if it still is what the batch wrote; whether it is as before.
+
+    Raises:
+        UnreadableError, OSError: it cannot be read or written.
+    """
+    if before.data is not None:  # on the disk before anything is compared: a put follows at once
+        place.stage(before.data, mode=before.mode, owner=before.owner, temporary=temporary)
+    staged = place.beside(temporary)
+    try:
+        now = content_of(place)
+        if now == before.data or not is_after(now):
+            return now == before.data
+        if before.data is None:
+            place.remove()
+        elif now is not None:
+            place.put(staged)
+        else:
+            with contextlib.suppress(FileExistsError):
+                place.put_new(staged)
+                return True
+            return False
+        return True
+    finally:
+        place.discard(staged)
+
+
+class BatchRecords:
+    """The records of all batches of one workspace, in `folder`, which is made with the first."""
+
+    def __init__(self, folder: Path, workspace: Path) -> None:
+        self._folder = folder
+        self._workspace = workspace
+
+    @contextlib.contextmanager
+    def kept(self, changes: Sequence[Change], temporaries: Mapping[Path, str]) -> Iterator[None]:
+        """Keep a record of a batch as long as the block lasts; without one where the disk does not take it."""
+        file = self._folder / f"{os.urandom(6).hex()}.json"
+        descriptor = None
+        try:
+            self._folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            descriptor = open_for_writing(file, links=Links.NEVER, root=self._folder)
+            if try_lock(descriptor):
+                _write(file, descriptor, _recorded(changes, temporaries, self._workspace))
+        except OSError as error:
+            logger.debug("%s is not kept: %s", file, error)
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                with contextlib.suppress(OSError):
+                    file.unlink()
+                os.close(descriptor)
+
+    def recover(self) -> list[str]:
+        """Take back what killed servers left half done; what came of it, in words, one sentence a batch.
+
+        A file is put back only if it is exactly what the batch wrote. Records of servers that live stay.
+        """
+        told = []
+        with contextlib.suppress(OSError):
+            for file in sorted(self._folder.iterdir()):
+                if _RECORD.fullmatch(file.name):
+                    told += self._recover(file)
+        return told
+
+    def _recover(self, file: Path) -> list[str]:
+        with contextlib.suppress(OSError), locate(file, Links.NEVER, root=self._folder) as place:
+            descriptor = place.open_private(os.O_RDWR)
+            try:
+                if not try_lock(descriptor):
+                    return []
+                words = ""
+                try:
+                    words = self._take_back(place.read(Rules(Links.NEVER, MAX_RECORD_BYTES, is_granting=True)))
+                except (ValueError, KeyError, TypeError) as error:  # cut off, so that its batch had touched nothing
+                    logger.debug("%s is no record: %s", file, error)
+                place.remove()
+            finally:
+                os.close(descriptor)
+            return [words] if words else []
+        return []
+
+    def _take_back(self, data: bytes) -> str:
+        """Take back one batch by its record; what came of it, empty where nothing had been put in place."""
+        record = json.loads(data)
+        back: list[str] = []
+        left: list[str] = []
+        for one in record["files"]:
+            path = Path(one["path"])
+            try:
+                with locate_file(path, self._workspace) as place:
+                    if _TEMPORARY.fullmatch(one["temporary"]):
+                        place.discard(place.beside(one["temporary"]))
+                    if "after" not in one or content_of(place) == _before(one).data:
+                        continue
+                    is_back = restore(place, _before(one), one["temporary"], is_after=_has(one["after"]))
+                    place.sync()
+            except FileNotFoundError:  # its folder was not made yet
+                continue
+            except (OSError, UnreadableError):
+                is_back = False
+            (back if is_back else left).append(show(self._workspace, path))
+        for folder in record["folders"]:
+            with contextlib.suppress(OSError), locate_file(Path(folder), self._workspace) as place:
+                place.remove_folder()
+        return _told(back, left)
+
+
+def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], workspace: Path) -> bytes:
+    held = sum(len(change.before.data or b"") for change in changes)
+    is_whole = len(changes) > 1 and held <= MAX_HELD_BYTES
+    rows: list[dict[str, object]] = []
+    folders: set[Path] = set()
+    for change in changes:
+        row: dict[str, object] = {"path": str(change.path), "temporary": temporaries[change.path]}
+        if is_whole:
+            before = change.before
+            row["before"] = None if before.data is None else base64.b64encode(before.data).decode()
+            row |= {"mode": before.mode, "owner": before.owner}
+            row["after"] = _digest(change.after)
+        rows.append(row)
+        for folder in change.path.parents:
+            if folder == workspace or folder in folders or folder.exists():
+                break
+            folders.add(folder)
+    deepest_first = sorted(folders, key=lambda folder: -len(folder.parts))
+    return json.dumps({"files": rows, "folders": [str(folder) for folder in deepest_first]}).encode()
+
+
+def _write(file: Path, descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    if b'"after"' in data:  # else only temporary files would be left where the machine ends
+        os.fsync(descriptor)
+        with locate(file, Links.NEVER, root=file.parent) as place:
+            place.sync()
+
+
+def _before(row: Mapping[str, Any]) -> Snapshot:
+    data = None if row["before"] is None else base64.b64decode(row["before"])
+    return Snapshot(data, row["mode"], None if row["owner"] is None else tuple(row["owner"]))
+
+
+def _digest(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _has(digest: str | None) -> Callable[[bytes | None], bool]:
+    return lambda data: _digest(data) == digest
+
+
+def _told(back: Sequence[str], left: Sequence[str]) -> str:
+    if not back and not left:
+        return ""
+    words = "a batch of edits was cut off as its server was killed"
+    if back:
+        words += f"; as before it again: {_few(back)}"
+    if left:
+        words += f"; left as somebody else changed it since, or as it cannot be written: {_few(left)}"
+    return words
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_TOLD} more" if len(names) > MAX_TOLD else ""
+    return ", ".join(names[:MAX_TOLD]) + more

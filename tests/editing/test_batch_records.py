@@ -1,0 +1,180 @@
+"""Batches whose server is killed: the next one takes them back, but for what somebody changed since."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import anyio
+import pytest
+from live_server import serving
+
+from codriver.editing import BatchRecords, Create, Editor, Limits, Wanted
+from codriver.files.paths import workspace_state_folder
+from codriver.lisp.edit import Append
+
+OLD = "(ns a)\n"
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from codriver.editing import file_changes
+from codriver.editing.atomic_batch import commit
+from codriver.editing.batch_records import BatchRecords
+from codriver.files import Place
+
+folder, steps = Path(sys.argv[1]), int(sys.argv[2])
+
+def counted(name):
+    real = getattr(Place, name)
+    def step(place, *args, **options):
+        global steps
+        done = real(place, *args, **options)
+        if place.path.is_relative_to(folder):
+            steps -= 1
+            if not steps:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return done
+    setattr(Place, name, step)
+
+for name in ("stage", "put", "put_new", "remove"):
+    counted(name)
+paths = [folder / name for name in ("a.clj", "b.clj", "gone.clj", "new/deep/c.clj", "d.clj")]
+changes = [
+    file_changes.Change(path, file_changes.read(path, folder), None if path.stem == "gone" else b"(new)\\n")
+    for path in paths
+]
+commit(changes, folder, BatchRecords(Path(sys.argv[3]), folder))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path.resolve() / "workspace"
+    folder.mkdir()
+    for name in ("a", "b", "gone", "d"):
+        (folder / f"{name}.clj").write_text(OLD)
+    (folder / "a.clj").chmod(0o751)
+    return folder
+
+
+@pytest.fixture
+def records(folder):
+    return BatchRecords(folder.parent / "records", folder)
+
+
+def everything(folder):
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def run_killed(folder, steps, records=None):
+    command = [sys.executable, "-c", KILLED, str(folder), str(steps), str(records or folder.parent / "records")]
+    return subprocess.run(command, timeout=60, check=False).returncode
+
+
+def kept(folder):
+    return list((folder.parent / "records").iterdir())
+
+
+@pytest.mark.parametrize("steps", range(1, 10))
+def test_a_batch_that_was_cut_off_at_any_step_is_taken_back_by_the_next_server(folder, records, steps):
+    before = everything(folder)
+    assert run_killed(folder, steps) == -signal.SIGKILL
+    assert everything(folder) != before
+    told = records.recover()
+    assert everything(folder) == before
+    assert (folder / "a.clj").stat().st_mode & 0o777 == 0o751
+    assert [words.startswith("a batch of edits was cut off") for words in told] == [True] * (steps > 4)
+    assert kept(folder) == []
+    assert records.recover() == []
+
+
+def test_a_batch_that_is_over_leaves_no_record(folder, records):
+    assert run_killed(folder, 100) == 0
+    after = everything(folder)
+    assert kept(folder) == []
+    assert records.recover() == []
+    assert everything(folder) == after
+
+
+def test_what_somebody_changed_since_stays_and_is_told(folder, records):
+    assert run_killed(folder, 9) == -signal.SIGKILL
+    (folder / "a.clj").write_text("(saved by the user)\n")
+    (folder / "gone.clj").write_text("(made again)\n")
+    (folder / ".mine.clj.0123456789ab.tmp").write_text("not ours")
+    [told] = records.recover()
+    assert "as before it again: b.clj, new/deep/c.clj, d.clj" in told
+    assert told.endswith("as it cannot be written: a.clj, gone.clj")
+    assert {path.name: data for path, data in everything(folder).items()} == {
+        "a.clj": b"(saved by the user)\n",
+        "b.clj": OLD.encode(),
+        "gone.clj": b"(made again)\n",
+        "d.clj": OLD.encode(),
+        ".mine.clj.0123456789ab.tmp": b"not ours",
+    }
+
+
+def test_a_batch_that_is_under_way_is_left_alone(folder, records):
+    changes, before = (), everything(folder)
+    with records.kept(changes, {}):
+        assert records.recover() == []
+        assert len(kept(folder)) == 1
+    assert (kept(folder), everything(folder)) == ([], before)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"files": [{}], "folders": []}'])
+def test_a_record_that_was_cut_off_harms_nothing_and_goes(folder, records, content):
+    (folder.parent / "records").mkdir()
+    record = folder.parent / "records" / "0123456789ab.json"
+    record.write_bytes(content)
+    record.chmod(0o600)
+    before = everything(folder)
+    assert records.recover() == []
+    assert (kept(folder), everything(folder)) == ([], before)
+
+
+def test_a_record_removes_no_file_but_its_temporary_ones(folder, records):
+    (folder.parent / "records").mkdir()
+    record = folder.parent / "records" / "0123456789ab.json"
+    record.write_text(json.dumps({"files": [{"path": str(folder / "a.clj"), "temporary": "b.clj"}], "folders": []}))
+    record.chmod(0o600)
+    before = everything(folder)
+    records.recover()
+    assert everything(folder) == before
+
+
+def test_a_state_folder_that_cannot_be_written_holds_no_edit_up(folder):
+    (folder.parent / "file").touch()
+    editor = Editor(folder, BatchRecords(folder.parent / "file" / "records", folder))
+    wanted = [Wanted("a.clj", Append("(z)")), Wanted("n.clj", Create("(n)\n"))]
+
+    async def run():
+        await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
+
+    anyio.run(run)
+    assert (folder / "n.clj").read_text() == "(n)\n"
+
+
+def test_the_editor_tells_once_of_a_batch_that_was_cut_off(folder, records):
+    assert run_killed(folder, 6) == -signal.SIGKILL
+    editor = Editor(folder, records)
+    told = editor.recover()
+    assert len(told) == 1
+    assert (editor.take_untold(), editor.take_untold()) == (told, [])
+    assert not list(folder.glob(".*.tmp"))
+
+
+def test_the_next_server_tells_the_log_and_the_next_edit_alone(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert run_killed(folder, 6, workspace_state_folder(folder) / "edits") == -signal.SIGKILL
+    edit = {"type": "append", "filePath": "a.clj", "code": "(z)"}
+    with serving(tmp_path) as live, live.client() as client:
+        assert (folder / "a.clj").read_text() == OLD
+        first, second = (client.call("edit_files", edits=[edit]) for _ in range(2))
+        said = client.call(
+            "repl_output_log",
+            query="[:find (count ?e) . :where [?e :output/text ?t] "
+            '[(clojure.string/includes? ?t "as before it again: a.clj, b.clj")]]',
+        )
+    assert first["notes"] == ["a batch of edits was cut off as its server was killed; as before it again: a.clj, b.clj"]
+    assert "notes" not in second
+    assert said["result"] == 1
