@@ -1,6 +1,6 @@
 """The server's life cycle: exclusive states, and what is asked of the shell at each step."""
 
-from codriver.core.actions import Listening, Start, Stop, Stopped
+from codriver.core.actions import LatchError, Listening, Start, Stop, Stopped, WithdrawError
 from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
@@ -62,3 +62,12 @@ def test_a_stop_while_starting_winds_down_and_a_late_listener_is_not_announced()
 def test_the_state_can_be_printed_at_any_time():
     state, _ = run(START, listening(0))
     assert "s-1" in repr(state)
+
+
+def test_an_error_is_known_until_it_is_over():
+    full, other = LatchError("full", "no room", now=1), LatchError("other", "another", now=2)
+    state, _ = run(full, other, full)
+    assert {latch.code: latch.count for latch in state.latches.values()} == {"full": 2, "other": 1}
+    state, effects = run(WithdrawError("full"), state=state)
+    assert (list(state.latches), effects) == (["other"], [])
+    assert run(WithdrawError("full"), state=state) == (state, [])

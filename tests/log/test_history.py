@@ -1,5 +1,6 @@
 """What was evaluated survives the end of a server, however it ends."""
 
+import errno
 import io
 import json
 import os
@@ -14,6 +15,7 @@ from transit.reader import Reader
 from transit.transit_types import Keyword
 from transit.writer import Writer
 
+from codriver.log import durable_files
 from codriver.log import history as module
 from codriver.log.history import History, UnreadableError, read_history, size_of
 from codriver.log.line_numbers import LOST_LINES, RESERVED_LINES
@@ -360,20 +362,54 @@ async def test_a_short_journal_does_not_move_into_a_long_file(path, monkeypatch)
     assert stored(path) == (first, *later)
 
 
-async def test_the_loop_survives_a_disk_that_fails_and_says_so_once(path, caplog):
+async def test_the_loop_survives_a_disk_that_fails_and_tells_once_that_it_does_and_that_it_is_over(
+    path, caplog, monkeypatch
+):
+    monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.01)
+    told = []
     history, _ = started(path)
     path.mkdir()
     history.add(code(1))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(history.run)
+        tasks.start_soon(history.run, told.append)
         with anyio.fail_after(10):
-            while "cannot be written" not in caplog.text:
+            while not told:
                 await anyio.sleep(0.01)
+            await anyio.sleep(0.1)  # for some more tries
             path.rmdir()
-            while not path.exists():
+            while len(told) < 2:
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
+    words, over = told
+    assert words.startswith(f"the history cannot be written to {path} (")
+    assert "lost if the server ends" in words
+    assert over is None
+    assert stored(path) == (code(1),)
     assert caplog.text.count("cannot be written") == 1
+
+
+async def test_a_journal_that_cannot_move_is_no_trouble(path, monkeypatch):
+    monkeypatch.setattr(module, "QUIET_S", 0.0)
+    monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.001)
+    told, tries = [], []
+    history, _ = started(path)
+    history.add(code(1, "x" * module.SMALL_BYTES))
+    history.flush()
+    history.add(code(2, "y" * module.SMALL_BYTES))
+    history.flush()
+
+    def refuse(file, _content):
+        tries.append(file)
+        raise PermissionError(errno.EACCES, "no")
+
+    monkeypatch.setattr(durable_files, "replace", refuse)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run, told.append)
+        with anyio.fail_after(10):
+            while len(tries) < 3:
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+    assert told == []
 
 
 def test_a_query_sees_earlier_runs_as_history(path):

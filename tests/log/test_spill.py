@@ -283,6 +283,24 @@ def test_one_prints_and_others_read_at_the_same_time(made):
     assert text.all() == whole
 
 
+def test_a_disk_that_cannot_be_written_is_told_once_and_so_is_that_it_can_be_again(made, tmp_path, small_parts):
+    (tmp_path / "spill").write_text("in the way")
+    told = []
+    store = made()
+    store.begin(told.append)
+    text = Text(store, "e1.stdout", 1)
+    for _ in range(3):
+        text.add("x" * 1000)
+        until(lambda: not text._is_moving, "the disk to be tried")
+    (words,) = told
+    assert words.startswith(f"long texts of evaluations cannot be written to {tmp_path / 'spill'} (")
+    assert "kept, in memory" in words
+    (tmp_path / "spill").unlink()
+    text.add("x" * 1000)
+    until(lambda: len(told) > 1, "the disk to work")
+    assert told == [words, None]
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
 def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made, tmp_path, monkeypatch):
     store = made(max_bytes=1024 * MIB)

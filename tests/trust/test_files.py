@@ -79,7 +79,7 @@ def test_a_full_disk_costs_no_evaluation_and_what_was_held_back_is_written_later
         filler = fill(disk)
         code = f"'{'x' * 60_000}'"
         assert client.call("evaluate_code", code=code)["ok"]
-        until(lambda: "kept in memory until it can" in live.process.stdout.readline(), "the server to say so")
+        until(lambda: "the history cannot be written" in live.process.stdout.readline(), "the server to say so")
         assert kept(live) == ["'before'"]
         assert client.call("evaluate_code", code="'meanwhile'")["result"] == "'meanwhile'"
         filler.unlink()
@@ -237,6 +237,37 @@ def test_output_for_a_folder_that_cannot_be_written_is_kept_in_memory(tmp_path):
         trouble = until(lambda: client.call("server_health")["evaluations"].get("spillTrouble"), "the server to say so")
         assert "Read-only file system" in trouble
         assert client.call("server_health")["evaluations"]["spilledBytes"] == 0
+
+
+def errors_of(client):
+    """The errors that the server knows of: by code, their words."""
+    return {error["code"]: error["message"] for error in client.call("server_health")["errors"]}
+
+
+def test_a_history_that_cannot_be_written_any_more_is_an_error_until_it_can_be(tmp_path):
+    with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
+        assert errors_of(client) == {}
+        filler = fill(disk)
+        assert client.call("evaluate_code", code="'not written'")["ok"]
+        words = until(lambda: errors_of(client).get("history-unwritable"), "the server to say so")
+        assert "No space left on device" in words
+        assert "make room on its disk" in words
+        assert [row["text"] for row in client.call("repl_output_log")["result"]].count(words) == 1
+        filler.unlink()
+        until(lambda: not errors_of(client), "the history to be written")
+
+
+def test_a_stop_says_that_the_last_code_may_not_be_kept(tmp_path):
+    with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
+        fill(disk)
+        assert client.call("evaluate_code", code="'not written'")["ok"]
+        until(lambda: errors_of(client), "the server to say so")
+        command = [sys.executable, "-m", "codriver", "stop", "-w", str(live.workspace)]
+        done = subprocess.run(command, env=environ(tmp_path), capture_output=True, text=True, check=False)
+        assert done.returncode == 0
+        assert "code that was evaluated last may not be kept: the history cannot be written" in done.stderr
 
 
 def test_a_history_that_cannot_be_written_is_kept_in_memory_and_that_is_said(tmp_path):

@@ -21,7 +21,7 @@ import anyio
 from codriver import __version__
 from codriver.app.live_settings import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
-from codriver.app.wiring import CONNECTORS, build, now_ms
+from codriver.app.wiring import CONNECTORS, build, now_ms, on_trouble
 from codriver.core.actions import (
     CancelQueued,
     EvaluationEnded,
@@ -196,9 +196,9 @@ class Server:
         parts = self._parts
         self._plan_shutdown()
         self._tasks.start_soon(self._heed_signals)
-        self._tasks.start_soon(parts.history.run)
+        self._tasks.start_soon(parts.history.run, on_trouble(self._core, "history-unwritable"))
         self._tasks.start_soon(parts.recorder.run)
-        parts.transcripts.store.begin()
+        parts.transcripts.store.begin(on_trouble(self._core, "spill-unwritable"))
         self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)
         self._tasks.start_soon(self._watch_languages)

@@ -5,8 +5,10 @@ Nothing runs yet when all are built. What starts them, and ends them in the reve
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -17,7 +19,7 @@ from codriver.app.hot_reload import Watcher
 from codriver.app.kept_lists import KeptLists
 from codriver.app.live_settings import selection
 from codriver.core import effects, evaluation_queue
-from codriver.core.actions import LatchError, Say
+from codriver.core.actions import LatchError, Say, WithdrawError
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
@@ -88,6 +90,21 @@ MAX_TRANSCRIPT_BYTES = 64 * 2**20
 def now_ms() -> int:
     """Epoch milliseconds, as the state and the log tell the time."""
     return time.time_ns() // 1_000_000
+
+
+def on_trouble(core: Core, code: str) -> Callable[[str | None], None]:
+    """A function by which a store tells that its files cannot be written, and by None that they can be again.
+
+    It may be called in any thread; the core remembers an error of this `code`. To be made on the event loop.
+    """
+    loop = asyncio.get_running_loop()
+
+    def tell(words: str | None) -> None:
+        actions = (WithdrawError(code),) if words is None else (LatchError(code, words), Say(words, error=True))
+        with suppress(RuntimeError):  # a thread for the disk may outlive the loop
+            loop.call_soon_threadsafe(core.report, *actions)
+
+    return tell
 
 
 @dataclass(frozen=True, slots=True)

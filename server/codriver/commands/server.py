@@ -243,21 +243,28 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     workspace = workspace.resolve()
     if for_good:
         registration.stop_for_good(workspace)
-    keepers = "" if for_good else _keepers_of(workspace)
+    keepers, unkept = _last_words(workspace)
     _stop(workspace)
+    if unkept:
+        say(f"code that was evaluated last may not be kept: {one_line(unkept)}", err=True)
     if for_good:
         say("none is started here until `codriver serve`, or a command with --start")
     elif keepers:
         say(f"{one_line(keepers)} may start another one at once; `codriver stop --for-good` lets none", err=True)
 
 
-def _keepers_of(workspace: Path) -> str:
-    """The clients that will start another server, as the one that runs tells; blank where it cannot be asked."""
+def _last_words(workspace: Path) -> tuple[str, str]:
+    """The clients that will start another server, as the one that runs tells, and why its history cannot be written.
+
+    Either is blank where there is nothing to tell, or the server cannot be asked.
+    """
     try:
         with connect(workspace, name="codriver-stop") as connection, reading("server_health"):
-            return _keepers(connection.call("server_health", {}))
+            health = connection.call("server_health", {})
+            errors = {latch["code"]: str(latch["message"]) for latch in health["errors"]}
+            return _keepers(health), errors.get("history-unwritable", "")
     except (CodriverError, OSError):
-        return ""
+        return "", ""
 
 
 def _stop(workspace: Path) -> None:

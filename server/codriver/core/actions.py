@@ -338,5 +338,12 @@ class LatchError(Action):
     now: Later[int] = from_context("now")
 
 
+@dataclass(frozen=True)
+class WithdrawError(Action):
+    """Forget the error that was latched with this `code`, as it is over; harmless where there is none."""
+
+    code: str
+
+
 ACTIONS: Final = tuple(Action.__subclasses__())
 """Every action of the core; a server needs a handler for each."""

@@ -52,5 +52,6 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.CancelQueued: of_unfinished(evaluation_queue.cancel),
         actions.Say: lifecycle.say,
         actions.LatchError: lifecycle.latch_error,
+        actions.WithdrawError: lifecycle.withdraw_error,
     }
 )

@@ -1,4 +1,4 @@
-"""The server's own life cycle, and its messages about itself: lines in the log, errors latched until it stops.
+"""The server's own life cycle, and its messages about itself: lines in the log, errors latched until they are over.
 
 stopped → starting → started → stopping → stopped. An action that does not fit the phase changes nothing.
 """
@@ -16,11 +16,12 @@ from codriver.core.actions import (
     Start,
     Stop,
     Stopped,
+    WithdrawError,
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Announce, Append, Listen, LogMessage, WindDown
 from codriver.core.records import replace
-from codriver.core.state import Latch, Life, with_item
+from codriver.core.state import Latch, Life, with_item, without_item
 
 if TYPE_CHECKING:
     from codriver.core.state import State
@@ -96,3 +97,10 @@ def latch_error(state: State, action: LatchError) -> Outcome:
     if known is not None:
         latch = replace(known, text=action.text, count=known.count + 1)
     return Outcome(replace(state, latches=with_item(state.latches, action.code, latch)))
+
+
+def withdraw_error(state: State, action: WithdrawError) -> Outcome:
+    """Forget an error that is over."""
+    if action.code not in state.latches:
+        return Outcome(state)
+    return Outcome(replace(state, latches=without_item(state.latches, action.code)))

@@ -25,6 +25,7 @@ import anyio
 
 from codriver.files import UnsafeFileError
 from codriver.log import durable_files
+from codriver.log.disk_trouble import DiskTrouble
 from codriver.log.durable_files import set_aside
 from codriver.log.eviction import BoundedStore, utf8_bytes
 from codriver.log.line_numbers import LineNumbers
@@ -39,7 +40,7 @@ from codriver.log.transit_format import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from codriver.log.output_log import Snapshot
@@ -96,6 +97,8 @@ class History:
         self._lock = threading.Lock()
         self._disk = threading.Lock()
         self._pending: list[Entry] = []
+        lost = "what was evaluated since is in memory only, and lost if the server ends before it can"
+        self._trouble = DiskTrouble("the history", path, lost)
         self._file_bytes = 0
         self._journal_bytes = 0
         self._added_at_s = 0.0
@@ -166,9 +169,12 @@ class History:
         """The log has given this line: no later run gives it again."""
         self._line_numbers.saw(line)
 
-    async def run(self) -> None:
-        """Make durable what is added, until cancelled. Disk errors are logged, and tried again."""
-        is_failing = False
+    async def run(self, tell: Callable[[str | None], None] | None = None) -> None:
+        """Make durable what is added, until cancelled; where the disk fails, try again.
+
+        `tell` learns that entries cannot be written, in words, and by None that they can be again.
+        """
+        self._trouble.tell = tell
         while True:
             await anyio.sleep(FLUSH_EVERY_S)
             try:
@@ -176,11 +182,14 @@ class History:
                     await anyio.to_thread.run_sync(self.flush)
                 elif self._is_worth_moving and time.monotonic() - self._added_at_s >= QUIET_S:
                     await anyio.to_thread.run_sync(self._compact)
-                is_failing = False
+                else:
+                    continue
             except OSError as error:
-                if not is_failing:
-                    logger.warning("the history cannot be written, and is kept in memory until it can: %s", error)
-                is_failing = True
+                # What is in the journal is on disk: that it cannot move into the file loses nothing.
+                if self._pending or self._line_numbers.is_low:
+                    self._trouble.met(error)
+            else:
+                self._trouble.over()
 
     def flush(self) -> None:
         """Write what is not yet on disk, and wait until it is. Blocks.

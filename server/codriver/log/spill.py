@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from codriver.files import PRIVATE_FOLDER, Links, Rules, locate
 from codriver.files.locking import try_lock
+from codriver.log.disk_trouble import DiskTrouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -275,8 +276,8 @@ class Store:
         """The length below which pieces of a text are put together."""
         self.lock = threading.Lock()
         self.held = self.moving = self.bytes = 0
-        self.trouble: str | None = None
-        """Why nothing can be written at the moment."""
+        place = room.root if room else None
+        self.trouble = DiskTrouble("long texts of evaluations", place, "of each only the newest is kept, in memory")
         self.is_closed = False
         self.max_bytes = room.max_bytes if room else 0
         self.max_stream_bytes = max(1, self.max_bytes // STREAMS_IN_ALL)
@@ -289,8 +290,13 @@ class Store:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def begin(self) -> None:
-        """Remove what killed servers left of theirs, while this one goes on. Also where this one keeps no files."""
+    def begin(self, tell: Callable[[str | None], None] | None = None) -> None:
+        """Remove what killed servers left of theirs, while this one goes on. Also where this one keeps no files.
+
+        `tell` learns that texts cannot be written, in words, and by None that they can be again: in the thread for the
+        disk, with the lock held.
+        """
+        self.trouble.tell = tell
         if self._root is not None and self._root.is_dir():
             self.submit(SpillFolder(self._root).sweep)
 
@@ -310,7 +316,7 @@ class Store:
 
     def is_behind(self, unwritten: int, *, is_moving: bool) -> bool:
         """Whether a text holds more than it may, with so much that is not written. Called with the lock held."""
-        is_hopeful = is_moving and self.trouble is None and self.held <= MAX_MOVING
+        is_hopeful = is_moving and self.trouble.why is None and self.held <= MAX_MOVING
         return unwritten > self.max_held and not is_hopeful
 
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
@@ -332,15 +338,11 @@ class Store:
         """A text wrote so many bytes. Called with the lock held."""
         self.bytes += size
         self._spilling[text] = None
-        if self.trouble is not None:
-            logger.warning("long texts of evaluations can be written to disk again")
-        self.trouble = None
+        self.trouble.over()
 
     def failed(self, error: OSError) -> None:
         """The disk could not be written. Called with the lock held."""
-        if self.trouble is None:
-            logger.warning("long texts of evaluations cannot be written to disk, and are kept in memory: %s", error)
-        self.trouble = error.strerror or str(error)
+        self.trouble.met(error)
 
     def dropped(self, size: int) -> None:
         """A file of so many bytes holds nothing any more. Called with the lock held."""
@@ -364,8 +366,8 @@ class Store:
         """The size of all texts, for people and programs to see: bytes in memory and on disk, and trouble there."""
         with self.lock:
             fields: dict[str, object] = {"keptBytes": self.held, "spilledBytes": self.bytes}
-            if self.trouble is not None:
-                fields["spillTrouble"] = f"long texts cannot be written to {self._root}: {self.trouble}"
+            if self.trouble.why is not None:
+                fields["spillTrouble"] = f"long texts cannot be written to {self._root}: {self.trouble.why}"
         return fields
 
     @property

@@ -183,7 +183,7 @@ class Transcript:
     @property
     def loss(self) -> str:
         """Why characters are dropped, in words that can follow that they were."""
-        trouble = self._store.trouble
+        trouble = self._store.trouble.why
         return "as no more is kept" + (f" in memory while the disk cannot be written ({trouble})" if trouble else "")
 
     def saw_line(self, line: int) -> None:
