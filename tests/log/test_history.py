@@ -1,5 +1,6 @@
 """What was evaluated survives the end of a server, however it ends."""
 
+import contextlib
 import errno
 import io
 import json
@@ -386,6 +387,25 @@ async def test_the_loop_survives_a_disk_that_fails_and_tells_once_that_it_does_a
     assert over is None
     assert stored(path) == (code(1),)
     assert caplog.text.count("cannot be written") == 1
+
+
+def test_a_long_journal_that_cannot_move_does_not_take_the_same_lines_again(path, monkeypatch):
+    monkeypatch.setattr(module, "LONG_JOURNAL_BYTES", 4 * module.SMALL_BYTES)
+    history, _ = started(path)
+    history.add(code(1, "x" * module.SMALL_BYTES))
+    history.flush()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable_files, "replace", full)
+    for line in range(2, 22):
+        history.add(code(line, "x" * 2000))
+        with contextlib.suppress(OSError):
+            history.flush()
+    assert journal_of(path).stat().st_size < 20 * 2500
+    monkeypatch.undo()
+    assert [entry.line for entry in started(path)[1].entities] == list(range(1, 22))
 
 
 async def test_a_journal_that_cannot_move_is_no_trouble(path, monkeypatch):

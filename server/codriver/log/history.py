@@ -185,6 +185,7 @@ class History:
                 else:
                     continue
             except OSError as error:
+                self._added_at_s = time.monotonic()  # a journal that cannot move is tried after another pause
                 # What is in the journal is on disk: that it cannot move into the file loses nothing.
                 if self._pending or self._line_numbers.is_low:
                     self._trouble.met(error)
@@ -206,13 +207,18 @@ class History:
             lines = b"".join(journal_line(entry) for entry in pending)
             if not self._file_bytes or self._file_bytes + self._journal_bytes + len(lines) <= SMALL_BYTES:
                 self._replace_file()
+                self._drop_pending(pending[-1].line)
             else:
                 durable_files.append(self._journal, lines)
+                self._drop_pending(pending[-1].line)  # also where the file cannot be replaced: it is on disk
                 self._journal_bytes += len(lines)
                 if self._journal_bytes > max(self._file_bytes, min(LONG_JOURNAL_BYTES, self._max_bytes)):
                     self._replace_file()
-            with self._lock:
-                self._pending = [entry for entry in self._pending if entry.line > pending[-1].line]
+
+    def _drop_pending(self, line: int) -> None:
+        """Forget up to this line what waits for the disk."""
+        with self._lock:
+            self._pending = [entry for entry in self._pending if entry.line > line]
 
     def close(self) -> None:
         """Write everything, into the file alone, and the exact line to go on with. Blocks; twice is harmless."""
