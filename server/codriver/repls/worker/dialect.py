@@ -178,11 +178,12 @@ def kind_of(value: object, name: str) -> str:
     """The word that completion and lookup have for a value."""
     if name in keyword.kwlist:
         return "keyword"
-    if isinstance(value, types.ModuleType):
+    kind = type(value)  # `isinstance` would ask the value
+    if issubclass(kind, types.ModuleType):
         return "module"
-    if isinstance(value, type):
+    if issubclass(kind, type):
         return "class"
-    return "function" if callable(value) or isinstance(value, (staticmethod, classmethod)) else "variable"
+    return "function" if callable(value) or issubclass(kind, (staticmethod, classmethod)) else "variable"
 
 
 KEPT_TEXTS = 2000

@@ -7,7 +7,6 @@ import contextlib
 import importlib
 import importlib.util
 import itertools
-import linecache
 import os
 import re
 import sys
@@ -19,6 +18,7 @@ from .held_lisp import LispHolds
 from .lisp_loaded import LispLoaded
 from .lisp_values import LispValues, print_string
 from .printing import asked_limits, limits
+from .source_files import lines_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class Lisp(Dialect):
         file, line = found.get("file"), found.get("line")
         if not isinstance(file, str) or not isinstance(line, int):
             return None
-        text = "".join(linecache.getlines(file)[line - 1 : line - 1 + SOURCE_LINES])
+        text = "".join(lines_of(file)[line - 1 : line - 1 + SOURCE_LINES])
         return (text, file, line) if text else None
 
     def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:

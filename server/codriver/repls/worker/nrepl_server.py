@@ -18,6 +18,7 @@ from .dialect import NamespaceMissingError
 from .error_report import keep, stacks, strip_own
 from .jobs import ABANDONED, Job, Session, leave_child
 from .printing import with_limits
+from .request_threads import RequestThreads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ EXCEPTHOOK = sys.excepthook
 """As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
 LOCAL_CHARACTERS = 120
 """Of a local's value, where a request does not say how many."""
-SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
-"""Ops that show values without running anything."""
 AGAIN_S = 0.1
 """The wait for room where a connection cannot be accepted, as the process has too many files open."""
 CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
@@ -61,6 +60,7 @@ class Server:
         self._connections: list[Connection] = []
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._threads = RequestThreads()
         self._open: list[Job] = []
         """What runs or waits, in the order in which it came."""
         self.at_first: list[Callable[[], object]] = []
@@ -157,13 +157,7 @@ class Server:
             words = f"there is no session {identity!r}: it may be closed"
             connection.refuse(message, "unknown-session", words)
         else:
-            try:
-                if name in SHOWING:
-                    sensitive_texts.look_briefly()
-                op(message, connection, session)
-            except Exception as error:  # whatever a request does, the server goes on
-                words = "".join(traceback.format_exception_only(type(error), error)).strip()
-                connection.refuse(message, "failed", words)
+            self._threads.perform(op, message, connection, session)
 
     def _clone(self, message: Message, connection: Connection, session: Session) -> None:
         clone = self._new_session()

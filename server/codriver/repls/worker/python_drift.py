@@ -17,6 +17,8 @@ import types
 from .closures import FormerClosures
 from .code_comparison import is_same_code
 from .file_definitions import ABSENT, Written, is_plain
+from .shared_names import SPACE_OF_MODULE
+from .source_files import read_source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ FUNCTION = 2
 CLOCKS_NS = 3 * 10**9
 """How far the clocks of files and of this process may be apart."""
 MOST_TEXT = 2**20
-"""Characters of a file that is compared: a longer one was made, and not written."""
+"""Bytes of a file that is compared: a longer one was made, and not written."""
 EDITED, REDEFINED, GONE, MISSING = "edited", "redefined", "gone", "missing"
 """Edited in the file since it was loaded; redefined in the REPL; not in the file; not loaded."""
 OLD, INSTANCES, CLOSURES = "old", "instances", "closures"
@@ -72,9 +74,9 @@ class Drift:
         """The loaded modules whose files are in a folder, and not installed there."""
         found = {}
         for name, module in list(sys.modules.items()):
-            if not isinstance(module, types.ModuleType) or (name == "__main__" and not self.tells_main):
+            if not issubclass(type(module), types.ModuleType) or (name == "__main__" and not self.tells_main):
                 continue
-            file = module.__dict__.get("__file__")
+            file = SPACE_OF_MODULE.__get__(module).get("__file__")
             if not isinstance(file, str) or not file.endswith(".py"):
                 continue
             if (root, file) not in self._is_within:
@@ -118,12 +120,9 @@ class Drift:
 
 
 def _parse(file: str) -> Written | None:
-    import tokenize
-
     try:
-        with tokenize.open(file) as stream:
-            text = stream.read(MOST_TEXT + 1)
-        return Written(text, file) if len(text) <= MOST_TEXT else None
+        text = read_source(file, MOST_TEXT)
+        return None if text is None else Written(text, file)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

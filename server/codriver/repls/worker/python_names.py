@@ -10,9 +10,12 @@ import keyword
 import sys
 import types
 
+from .definition_text import file_of, lines_that_define
 from .dialect import COMPLETIONS, LISTED, first_line, kind_of, matcher
 from .previews import glimpse_of
-from .shared_names import names_of
+from .python_drift import is_class
+from .shared_names import names_of, space_of_module
+from .static_attributes import MISSING, attribute, classes_of, is_module, names_in, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,20 +31,17 @@ PLAIN = (int, float, bool, str, bytes, type(None))
 DEFINED = (type, types.FunctionType, types.BuiltinFunctionType)
 """Values that know their module."""
 
-MISSING = object()
-
 
 def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
     """Names that begin with `prefix`; of `a.b` those of the value of `a`."""
-    import inspect
-
     holder, dot, start = prefix.rpartition(".")
     names: dict[str, Any]
     if dot:
         owner = _resolve(holder, module)
         if owner is MISSING:
             return []
-        names = {name: inspect.getattr_static(owner, name, None) for name in _names_in(owner)}
+        exported = [name for name in _exported(owner) if type(name) is str] if is_module(owner) else []
+        names = {name: attribute(owner, name) for name in [*names_in(owner), *exported]}
     else:
         names = {**dict.fromkeys(keyword.kwlist), **names_of(module)}
     is_private = start.startswith("_")
@@ -51,14 +51,12 @@ def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
 
 def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] | None:
     """The description of a dotted name; None if it does not resolve. `home`: the module's name."""
-    import inspect
-
     value = _resolve(symbol, module)
     if value is MISSING:
         return None
     info: dict[str, Any] = {"name": symbol.rpartition(".")[2], "type": kind_of(value, symbol)}
-    info["ns"] = getattr(value, "__module__", None) or home
-    info["doc"] = inspect.getdoc(value)
+    info["ns"] = text_of(value, "__module__") or home
+    info["doc"] = _doc_of(value)
     if info["type"] == "variable":
         # The program may change it meanwhile.
         with contextlib.suppress(Exception):
@@ -66,12 +64,26 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
     # The error about what cannot be called would ask it for its words.
     with contextlib.suppress(TypeError, ValueError):
         if callable(value):
+            import inspect
+
             info["arglists-str"] = str(inspect.signature(value))
-    with contextlib.suppress(TypeError, OSError):
-        info["file"] = inspect.getsourcefile(value)
-        lines, line = inspect.getsourcelines(value)
-        info.update(line=line or 1, column=len(lines[0]) - len(lines[0].lstrip()) + 1 if lines else 1)
+    info["file"] = file_of(value)
+    lines, line = lines_that_define(value)
+    if lines:
+        info.update(line=line, column=len(lines[0]) - len(lines[0].lstrip()) + 1)
     return {key: item for key, item in info.items() if isinstance(item, (str, int))}
+
+
+def _doc_of(value: object) -> str | None:
+    """The documentation of a value; of a class that has none, that of the next one it inherits from."""
+    import inspect
+
+    if type(value) is types.FunctionType:
+        return inspect.getdoc(value)
+    kinds = [kind for kind in classes_of(value) if kind is not object] if is_class(value) else []
+    docs = (text_of(one, "__doc__") for one in (value, *kinds))
+    doc = next((doc for doc in docs if doc is not None), None)
+    return None if doc is None else inspect.cleandoc(doc)
 
 
 def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleType | None, str]:
@@ -81,37 +93,23 @@ def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleTyp
         return None, None, symbol
     owner, _, rest = symbol.partition(".")
     home = _resolve(owner, module)
-    while rest and isinstance(home, types.ModuleType):
+    while rest and is_module(home):
         module = home
         owner, _, rest = rest.partition(".")
         home = _resolve(owner, module)
-    own = sys.modules.get(getattr(value, "__module__", None) or "") if isinstance(value, DEFINED) else None
-    return value, own or module, (owner + "." + rest).rstrip(".")
+    own = sys.modules.get(_module_of(value) or "") if issubclass(type(value), DEFINED) else None
+    return value, own if own is not None and is_module(own) else module, (owner + "." + rest).rstrip(".")
 
 
 def _resolve(dotted: str, module: types.ModuleType) -> Any:
     """The value of a dotted name, MISSING if there is none."""
-    import inspect
-
     first, *rest = dotted.split(".")
     value: Any = names_of(module).get(first, sys.modules.get(first, MISSING))
     for name in rest:
-        if isinstance(value, types.ModuleType):
-            value = getattr(value, name, MISSING)
-            continue
-        value = inspect.getattr_static(value, name, MISSING)
-        if isinstance(value, (staticmethod, classmethod)):
+        value = MISSING if value is MISSING else attribute(value, name)
+        if type(value) in (staticmethod, classmethod):
             value = value.__func__
     return value
-
-
-def _names_in(thing: object) -> list[str]:
-    """The names in a thing and its classes; of a module those it says it has."""
-    if isinstance(thing, (types.ModuleType, type)):
-        return dir(thing)
-    # `dir` would run a `__dir__` of the user's.
-    own = getattr(thing, "__dict__", None) if hasattr(type(thing), "__dict__") else None
-    return [*(own or ()), *itertools.chain.from_iterable(vars(kind) for kind in type(thing).__mro__)]
 
 
 def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
@@ -124,7 +122,7 @@ def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[
     else:
         module: Any = home if wanted == "user" else _resolve(wanted, here)
         module = sys.modules.get(wanted) if module is MISSING else module
-        if not isinstance(module, types.ModuleType):
+        if not is_module(module):
             return None
         found = ((name, value) for name, value in sorted(_own(module).items()) if _is_public(name, module))
     listed = list(itertools.islice(found, LISTED))
@@ -138,7 +136,7 @@ def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> I
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
     seen = set()
     for name, module in _modules(here, home):
-        is_bare = module in (here, home, builtins)
+        is_bare = any(module is one for one in (here, home, builtins))
         if not is_bare and name[:1] == "_" and not with_private and _distance(module) == INSTALLED:
             continue
         last = (name.rpartition(".")[2], id(module))
@@ -158,18 +156,16 @@ def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> I
 def _modules(here: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:
     """The loaded modules by name: those that are evaluated in, the project's own, those that are installed."""
     first = [(one.__name__, one) for one in (here, home)]
-    rest = [
-        (name, one)
-        for name, one in list(sys.modules.items())
-        if isinstance(one, types.ModuleType) and name.partition(".")[0] != OURS
-    ]
+    rest = [(name, one) for name, one in list(sys.modules.items()) if is_module(one) and name.partition(".")[0] != OURS]
     apart = {id(one): (name, one) for name, one in reversed([*first, *sorted(rest, key=lambda one: one[0])])}
-    return sorted(apart.values(), key=lambda one: (one[1] not in (here, home), _distance(one[1]), one[0]))
+    return sorted(
+        apart.values(), key=lambda one: (one[1] is not here and one[1] is not home, _distance(one[1]), one[0])
+    )
 
 
 def _distance(module: types.ModuleType) -> int:
     """The distance of a module from the user's code."""
-    file = module.__dict__.get("__file__")
+    file = space_of_module(module).get("__file__")
     if not isinstance(file, str):
         return INSTALLED
     is_installed = file.startswith((sys.prefix, sys.base_prefix)) or "site-packages" in file
@@ -178,25 +174,32 @@ def _distance(module: types.ModuleType) -> int:
 
 def _own(module: types.ModuleType) -> dict[str, object]:
     """The names that a module defines, and its submodules; neither its imports nor the values of Python itself."""
-    own = module.__name__
+    space = space_of_module(module)
+    own = str(space.get("__name__"))
     found = {}
-    for name, value in list(module.__dict__.items()):
-        if name[:2] == "__" or not isinstance(name, str):
+    for name, value in list(space.items()):
+        if type(name) is not str or name[:2] == "__":
             continue
-        if isinstance(value, types.ModuleType):
-            is_own = value.__name__ == own + "." + name
-        elif isinstance(value, DEFINED):
-            is_own = (str(value.__module__) + ".").startswith(own + ".")
+        kind = type(value)
+        if issubclass(kind, types.ModuleType):
+            is_own = space_of_module(value).get("__name__") == own + "." + name
+        elif issubclass(kind, DEFINED):
+            is_own = (str(_module_of(value)) + ".").startswith(own + ".")
         else:
-            is_own = not isinstance(value, type(__future__.annotations))
+            is_own = kind is not type(__future__.annotations)
         if is_own or name in _exported(module):
             found[name] = value
     return found
 
 
+def _module_of(value: Any) -> str | None:
+    """The name of the module that a class or a function is from; a class of the user's classes is not asked."""
+    return value.__module__ if type(value) in DEFINED else text_of(value, "__module__")
+
+
 def _exported(module: types.ModuleType) -> list[str]:
-    exported = module.__dict__.get("__all__")
-    return exported if isinstance(exported, list) else []
+    exported = space_of_module(module).get("__all__")
+    return exported if type(exported) is list else []
 
 
 def _is_public(name: str, module: types.ModuleType) -> bool:
@@ -207,10 +210,10 @@ def _row(name: str, value: object) -> dict[str, str]:
     """A name in one line: its parameters or the class of its value, and the first line of its documentation."""
     kind = kind_of(value, "")
     row = {"name": name, "type": kind}
-    if isinstance(value, DEFINED):
+    if issubclass(type(value), DEFINED):
         row["args"] = _parameters(value)
-    if isinstance(value, (*DEFINED, types.ModuleType)):
-        row["doc"] = first_line(value.__doc__)
+    if issubclass(type(value), (*DEFINED, types.ModuleType)):
+        row["doc"] = first_line(text_of(value, "__doc__"))
     elif kind == "variable":
         row["args"] = ": " + type(value).__name__
     return {key: text for key, text in row.items() if text}

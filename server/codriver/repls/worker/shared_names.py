@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import types
     from typing import Any, Callable
 
     Names = dict[str, Any]
 else:
     Names = dict
+
+
+SPACE_OF_MODULE: Any = vars(types.ModuleType)["__dict__"]
+"""Asked for it, a module of the user's own kind may run what it likes."""
 
 
 class SharedNames(Names):
@@ -54,8 +58,18 @@ class SharedNames(Names):
         return f"<the builtins, and {len(self.shared())} shared names>"
 
 
+def space_of_module(module: Any) -> dict[str, Any]:
+    """The names of a module: one that is to be loaded when it is used is not."""
+    # IPython's class of first modules has the names in another place, as have objects in the place of a module.
+    made_in = type.__dict__["__module__"].__get__(type(module))
+    is_module = issubclass(type(module), types.ModuleType) and made_in != "IPython.core.interactiveshell"
+    space: dict[str, Any] = SPACE_OF_MODULE.__get__(module) if is_module else module.__dict__
+    return space
+
+
 def names_of(module: types.ModuleType) -> dict[str, Any]:
     """Every name that code in a module can use, and what it is."""
-    names = module.__dict__.get("__builtins__")
-    shared = names.shared() if isinstance(names, SharedNames) else {}
-    return {**vars(builtins), **shared, **vars(module)}
+    own = space_of_module(module)
+    names = own.get("__builtins__")
+    shared = names.shared() if type(names) is SharedNames else {}
+    return {**vars(builtins), **shared, **own}
