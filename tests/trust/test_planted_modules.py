@@ -42,8 +42,8 @@ def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind):
     (workspace / "codriver.toml").write_text(f"repl = [{kind!r}]\n")
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     command = [sys.executable, codriver_relay.__file__, str(workspace / ".calva" / "mcp-server" / "port"), "--start"]
-    with Relayed(command, env, folder=workspace) as client:
-        try:
+    try:
+        with Relayed(command, env, folder=workspace) as client:
             for tool, arguments in (*OTHERS, *LOOK_UPS[kind], *OTHERS):
                 answer = client.request("tools/call", {"name": tool, "arguments": arguments})
                 assert "result" in answer, (tool, answer)
@@ -51,8 +51,8 @@ def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind):
             (repl,) = client.call("list_sessions")["sessions"]
             assert repl["dialect"] == LANGUAGES[kind]
             assert what_ran(mark) == ""
-        finally:
-            forked.run(("stop",), env=env, cwd=workspace, timeout=WAIT_S)
+    finally:  # with no relay there any more, which would start another server
+        forked.run(("stop",), env=env, cwd=workspace, timeout=WAIT_S)
 
 
 @pytest.mark.parametrize(
