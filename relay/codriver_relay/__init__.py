@@ -475,8 +475,7 @@ class Target:
     """Where the server is: `given` is a port, or the file that holds it and is read anew at every attempt."""
 
     def __init__(self, given: str, host: str, *, starts: bool = False) -> None:
-        self.starts = starts
-        """Whether a server is started where none runs, which is told to the one that does."""
+        self.starts = starts  # a server is started where none runs, which is told to the one that does
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)  # noqa: PTH100 - pathlib costs milliseconds
         self.workspace = workspace_of(self.file)
