@@ -1,4 +1,4 @@
-"""File changes: which files may be edited, what one is now, and what it is to be."""
+"""Files that an edit may change: which these are, what one is now, and what it is to be."""
 
 from __future__ import annotations
 
