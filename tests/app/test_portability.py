@@ -1,6 +1,5 @@
 """A server, its REPL and a relay where what only POSIX systems have is missing, as far as one of them can show it."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from live_server import WAIT_S, Relayed, environ, serving, until
+from process_states import is_running
 
 SUPPORT = Path(__file__).parents[1] / "support"
 IMPORT_ALL = """
@@ -86,12 +86,3 @@ def test_the_repl_ends_with_its_server(hidden, tmp_path, monkeypatch):
         live.process.kill()
         live.process.wait(WAIT_S)
         until(lambda: not is_running(worker), "the end of the REPL")
-
-
-def is_running(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{process}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"

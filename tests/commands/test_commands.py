@@ -5,7 +5,6 @@ import os
 import platform
 import re
 import shlex
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import forked
 import pytest
 from click.testing import CliRunner
 from live_server import WAIT_S, environ, own_settings, serving, until
+from process_states import stopped
 from real_repls import repl
 
 from codriver import __version__
@@ -567,12 +567,9 @@ def test_a_server_in_the_background_leaves_whoever_reads_its_start(tmp_path):
 
 def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
-        live.process.send_signal(signal.SIGSTOP)
-        try:
-            stopped, examined = live.run("stop"), live.run("doctor")
-        finally:
-            live.process.send_signal(signal.SIGCONT)
-        for done in (stopped, examined):
+        with stopped(live.process.pid):
+            told, examined = live.run("stop"), live.run("doctor")
+        for done in (told, examined):
             assert done.returncode == 1
             assert f"kill -9 {live.process.pid}" in done.stdout + done.stderr
         assert "does not answer within" in examined.stdout

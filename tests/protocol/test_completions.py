@@ -1,11 +1,9 @@
 """Completion of the arguments of prompts and resource templates, in every protocol version, also over the relay."""
 
-import os
-import signal
-
 import pytest
 from live_server import until
 from mcp_versions import EVERY, MODERN, speaking
+from process_states import stopped
 
 from codriver.protocol.completions import KINDS, fitting
 from codriver.protocol.prompts import PROMPTS
@@ -109,13 +107,10 @@ def test_a_repl_that_is_busy_is_neither_waited_for_nor_disturbed(client):
 def test_a_repl_that_does_not_answer_is_not_waited_for_long(live):
     with speaking(live, MODERN) as client:
         number = int(client.call("evaluate_code", code="import os; os.getpid()", detail=True)["result"])
-        os.kill(number, signal.SIGSTOP)
-        try:
+        with stopped(number):
             for argument in ("symbol", "namespace"):
                 found = complete(client, SYMBOL, argument, "string.hexd")
                 assert (found["hasMore"], "total" in found) == (True, False)
-        finally:
-            os.kill(number, signal.SIGCONT)
         assert complete(client, SYMBOL, "symbol", "string.hexd")["total"] == 1
 
 

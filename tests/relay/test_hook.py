@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from live_server import own_settings, serving
+from process_states import stopped
 
 import codriver_relay
 from codriver.net.registration import install_relay
@@ -210,11 +210,8 @@ def test_the_server_of_another_workspace_is_not_asked(program, live, tmp_path):
 
 def test_a_server_that_does_not_answer_holds_nobody_up(program, live):
     given = json.dumps(edit_in(live, "late.clj", "(")).encode()
-    live.process.send_signal(signal.SIGSTOP)
-    try:
+    with stopped(live.process.pid):
         assert run(program, live.workspace, "qwen", "edited", given=given, CODRIVER_HOOK_DEADLINE_S="1.5") == {}
-    finally:
-        live.process.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.parametrize("given", ["nan", "-1", "0", "inf", "soon", ""])

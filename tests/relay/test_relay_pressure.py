@@ -1,7 +1,6 @@
 """Neither side of the relay holds up the other: a client that does not read, a server that does not."""
 
 import json
-import signal
 import socket
 import struct
 import subprocess
@@ -9,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from process_states import stopped
 
 from relay.relay_process import HASTY, RELAY, WAIT_S, Peer, answer, encode, request
 
@@ -142,13 +142,12 @@ def test_answers_that_came_before_a_reset_are_answers(relay, host):
     peer = host.accept()
     for _ in range(10):
         peer.read()
-    relay.process.send_signal(signal.SIGSTOP)
     sent = [encode(answer(number, {"text": "x" * 10_000})) for number in range(10)]
-    relay.send(request(10))
-    peer.send(*sent)
-    peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    peer.close()
-    relay.process.send_signal(signal.SIGCONT)
+    with stopped(relay.process.pid):
+        relay.send(request(10))
+        peer.send(*sent)
+        peer.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
     assert [relay.receive_line() for _ in sent] == sent
     assert relay.receive()["error"]["data"] == {"reason": "server-lost"}
 

@@ -2,10 +2,10 @@
 
 import os
 import signal
-from pathlib import Path
 
 import pytest
 from live_server import until
+from process_states import is_running
 from tests_tool import ask, counts
 
 from codriver.tools.drift_notes import NEVER_LIVE, notes_of_fresh, outcomes
@@ -46,16 +46,7 @@ def workspace(live):
 
 
 def until_gone(pid):
-    """Wait for the end of a process, whether somebody has heard of it or not."""
-
-    def is_gone():
-        try:
-            os.kill(pid, 0)
-            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-        except OSError:
-            return True
-
-    until(is_gone, "the process of the tests to end")
+    until(lambda: not is_running(pid), "the process of the tests to end")
 
 
 def row(test, outcome, **more):

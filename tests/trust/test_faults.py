@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from live_server import WAIT_S, Bare, Live, serving, until
+from process_states import stopped
 
 from codriver.net import listener
 from codriver.repls.launch import recipes
@@ -89,8 +90,7 @@ def test_a_repl_killed_in_mid_evaluation_ends_what_ran_and_what_waited_each_with
 @linux
 def test_a_repl_that_stops_answering_holds_up_nobody_else_and_can_be_replaced(live, client):
     pid = pid_of(client)
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(pid):
         stuck = client.call("evaluate_code", code="'late'", replSessionKey="py", timeoutMs=1000)
         assert stuck["status"] == "running"
         assert client.call("evaluate_code", code="'here'", replSessionKey="py-2")["result"] == "'here'"
@@ -102,9 +102,6 @@ def test_a_repl_that_stops_answering_holds_up_nobody_else_and_can_be_replaced(li
         ended = client.call("interrupt_evaluation", evaluationId=stuck["evaluationId"], allowRestart=True)
         assert (ended["ok"], ended["status"]) == (True, "interrupted")
         assert "gone" in json.dumps(ended["notes"])
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
     assert pid_of(client) != pid
     until(lambda: not Path(f"/proc/{pid}").exists(), "the stopped process to be gone")
 
@@ -112,12 +109,9 @@ def test_a_repl_that_stops_answering_holds_up_nobody_else_and_can_be_replaced(li
 @linux
 def test_a_repl_that_goes_on_after_a_stop_gives_its_answer_late(client):
     pid = pid_of(client)
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(pid):
         stuck = client.call("evaluate_code", code="'late'", replSessionKey="py", timeoutMs=1000)
         assert stuck["status"] == "running"
-    finally:
-        os.kill(pid, signal.SIGCONT)
     late = client.call("get_evaluation", evaluationId=stuck["evaluationId"], waitMs=30_000)
     assert (late["status"], late["result"]) == ("done", "'late'")
 

@@ -4,10 +4,10 @@ import subprocess
 import sys
 import textwrap
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import anyio
 import pytest
+from process_states import is_running
 
 from codriver.errors import StartError
 from codriver.repls.contract.adapter_values import Endpoint
@@ -36,18 +36,6 @@ async def started(tmp_path, *command, port_file=None, start_timeout_s=20.0, fare
 
 def python(code):
     return sys.executable, "-c", code
-
-
-def is_alive(pid):
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        return not Path("/proc/self").exists()
-    return state != "Z"
 
 
 def said(heard):
@@ -170,7 +158,7 @@ async def test_kill_ends_the_tree_and_says_who_did_it(tmp_path):
         running.kill()
         running.kill()
         assert (await running.wait()).startswith("it was killed by codriver")
-        await until(lambda: not is_alive(pid))
+        await until(lambda: not is_running(pid))
 
 
 async def test_a_repl_whose_watchdog_is_killed_ends_at_once(tmp_path):
@@ -179,7 +167,7 @@ async def test_a_repl_whose_watchdog_is_killed_ends_at_once(tmp_path):
         pid = running.pid
         os.kill(running._process.pid, signal.SIGKILL)
         assert (await running.wait()).startswith("its watchdog was killed")
-        await until(lambda: not is_alive(pid))
+        await until(lambda: not is_running(pid))
 
 
 async def test_no_signal_goes_to_the_number_of_a_process_that_is_gone(tmp_path, monkeypatch):
@@ -207,7 +195,7 @@ async def test_one_that_heeds_no_farewell_is_ended_all_the_same(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT), farewell=anyio.sleep_forever) as (running, _):
         await running.endpoint()
         pid = running.pid
-    await until(lambda: not is_alive(pid))
+    await until(lambda: not is_running(pid))
 
 
 async def test_leaving_ends_grandchildren_too(tmp_path):
@@ -216,8 +204,8 @@ async def test_leaving_ends_grandchildren_too(tmp_path):
     async with started(tmp_path, *python(code + LISTEN + WAIT)) as (running, _):
         await running.endpoint()
         pids = running.pid, int(file.read_text())
-        assert all(is_alive(pid) for pid in pids)
-    await until(lambda: not any(is_alive(pid) for pid in pids))
+        assert all(is_running(pid) for pid in pids)
+    await until(lambda: not any(is_running(pid) for pid in pids))
 
 
 async def test_a_repl_that_ignores_sigterm_is_killed(tmp_path):
@@ -225,7 +213,7 @@ async def test_a_repl_that_ignores_sigterm_is_killed(tmp_path):
     async with started(tmp_path, *python(code)) as (running, _):
         await running.endpoint()
         pid = running.pid
-    await until(lambda: not is_alive(pid))
+    await until(lambda: not is_running(pid))
 
 
 async def test_a_repl_may_clean_up_on_sigterm(tmp_path):
@@ -256,7 +244,7 @@ async def test_a_supervised_command_sees_the_end_of_codriver_on_its_stdin(tmp_pa
         await running.endpoint()
         assert not file.exists()
     # The watchdog's SIGTERM may come first; then the process is gone as well.
-    await until(lambda: not is_alive(running.pid))
+    await until(lambda: not is_running(running.pid))
 
 
 async def test_a_split_character_in_the_output_arrives_whole(tmp_path):
@@ -291,6 +279,6 @@ def test_nothing_is_left_when_codriver_is_killed(tmp_path):
     pids = [int(word) for word in file.read_text().split()]
 
     async def gone():
-        await until(lambda: not any(is_alive(pid) for pid in pids))
+        await until(lambda: not any(is_running(pid) for pid in pids))
 
     anyio.run(gone)

@@ -1,11 +1,10 @@
 """A Leiningen project from its settings on: the REPL is started in the project, knows its code, and leaves nothing."""
 
-from pathlib import Path
-
 import pytest
 import real_repls
 from live_server import serving, until
 from needs import do_without
+from process_states import is_running
 
 PROJECT = """\
 (defproject app "0.1.0"
@@ -55,13 +54,6 @@ def process_ids(client):
     return [int(word) for word in evaluate(client, code)["result"].strip("[]").split()]
 
 
-def runs(process_id):
-    try:
-        return "Z" not in Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-
-
 @pytest.mark.slow
 def test_the_projects_own_code_is_on_the_path(client):
     assert evaluate(client, "(require 'app.core)\n(app.core/twice 21)")["result"] == "42"
@@ -81,7 +73,7 @@ def test_the_projects_tests_are_run_and_the_failing_one_placed(client):
 @pytest.mark.slow
 def test_a_restart_ends_both_of_its_processes(client):
     before = process_ids(client)
-    assert all(runs(process_id) for process_id in before)
+    assert all(is_running(process_id) for process_id in before)
     assert client.call("restart_repl", replSessionKey="clj")["generation"] == 2
-    until(lambda: not any(runs(process_id) for process_id in before), "the end of both processes")
+    until(lambda: not any(is_running(process_id) for process_id in before), "the end of both processes")
     assert evaluate(client, "(+ 1 2)")["result"] == "3"
