@@ -91,8 +91,10 @@ def test_a_failure_in_an_edited_function_is_placed_in_it_and_not_in_the_code_sen
     assert edit(client, live, failing)["ok"]
     answer = client.call("evaluate_code", code="(shop.greet/greeting 1)", detail=False)
     if live.kind == "jvm":
-        assert answer["error"].get("trace") == ["REPL:5 in shop.greet/greeting"]
-        assert "line" not in answer["error"]
+        assert answer["error"].get("trace") == ["greet.clj:5 in shop.greet/greeting"]
+        client.call("load_file", filePath="src/shop/greet.clj")
+        whole = client.call("evaluate_code", code="(shop.greet/greeting 1)", detail=False)
+        assert whole["error"] == answer["error"]
 
 
 def test_a_file_whose_namespace_is_not_loaded_is_loaded_whole_and_once(live, client):

@@ -84,6 +84,7 @@ CLOJURE: Final = Dialect(
     tooling=_JAVA_TOOLING,
     print_limits="[1 2 3]",
     printer=value_expressions.PRINTER_CLOJURE,
+    file_evaluator=value_expressions.FILE_EVALUATOR_CLOJURE,
     answers_while_busy=True,
     interrupt_note=(
         "the JVM was asked to stop the thread: code that waits ends at once, a loop that never waits may keep "

@@ -20,6 +20,8 @@ Words = Union[str, "Sequence[Words]"]
 _NAME: Final = re.compile(r"\$([a-z]+)")
 
 _PRINT: Final = "nrepl.middleware.print"
+FILE_EVALUATOR: Final = "codriver.kept/eval-in-file"
+"""What a request names as `eval` where its dialect has a `file_evaluator`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Dialect:
     """Code that mends the server, each evaluated once a connection; a server that it does not fit stays as it is."""
     printer: str | None = None
     """Code that defines `codriver.kept/print`, where what the user has set wins over limits that nobody asked for."""
+    file_evaluator: str | None = None
+    """Code that defines `codriver.kept/eval-in-file`, for a server that leaves the file's name out of stack traces."""
     broken: frozenset[str] = frozenset()
     """Capabilities whose ops are listed and do not work."""
     adapted: Mapping[str, str] = field(default_factory=dict)

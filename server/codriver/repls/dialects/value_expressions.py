@@ -51,6 +51,16 @@ class that the next evaluation needs, which takes 0.2 ms where there are a hundr
 that has got hold of one may add to it later. Source of the check: nREPL's pull request 327.
 """
 
+FILE_EVALUATOR_CLOJURE: Final = """(do
+ (intern (create-ns 'codriver.kept) 'eval-in-file
+  (fn [form] (binding [*source-path* (.getName (java.io.File. (str *file*)))] (clojure.core/eval form))))
+ nil)"""
+"""As `eval`, except that what is compiled bears the name of the request's file in stack traces, not `REPL`.
+
+nREPL binds `*file*` alone, from which come `:file` of a var and the place of a compiler's error. The compiler writes
+the other name into each class. Source: `clojure.lang.Compiler`, `SOURCE` and `SOURCE_PATH`.
+"""
+
 STACKTRACE_CLOJURE: Final = (
     f"(when-let [^Throwable e (get @{SESSION_CLOJURE} #'clojure.core/*e)]"
     """

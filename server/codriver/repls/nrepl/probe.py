@@ -13,6 +13,7 @@ from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.contract.errors import OpTimedOutError
+from codriver.repls.dialects.server_dialect import FILE_EVALUATOR
 from codriver.repls.nrepl import seam_providers
 from codriver.repls.nrepl.message import (
     Message,
@@ -121,6 +122,8 @@ class ProbeResult:
     takes_positions: bool
     """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
     for them, which Java 16 and later forbid: its thread ends, and the evaluation never does."""
+    takes_evaluator: bool = False
+    """Whether `codriver.kept/eval-in-file` may be sent along as `eval`."""
     seam: seam_providers.Found | None = None
     """The application's seam, where it is asked by evaluation."""
 
@@ -221,7 +224,8 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         seam=seam,
     )
     takes_positions = not facts.get("tools-nrepl")
-    return ProbeResult(profile, ops, dialect, limits, keeps_limits, takes_positions=takes_positions, seam=found)
+    takes_evaluator = await _probe_evaluator(connection, dialect)
+    return ProbeResult(profile, ops, dialect, limits, keeps_limits, takes_positions, takes_evaluator, found)
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
@@ -285,6 +289,20 @@ async def _probe_print_limits(connection: NreplConnection, dialect: Dialect, ops
             keeps = honours and await _cuts(connection, code=dialect.print_limits, **session)
             await connection.ask("close", timeout_s=PROBE_S, **session)
     return honours, keeps
+
+
+async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> bool:
+    """True where the server evaluates by the function that a request names, so that the file's name is compiled in."""
+    if dialect.file_evaluator is None:
+        return False
+    name = "codriver_probe.clj"
+    request: dict[str, Value] = {"code": "*source-path*", "file": f"src/{name}", "eval": FILE_EVALUATOR}
+    try:
+        await connection.ask("eval", timeout_s=PROBE_S, code=dialect.file_evaluator)
+        messages = await connection.ask("eval", timeout_s=PROBE_S, **request)
+    except OpTimedOutError:
+        return False
+    return any(message.text("value") == f'"{name}"' for message in messages)
 
 
 async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
