@@ -11,10 +11,10 @@ from codriver.core.values import Profile
 from codriver.repls import kinds
 from codriver.repls.launch import port_files
 from codriver.repls.launch.discovery import _asked_command
+from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings.layers import load
 from codriver.setup import doctor as checks
-from codriver.setup.project import find_projects, running_repls
 from codriver.tools.session_choice import server_of
 
 pytestmark = pytest.mark.anyio

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.settings.layers import load
 from codriver.setup.clients import Environment, Launch, NoSuchScopeError, UnknownClientError
 from codriver.setup.init import InitOptions, run_init
-from codriver.setup.project import find_projects, running_repls
 
 
 @pytest.fixture

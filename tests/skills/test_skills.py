@@ -388,6 +388,8 @@ def test_instructions_say_what_is_connected_and_how_to_work():
         assert words in text
     assert len(text) < INSTRUCTIONS_CHARS
     assert "no REPL is connected yet" in instructions([], [])
+    assert "put it there, or start one" in instructions([], [], to_have_one="put it there")
+    assert "put it there" not in instructions([], [Connected("py", "python")], to_have_one="put it there")
 
 
 def test_instructions_call_no_repl_live_that_is_stopped_and_say_why_it_is():

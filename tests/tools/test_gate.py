@@ -25,10 +25,21 @@ def test_one_that_is_on_its_way_is_waited_for_and_of_one_that_failed_it_is_told_
     assert refused.hint.startswith(hint)
 
 
-@pytest.mark.parametrize(("setting", "is_named"), [((), True), (("clojure",), False)])
-def test_where_lisp_is_written_and_no_repl_is_known_the_setting_for_one_is_named(setting, is_named):
-    state = State(languages_of_files=frozenset({"lisp"}))
+@pytest.mark.parametrize(
+    ("languages", "repl", "setting", "named"),
+    [
+        ({"lisp"}, "clojure", (), "put repl = ['clojure'] in codriver.toml"),
+        ({"lisp"}, "", (), "name one as repl in codriver.toml"),
+        (set(), "", (), "put repl = ['python'] in codriver.toml"),
+        ({"lisp"}, "clojure", ("clojure",), None),
+    ],
+)
+def test_where_no_repl_is_known_the_setting_for_the_one_that_the_files_call_for_is_given(
+    languages, repl, setting, named
+):
+    state = State(languages_of_files=frozenset(languages), repl_of_files=repl)
     refused = refusal(BY_NAME["evaluate_code"], state, Settings(repl=setting))
     assert refused is not None
-    assert ("name one as repl in codriver.toml" in refused.hint) == is_named
     assert "its port file is found within a second" in refused.hint
+    assert (named or "start one") in refused.hint
+    assert ("codriver.toml" in refused.hint) == (named is not None)

@@ -22,10 +22,10 @@ from codriver import __version__
 from codriver.app.live_settings import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import CONNECTORS, build, now_ms, on_trouble
+from codriver.app.workspace_languages import watch_languages
 from codriver.core.actions import (
     CancelQueued,
     EvaluationEnded,
-    LanguagesSeen,
     ResourcesChanged,
     Say,
     Start,
@@ -33,12 +33,10 @@ from codriver.core.actions import (
     Stopped,
 )
 from codriver.core.effects import Announce, Listen, WindDown
-from codriver.core.values import HELD, LISP, NOTEBOOK, Failure
-from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
+from codriver.core.values import HELD, Failure
 from codriver.errors import StartError
 from codriver.files.paths import relay_file, server_folder
 from codriver.files.polling import Poller
-from codriver.files.workspace_walk import kinds_held
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
 from codriver.net import known_servers, registration
@@ -69,13 +67,6 @@ logger = logging.getLogger(__name__)
 
 ANSWER_S = 2.0
 """How long a stopping server waits for evaluations to end and for answers to leave."""
-LANGUAGES_S = 5.0
-"""How often a workspace without Lisp, or notebooks, is searched for the first one, at most."""
-LANGUAGES_REST_TIMES = 100
-"""Searches take no more than this part of the time."""
-MAX_SEARCHED = 50_000
-SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",)})
-"""How the files end whose first one brings tools with it."""
 SKILLS_S = 2.0
 Says = Literal["quiet", "usual", "verbose"]
 
@@ -201,7 +192,7 @@ class Server:
         parts.transcripts.store.begin(on_trouble(self._core, "spill-unwritable"))
         self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)
-        self._tasks.start_soon(self._watch_languages)
+        self._tasks.start_soon(watch_languages, self._core, self._workspace)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
         self._tasks.start_soon(parts.watcher.run)
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
@@ -215,16 +206,6 @@ class Server:
         while True:
             if await poller.next():
                 self._core.report(ResourcesChanged())
-
-    async def _watch_languages(self) -> None:
-        """Notice the languages that files are written in, until all that matter are there."""
-        look = partial(kinds_held, self._workspace, SUFFIXES_SEARCHED, max_entries=MAX_SEARCHED)
-        poller = Poller(look, interval_s=LANGUAGES_S, rest_times=LANGUAGES_REST_TIMES)
-        seen: frozenset[str] | None = None
-        while seen is None or len(seen) < len(SUFFIXES_SEARCHED):
-            before, seen = seen, (seen or frozenset()) | await poller.next()
-            if seen != before:
-                self._core.report(LanguagesSeen(seen))
 
     async def _listen(self, effect: Listen) -> None:
         settings = self._live.settings

@@ -46,7 +46,7 @@ from codriver.tools.base import Services, client_slug
 from codriver.tools.cell_writes import CellWrites
 from codriver.tools.client_traits import is_lean
 from codriver.tools.clojuredocs_export import Export
-from codriver.tools.gate import on_offer
+from codriver.tools.gate import on_offer, to_name_one
 from codriver.tools.lean_toolset import LEAN
 from codriver.tools.manifest import MANIFEST
 
@@ -290,4 +290,5 @@ def _instructions(services: Services, skills: SkillLibrary, client_name: str, *,
     repls = [Connected(repl.key, repl.dialect, phase or repl.phase, repl.note or "") for repl in state.repls.values()]
     offered = {tool.name for tool in on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings)}
     evaluates = settings.enable_mcp_repl_evaluation
-    return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered)
+    to_have_one = to_name_one(state) if state.repl_of_files and not settings.repl else ""
+    return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FAILED, WRONG_USAGE, TIMED_OUT = 1, 2, 4
 NO_REPL_HERE = (
-    "no REPL is connected: none runs in this workspace, and the server starts one unasked only in a Python project or "
+    "no REPL is connected: none runs in this workspace, and the server starts one unasked only for Python, Basilisp or "
     "an empty folder. Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml, or start an nREPL here: the "
     "server finds either in a second"
 )

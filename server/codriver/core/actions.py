@@ -105,6 +105,8 @@ class LanguagesSeen(Action):
     """The files of the workspace were looked at, and these languages are spoken in them."""
 
     languages: frozenset[str]
+    repl: str = ""
+    """The text for the setting `repl` that the files call for; empty where they show no project."""
 
 
 @dataclass(frozen=True)

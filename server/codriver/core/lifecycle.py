@@ -62,8 +62,8 @@ def stop(state: State, action: Stop) -> Outcome:
 
 
 def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
-    """Remember the languages that the workspace's files are written in."""
-    return Outcome(replace(state, languages_of_files=action.languages))
+    """Remember the languages that the workspace's files are written in, and the REPL that they call for."""
+    return Outcome(replace(state, languages_of_files=action.languages, repl_of_files=action.repl))
 
 
 def searching(state: State, action: Searching) -> Outcome:

@@ -234,6 +234,8 @@ class State:
     """By id: the generation of REPLs that were forgotten with their port file, so that none comes twice."""
     languages_of_files: frozenset[str] | None = None
     """The languages that files of the workspace are written in; None before they were looked at."""
+    repl_of_files: str = ""
+    """The text for the setting `repl` that the workspace's files call for; empty where they show no project."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
     app_streams: tuple[AppStream, ...] = ()
     """In the order in which they came."""

@@ -26,12 +26,12 @@ from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import runtime_folder
 from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.project_python import find_python
+from codriver.repls.launch.projects import find_projects, port_text
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.doctor_report import Check, ReplReport, Report, Row
 from codriver.setup.entry_checks import check_entries
 from codriver.setup.hook_checks import check_hooks
-from codriver.setup.project import find_projects, port_text
 from codriver.setup.reachability import NAME, check_exposure, has_listener, obstacle
 from codriver.setup.seam_checks import SEAM, seam_row
 from codriver.setup.state_checks import check_state

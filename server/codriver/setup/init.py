@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver.errors import StartError
 from codriver.files import toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.repls.launch.discovery import is_python_or_empty
+from codriver.repls.launch.projects import find_projects, is_python_or_empty, running_repls
 from codriver.setup import made_folders
 from codriver.setup.agent_files import Wanted, plan_agent_files
 from codriver.setup.change_plan import (
@@ -27,14 +27,14 @@ from codriver.setup.change_plan import (
 )
 from codriver.setup.clients import RELAY, Environment, Launch, Scope, chosen_clients, found_clients, known_clients
 from codriver.setup.hooks import plan_hooks, plan_hooks_removal
-from codriver.setup.project import describe_tree, find_projects, running_repls
+from codriver.setup.project import can_start, describe_tree
 from codriver_relay import is_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from codriver.repls.launch.projects import Project
     from codriver.setup.clients import Client
-    from codriver.setup.project import Project
 
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
@@ -202,7 +202,7 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
     if projects and not named and not running_repls(workspace):
         first = projects[0]
         lines.append(f"REPL       {first.repl}; by hand: {first.command}")
-        if not first.can_start(workspace, environment):
+        if not can_start(first, workspace, environment):
             lines.append(f"           {first.programs[0]} is not installed: install it, or start the REPL yourself")
     return lines
 
@@ -211,7 +211,7 @@ def _repl_line(projects: Sequence[Project], workspace: Path, environment: Enviro
     """The line in `codriver.toml` that has the REPL started, where that is needed and nobody has said otherwise."""
     if not projects or running_repls(workspace):
         return ""  # one that runs is found
-    if not projects[0].can_start(workspace, environment) or _settings_name_a_repl(workspace):
+    if not can_start(projects[0], workspace, environment) or _settings_name_a_repl(workspace):
         return ""
     return f'repl = ["{projects[0].repl}"]\n'
 

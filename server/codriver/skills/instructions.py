@@ -31,6 +31,7 @@ TAUGHT: Final = {EDITING: "balance_brackets", LIVE_APP: "inspect_app"}
 """By skill, the tool that is there where Lisp is, or an application; elsewhere the skill teaches nothing."""
 WITHOUT: Final = ("repl_output_log", "edit_files")
 """What works without evaluating."""
+_FOUND: Final = "one that is started in the workspace is found"
 NOT_LIVE: Final = frozenset({"stopped", "waiting"})
 MAX_SHOWN: Final = 6
 NAMES_CHARS: Final = 480
@@ -55,23 +56,26 @@ def instructions(
     *,
     evaluates: bool = True,
     offered: Collection[str] | None = None,
+    to_have_one: str = "",
 ) -> str:
     """The instructions of a client: the REPLs that are connected, the way to work, and the skills.
 
-    Of the tools only those in `offered` are named, all where it is None. At most `INSTRUCTIONS_CHARS` characters,
+    Of the tools only those in `offered` are named, all where it is None. `to_have_one`: what to do where no REPL is
+    connected, nor on its way, if more is known than that one can be started. At most `INSTRUCTIONS_CHARS` characters,
     however many REPLs and skills there are.
     """
-    parts = [_say_connected(connected), _say_how(evaluates=evaluates, offered=offered)]
+    parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
     if offered is not None:
         skills = [skill for skill in skills if TAUGHT.get(skill.id) in (None, *offered)]
     budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)
     return "\n".join([*parts, *_say_skills(skills, budget)])
 
 
-def _say_connected(connected: Sequence[Connected]) -> str:
+def _say_connected(connected: Sequence[Connected], to_have_one: str) -> str:
     live = [repl for repl in connected if repl.state not in NOT_LIVE]
     away = _say_away([repl for repl in connected if repl.state in NOT_LIVE])
-    said = "Codriver: no REPL is connected yet; one that is started in the workspace is found, see list_sessions."
+    known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _FOUND
+    said = f"Codriver: no REPL is connected yet; {known}, see list_sessions."
     if live:
         shown: list[str] = []
         room = NAMES_CHARS - len(away)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.core.values import LISP
+from codriver.core.values import LISP, PYTHON
 from codriver.errors import RefusedError
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.settings.model import spelled
@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
     from codriver.tools.base import Tool
 
-
 LOOK_S = 0.02
-PYTHON_AT_ONCE = "put repl = ['python'] in codriver.toml, or start one (found in a second)"
-"""A running server starts the REPLs that are added to its settings; Python's needs nothing of the workspace."""
 SEARCH_S = 10.0
 """The first search for REPLs takes a second at most, on a disk that answers."""
 START_S = 10.0
@@ -129,8 +126,13 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
         if repl.phase in ("stopped", "waiting") and repl.note
     )
     why = f" ({gone})" if gone else ""
-    if not state.repls and not settings.repl and LISP not in state.languages():
-        return f"no connected REPL has it: {PYTHON_AT_ONCE}"
-    setting = "" if settings.repl or why else ", name one as repl in codriver.toml"
-    start = f"start one (its port file is found within a second){setting}"
-    return f"no connected REPL has it{why}: {start}, or see list_sessions"
+    start = "start one (its port file is found within a second)"
+    if settings.repl or why:
+        return f"no connected REPL has it{why}: {start}, or see list_sessions"
+    return f"no connected REPL has it: {to_name_one(state)}, or {start}"
+
+
+def to_name_one(state: State) -> str:
+    """The words for naming a REPL in the settings: the one that the files call for, Python's where they say nothing."""
+    repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
+    return f"put repl = ['{repl}'] in codriver.toml" if repl else "name one as repl in codriver.toml"

@@ -18,7 +18,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.gate import LOOK_S
+from codriver.tools.gate import LOOK_S, to_name_one
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,7 +47,7 @@ class NoReplError(RefusedError):
 
     reason = "no-repl"
 
-    def __init__(self, repls: Sequence[Repl]) -> None:
+    def __init__(self, repls: Sequence[Repl], to_name_one: str) -> None:
         found = [repl.key for repl in repls if repl.origin.is_merely_found and repl.phase == "connected"]
         waiting = [repl for repl in repls if repl.key not in found]
         tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
@@ -56,7 +56,7 @@ class NoReplError(RefusedError):
             hint=f"a kernel that somebody else started is used by its name: give replSessionKey {' or '.join(found)}"
             if found
             else "start an nREPL in the workspace (it is found by its port file within a second), "
-            "or put repl = ['python'] (or 'lisp', …) in codriver.toml, which a running server reads at once",
+            f"or {to_name_one}, which a running server reads at once",
         )
 
 
@@ -146,7 +146,7 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target
             known = without_merely_found(reachable)
             reachable = [repl for repl in known if not (is_wanted and repl.origin.is_merely_found)]
         if not reachable:
-            raise NoReplError(tuple(repls))
+            raise NoReplError(tuple(repls), to_name_one(state))
         only, *others = reachable
         if others:
             raise AmbiguousSessionError(reachable)

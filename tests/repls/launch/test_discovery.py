@@ -158,9 +158,23 @@ def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_
 # The first search
 
 
-@pytest.mark.parametrize(("name", "default"), [("pyproject.toml", ["process:python"]), ("Cargo.toml", [])])
-async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, name, default):
-    (tmp_path / name).touch()
+@pytest.mark.parametrize(
+    ("files", "default"),
+    [
+        ({"pyproject.toml": ""}, ["process:python"]),
+        ({"Cargo.toml": ""}, []),
+        ({}, ["process:python"]),
+        ({"pyproject.toml": "[project]\ndependencies = ['basilisp>=0.4']"}, ["process:lisp"]),
+        ({"pyproject.toml": "[project.optional-dependencies]\nlisp = ['basilisp']"}, ["process:python"]),
+        ({"README.md": "", "shop.lpy": "(ns shop)"}, ["process:lisp"]),
+        ({"shop.py": "", "test_shop.lpy": "(ns test-shop)"}, ["process:python"]),
+        ({"deps.edn": "{}", "shop.lpy": ""}, []),
+        ({"pyproject.toml": "[project]\ndependencies = ['hy']", "shop.hy": ""}, ["process:python"]),
+    ],
+)
+async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, files, default):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     shell = Shell()
     finder = Discovery(core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=())
     finder.begin()
@@ -198,6 +212,15 @@ def test_where_no_repl_is_wanted_the_first_call_says_so(tmp_path):
         refused = client.call("evaluate_code", code="1 + 1")
         assert refused["reason"] == "capability-missing"
         assert "no REPL is connected" in refused["message"]
+
+
+def test_the_setting_for_a_projects_own_repl_is_told_with_its_value(tmp_path):
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "deps.edn").write_text("{}")
+    with serving(tmp_path) as live, live.client() as client:
+        client.tools()
+        assert "put repl = ['clojure'] in codriver.toml" in client.call("evaluate_code", code="1 + 1")["hint"]
 
 
 def test_what_listens_but_is_no_repl_is_told_of_by_status_doctor_and_log(tmp_path):

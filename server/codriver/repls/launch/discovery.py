@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -11,8 +11,8 @@ from codriver.core.actions import ReplForgotten, ReplFound, Say, Searching
 from codriver.core.state import Origin
 from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import key_of_kernel
-from codriver.repls.kinds import PYTHON
 from codriver.repls.launch.port_files import watch
+from codriver.repls.launch.projects import embedded_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from codriver.repls.launch.port_files import Found
 
 RECHECK_S = 0.25
-
-NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
-"""Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
 
 
 class Discovery:
@@ -92,12 +89,13 @@ class Discovery:
     async def _default(self) -> tuple[Action, ...]:
         """The start of a REPL of our own, where the workspace asks for one."""
         try:
-            if not await anyio.to_thread.run_sync(is_python_or_empty, self._workspace):
-                return ()
+            kind = await anyio.to_thread.run_sync(embedded_kind, self._workspace)
         except OSError as error:
             return (Say(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True),)
-        words = "no REPL was found and none asked for, so codriver starts its own Python REPL (key py)"
-        return (Say(words), _asked_command("python"))
+        if kind is None:
+            return ()
+        words = f"no REPL was found and none asked for, so codriver starts its own {kind.title} REPL (key {kind.key})"
+        return (Say(words), _asked_command(kind.repl))
 
     def _reconcile(self) -> None:
         """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already."""
@@ -175,13 +173,3 @@ def _asked_kernel(kernel: NamedKernel) -> ReplFound:
         return ReplFound(f"kernel:{place}", kernel.key or key, Origin("kernel", str(place)), address)
     address = place.address
     return ReplFound(f"server:{address}", kernel.key or place.key, Origin("server", str(place)), address)
-
-
-def is_python_or_empty(workspace: Path) -> bool:
-    """Whether the folder shows Python at its top, or nothing at all. Names that begin with a dot show nothing.
-
-    Raises:
-        OSError: the folder cannot be read.
-    """
-    names = [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
-    return not names or any(name in PYTHON.marks or name.endswith(PYTHON.suffixes) for name in names)
