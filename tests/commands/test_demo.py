@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from codriver.commands import demo
+
 README = Path(__file__).parents[2] / "README.md"
 MARKED = re.compile(r"(<!-- demo -->\n```text\n)(.*?)(```\n<!-- /demo -->)", re.DOTALL)
 DEMO_S = 240
@@ -30,6 +34,22 @@ def without_what_differs(text):
 def test_the_recording_in_the_readme_is_what_the_demo_prints():
     shown = MARKED.search(README.read_text())[2]
     assert without_what_differs(shown) == without_what_differs(recording()), "run `python tests/commands/test_demo.py`"
+
+
+def test_without_the_lisp_it_shows_python_and_says_how_to_have_both(monkeypatch, capfd):
+    monkeypatch.setattr(demo, "find_spec", lambda _name: None)
+    demo.demo_command.callback()
+    said = capfd.readouterr()
+    assert "=> 6" in said.out
+    assert "lpy" not in said.out
+    assert "pip install 'codriver[lisp]'" in said.err
+
+
+def test_what_fails_in_it_is_told_in_one_line(monkeypatch):
+    monkeypatch.setattr(demo, "find_spec", lambda _name: None)
+    monkeypatch.setattr(demo, "PYTHON", "1 / 0")
+    with pytest.raises(demo.DemoFailedError, match="ZeroDivisionError"):
+        demo.demo_command.callback()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from codriver.errors import StartError
 from codriver.files.paths import port_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mcp import ClientSession
 
@@ -39,21 +40,27 @@ class DemoFailedError(StartError):
 
 @click.command("demo", short_help="Show Codriver at work, with nothing set up.")
 def demo_command() -> None:
-    """Show Codriver at work: a server, two REPLs of its own, and a real MCP client that evaluates through the relay."""
-    say("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
-    with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder)) as file:
-        anyio.run(_play, file)
+    """Show Codriver at work: a server, REPLs of its own, and a real MCP client that evaluates through the relay."""
+    steps = {"python": ("py", PYTHON), "lisp": ("lpy", LISP)}
+    if find_spec("basilisp"):
+        say("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
+    else:
+        del steps["lisp"]
+        say("(Python alone: `pip install 'codriver[lisp]'` has the Lisp REPL shown as well)", err=True)
+    with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder), steps) as file:
+        anyio.run(_play, file, list(steps.values()))
 
 
 @contextlib.contextmanager
-def _server(workspace: Path) -> Iterator[Path]:
-    """A server with a Python and a Lisp REPL, for as long as the context lasts; its port file."""
+def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
+    """A server with these REPLs, for as long as the context lasts; its port file."""
     command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace), "--port", "0"]
-    say(Styled(f"$ codriver {' '.join(command[3:])} --repl python --repl lisp", bold=True))
+    command += [word for repl in repls for word in ("--repl", repl)]
+    say(Styled(f"$ codriver {' '.join(command[3:])}", bold=True))
     file = port_file(workspace)
     environ = {**os.environ, "XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
     with subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
-        [*command, "--repl", "python", "--repl", "lisp"], stdin=subprocess.DEVNULL, env=environ
+        command, stdin=subprocess.DEVNULL, env=environ
     ) as process:
         try:
             deadline = time.monotonic() + START_S
@@ -67,25 +74,39 @@ def _server(workspace: Path) -> Iterator[Path]:
             process.wait(START_S)
 
 
-async def _play(file: Path) -> None:
-    """Connect a client through the relay and evaluate."""
+async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
+    """Connect a client through the relay and evaluate: in each step, code in a session.
+
+    Raises:
+        DemoFailedError: the server answered otherwise than it should.
+    """
     from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # it takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
     relay = ["-I", "-S", str(codriver_relay.__file__), str(file)]
     say(Styled("$ codriver-relay <port file>    # what an MCP client starts", bold=True))
     parameters = StdioServerParameters(command=sys.executable, args=relay)
-    async with stdio_client(parameters) as (read, write), ClientSession(read, write) as session:
+    failure: DemoFailedError | None = None
+    async with stdio_client(parameters, sys.stderr) as (read, write), ClientSession(read, write) as session:
         about = await session.initialize()
-        # Which tools there are shows when every REPL has come up, and the Lisp takes its time.
         say(f"connected to {about.server_info.name} {about.server_info.version}")
-        await _evaluate(session, "py", PYTHON)
-        await _evaluate(session, "lpy", LISP)
-        answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
-        say(Styled("\nthe output log, as any client can query it:", bold=True))
-        for entry in answer["result"]:
-            text = " ⏎ ".join(entry["text"].splitlines())
-            say(f"  {entry['line']:>3}  {entry.get('who', ''):10} {entry['category']:18} {text}")
+        try:
+            await _show(session, steps)
+        except DemoFailedError as error:
+            failure = error
+    # Raised out here, as the client would wrap it in a group.
+    if failure is not None:
+        raise failure
+
+
+async def _show(session: ClientSession, steps: Sequence[tuple[str, str]]) -> None:
+    for key, code in steps:
+        await _evaluate(session, key, code)
+    answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
+    say(Styled("\nthe output log, as any client can query it:", bold=True))
+    for entry in answer["result"]:
+        text = " ⏎ ".join(entry["text"].splitlines())
+        say(f"  {entry['line']:>3}  {entry.get('who', ''):10} {entry['category']:18} {text}")
 
 
 async def _evaluate(session: ClientSession, key: str, code: str) -> None:
@@ -100,5 +121,7 @@ async def _call(session: ClientSession, tool: str, arguments: dict[str, Any]) ->
     answer = await session.call_tool(tool, arguments)
     found = answer.structured_content
     if not isinstance(found, dict) or not found.get("ok"):
-        raise DemoFailedError(f"{tool} answered {found}")
+        given = found if isinstance(found, dict) else {}
+        told = given.get("hint") or given.get("message") or given.get("error") or found
+        raise DemoFailedError(f"{tool} did not do what is to be shown: {told}")
     return found

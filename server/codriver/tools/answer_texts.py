@@ -208,7 +208,7 @@ def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, drop
     way = f": get_evaluation with part {part}, from {place}, length {omitted}" if omitted else ""
     return (
         f"{part}: {omitted} characters are left out{lost}{way}; "
-        f"whole in codriver://evaluation/{transcript.evaluation}/{part}"
+        f"also in codriver://evaluation/{transcript.evaluation}/{part}"
     )
 
 
