@@ -3,12 +3,14 @@
 import json
 import stat
 
+import anyio
 import pytest
 from live_server import Live
 
+from codriver.log import run_recorder
 from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
 from codriver.log.output_log import OutputLog
-from codriver.log.run_recorder import WRITE_EVERY_S, EarlierRuns, RunRecorder
+from codriver.log.run_recorder import LONGEST_REST_S, EarlierRuns, RunRecorder
 
 OUT = "evaluationOutput"
 
@@ -220,11 +222,33 @@ def test_a_disk_that_fails_costs_no_document(tmp_path, caplog):
     recorder = RunRecorder(Memory(tmp_path / "state"), log, session="s", started_ms=0, keep=lambda: 5)
     recorder._pending.append(Document("a", "x", 1))
     recorder.close(1)
-    assert caplog.text.count("the memory cannot be written") == 1
+    assert caplog.text.count("the memory of runs cannot be written") == 1
     (tmp_path / "state").unlink()
     recorder.close(2)
+    assert caplog.text.count("the memory of runs can be written") == 1
     assert Memory(tmp_path / "state").documents() == (Document("a", "x", 1),)
     assert [run.ended for run in Memory(tmp_path / "state").runs()] == [2]
+
+
+@pytest.mark.anyio
+async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_recorder, "SHORTEST_REST_S", 0.05)
+    log = OutputLog()
+    recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, keep=lambda: 5)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(recorder.run)
+        for number in range(3):
+            log.append(OUT, f"line {number}", timestamp_ms=number)
+            with anyio.fail_after(30):
+                while len(texts_in(Memory(tmp_path))) <= number:
+                    await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert texts_in(Memory(tmp_path)) == ["line 0", "line 1", "line 2"]
+
+
+@pytest.mark.parametrize(("took_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
+def test_a_run_that_takes_long_to_write_is_written_less_often(took_s, rests_s):
+    assert run_recorder.rest_s(took_s) == rests_s
 
 
 def said_by(live, *arguments):
@@ -257,4 +281,4 @@ def test_overnight_one_can_ask_what_happened_and_have_it_forgotten(tmp_path, mon
     assert said_by(server, "runs") == ""
     told = server.run("runs").stderr
     assert "no run of this workspace is remembered yet" in told
-    assert f"every {WRITE_EVERY_S:g} s" in told
+    assert f"within {LONGEST_REST_S:g} s" in told

@@ -32,7 +32,7 @@ INTERRUPTED = 130
 RUNS = "runs"
 CALLS = "calls"
 """The topic of streams that end by themselves, of events of the op `call`."""
-WHEN = "a server writes its own every 30 s while something happens, and when it ends"
+WHEN = "a server writes its own within 30 s of a change, mostly in 2, and when it ends"
 JUDGED_CODES = 20
 """So many of a session are read to find out its language; most of what one language has the other cannot read."""
 SHOWN_CHARACTERS = 2000

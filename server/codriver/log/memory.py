@@ -152,7 +152,7 @@ class Memory:
         is_repairing: bool = True,
         report: Callable[[str], None] = logger.warning,
     ) -> None:
-        self._folder = folder
+        self.folder = folder
         self._redact = redact
         self._is_repairing = is_repairing
         self._report = report
@@ -216,7 +216,7 @@ class Memory:
             if left < 0:
                 break
             output[str(record[0])] = document
-        self._folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         head = {**asdict(run), "entries": len(output)}
         self._run_storage(run.id).write({RUN: {"1": head}, OUTPUT: output})
 
@@ -232,7 +232,7 @@ class Memory:
 
     def sweep(self) -> None:
         """Remove what a crash left of files that were being written."""
-        for folder, pattern in ((self._runs_folder, ".*.tmp"), (self._folder, ".memory.json*.tmp")):
+        for folder, pattern in ((self._runs_folder, ".*.tmp"), (self.folder, ".memory.json*.tmp")):
             for leftover in folder.glob(pattern):
                 with contextlib.suppress(OSError):
                     leftover.unlink()
@@ -272,14 +272,14 @@ class Memory:
 
     @property
     def _runs_folder(self) -> Path:
-        return self._folder / RUNS
+        return self.folder / RUNS
 
     @property
     def _documents_file(self) -> Path:
-        return self._folder / "memory.json"
+        return self.folder / "memory.json"
 
     def _run_storage(self, run: str) -> ReplacedFile:
-        return ReplacedFile(self._runs_folder / f"{run}.json", self._folder, MAX_RUN_BYTES)
+        return ReplacedFile(self._runs_folder / f"{run}.json", self.folder, MAX_RUN_BYTES)
 
     def _read_run(self, run: str) -> tuple[Run, list[Record]] | None:
         """A run and its records in line order; None where it cannot be read."""
@@ -296,7 +296,7 @@ class Memory:
     def _read(self, path: Path, max_bytes: int, read: Callable[[TinyDB], T]) -> T | None:
         """Something of a database; None where that is broken."""
         try:
-            with TinyDB(path, self._folder, max_bytes, storage=ReplacedFile) as database:
+            with TinyDB(path, self.folder, max_bytes, storage=ReplacedFile) as database:
                 return read(database)
         except BrokenMemoryError as error:
             self._put_right(error)
@@ -305,16 +305,16 @@ class Memory:
     @contextlib.contextmanager
     def _documents(self) -> Iterator[TinyDB]:
         """The documents for changing them, which one process does at a time."""
-        self._folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        with self._lock, _locked(self._folder / "memory.lock"):
-            storage = ReplacedFile(self._documents_file, self._folder, MAX_DOCUMENTS_BYTES)
+        self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        with self._lock, _locked(self.folder / "memory.lock"):
+            storage = ReplacedFile(self._documents_file, self.folder, MAX_DOCUMENTS_BYTES)
             try:
                 storage.read()
             except BrokenMemoryError as error:
                 if not self._is_repairing:
                     raise
                 self._put_right(error)
-            with TinyDB(self._documents_file, self._folder, MAX_DOCUMENTS_BYTES, storage=ReplacedFile) as database:
+            with TinyDB(self._documents_file, self.folder, MAX_DOCUMENTS_BYTES, storage=ReplacedFile) as database:
                 yield database
 
     def _put_right(self, error: BrokenMemoryError) -> None:

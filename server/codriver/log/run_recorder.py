@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from codriver.log.disk_trouble import DiskTrouble
 from codriver.log.memory import Run, run_id
 
 if TYPE_CHECKING:
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from codriver.log.memory import Document, Memory
     from codriver.log.output_log import OutputLog, Snapshot
 
-logger = logging.getLogger(__name__)
+SHORTEST_REST_S = 2.0
+LONGEST_REST_S = 30.0
+REST_TIMES = 50
 
-WRITE_EVERY_S = 30.0
+
+def rest_s(took_s: float) -> float:
+    """The rest before a run that changes is written again, in seconds, after a write that took so long."""
+    return min(max(SHORTEST_REST_S, REST_TIMES * took_s), LONGEST_REST_S)
 
 
 class EarlierRuns:
@@ -40,7 +45,7 @@ class RunRecorder:
     """Writer of what one run leaves to the memory, for the life of its server.
 
     `remember` never waits for the disk; `run` writes, off the loop, and `close` ends it. `keep`: how many runs are
-    kept, this one among them. Disk errors are logged once, and writing is tried again.
+    kept, this one among them. What the disk refuses is told when that begins and when it ends, and is tried again.
     """
 
     def __init__(
@@ -54,25 +59,31 @@ class RunRecorder:
         self._written_line = log.last_line
         self._woken = anyio.Event()
         self._writing = threading.Lock()
-        self._is_failing = False
+        lost = "what passes through the REPLs is in memory only, and later servers will not know it"
+        self._trouble = DiskTrouble("the memory of runs", memory.folder, lost)
 
     def remember(self, document: Document) -> None:
         """Keep a document: on disk within a moment. Called in the thread of the loop."""
         self._pending.append(document)
         self._woken.set()
 
-    async def run(self) -> None:
-        """Write what there is to write, until cancelled."""
+    async def run(self, tell: Callable[[str | None], None] | None = None) -> None:
+        """Write what there is to write, until cancelled. `tell`: see `DiskTrouble.tell`."""
+        self._trouble.tell = tell
         await anyio.to_thread.run_sync(self._begin)
-        written_s = time.monotonic()
+        due_s = time.monotonic() + SHORTEST_REST_S
         while True:
-            with anyio.move_on_after(max(0.0, written_s + WRITE_EVERY_S - time.monotonic())):
+            with anyio.move_on_after(max(0.0, due_s - time.monotonic())):
                 await self._woken.wait()
             self._woken = anyio.Event()
-            await anyio.to_thread.run_sync(self._write_documents)
-            if time.monotonic() - written_s >= WRITE_EVERY_S:
-                await anyio.to_thread.run_sync(self._write_run, None)
-                written_s = time.monotonic()
+            if self._pending:
+                await anyio.to_thread.run_sync(self._write_documents)
+            began_s = time.monotonic()
+            if began_s >= due_s:
+                if self._log.last_line != self._written_line:
+                    await anyio.to_thread.run_sync(self._write_run, None)
+                now_s = time.monotonic()
+                due_s = now_s + rest_s(now_s - began_s)
 
     def close(self, ended_ms: int) -> None:
         """Write all that is left, and when the run ended. Blocks; does not raise."""
@@ -109,11 +120,10 @@ class RunRecorder:
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Log that the disk fails, once until it works again."""
+        """Tell that the disk fails, and when it works again."""
         try:
             yield
-            self._is_failing = False
         except OSError as error:
-            if not self._is_failing:
-                logger.warning("the memory cannot be written, and is tried again: %s", error)
-            self._is_failing = True
+            self._trouble.met(error)
+        else:
+            self._trouble.over()
