@@ -84,6 +84,12 @@ def test_follow_ups_are_dispatched_after_the_state_is_set_and_before_effects(cor
     assert told == [("inner", 111), ("outer", 111)]
 
 
+def test_a_follow_up_that_fails_takes_no_effect_from_what_stands(core, told):
+    with pytest.raises(UnhandledError):
+        core.report(AddPort(10, follow_up=Lost(), effect=Note(value="outer")))
+    assert (core.state.life.port, told) == (11, [("outer", 11)])
+
+
 def test_effects_of_one_dispatch_are_performed_in_order_after_all_handlers(core, told):
     core.report(AddPort(1, effect=Note(value="first")), AddPort(1, effect=Note(value="second")))
     assert told == [("first", 3), ("second", 3)]

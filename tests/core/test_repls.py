@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from codriver.core import effects, repl_connections
+from codriver.core import effects
 from codriver.core.actions import (
     CancelQueued,
     ClientGone,
@@ -80,7 +80,7 @@ class Server:
 
     def connect(self, profile=CLOJURE, origin=ADDRESS, key="clj", identity="r1", *, keyed=True):
         self.do(ReplFound(identity, key, origin, "127.0.0.1:7888", keyed=keyed))
-        return self.do(ReplConnected(identity, profile, "127.0.0.1:7888"))
+        return self.do(ReplConnected(identity, profile, "127.0.0.1:7888", "clj"))
 
     def evaluate(self, code="1", who="a", session="main", identity="r1", client="c1", description=None):
         evaluation = next_id(self.state)
@@ -137,7 +137,7 @@ def test_a_port_file_rewritten_with_the_same_port_is_tried_at_once_while_its_rep
 def test_a_repl_known_by_address_gets_its_key_from_its_dialect_once(server):
     server.connect(key="nrepl-7888", keyed=False)
     assert server.state.repls["r1"].key == "clj"
-    server.do(ReplLost("r1", "gone"), ReplConnected("r1", NOTHING_APART, "x:1"))
+    server.do(ReplLost("r1", "gone"), ReplConnected("r1", NOTHING_APART, "x:1", "nbb"))
     assert server.state.repls["r1"].key == "clj"
 
 
@@ -500,10 +500,6 @@ def test_what_the_server_says_enters_the_log(server):
 def test_the_same_error_again_is_counted(server):
     server.do(LatchError("x", "one"), LatchError("x", "two"))
     assert (server.state.latches["x"].text, server.state.latches["x"].count) == ("two", 2)
-
-
-def test_there_is_a_key_for_every_dialect():
-    assert len(set(repl_connections.KEYS.values())) == len(repl_connections.KEYS)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from codriver.app.hot_reload import stamps
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
-from codriver.repls import kinds
+from codriver.repls import dialects, kinds
+from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.launch import port_files
 from codriver.repls.launch.discovery import _asked_command
 from codriver.repls.launch.projects import find_projects, running_repls
@@ -112,6 +113,14 @@ def test_a_dialect_loads_the_files_of_its_family(dialect, loads, refuses):
     suffixes = kinds.suffixes_of(dialect)
     assert loads in suffixes
     assert refuses not in suffixes
+
+
+def test_every_dialect_that_shows_itself_has_a_key_of_its_own():
+    shown = [one.name for one in vars(dialects).values() if isinstance(one, Dialect) and one.name != "unknown"]
+    keys = {dialect: kinds.key_of_dialect(dialect) for dialect in shown}
+    assert len(set(keys.values())) == len(keys)
+    assert "repl" not in keys.values()
+    assert kinds.key_of_dialect("unknown") == "repl"
 
 
 def test_of_an_unknown_dialect_no_file_is_known():

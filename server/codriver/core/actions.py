@@ -154,11 +154,12 @@ class ReplStarted(Action):
 
 @dataclass(frozen=True)
 class ReplConnected(Action):
-    """The connection stands and shows this profile."""
+    """The connection stands and shows this profile; `key` is the REPL's where nobody gave it one."""
 
     id: str
     profile: Profile
     address: str
+    key: str = "repl"
     now: Later[int] = from_context("now")
 
 

@@ -122,10 +122,12 @@ class Core:
             if type(effect) not in self._performers:
                 raise UnhandledError("effect", [type(effect).__name__])
         self.state = state
-        if follow_ups:
-            self._dispatch(context, follow_ups)
-        for effect in effects:
-            self._performers[type(effect)](effect)
+        try:
+            if follow_ups:
+                self._dispatch(context, follow_ups)
+        finally:  # what the state says is done, whatever becomes of what follows from it
+            for effect in effects:
+                self._performers[type(effect)](effect)
 
 
 def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:

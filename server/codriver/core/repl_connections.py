@@ -53,19 +53,6 @@ KEPT_STARTS = 8
 SEAM: Final = "seam"
 SEAM_OP: Final = "codriver/seam"
 """The op by which Codriver's worker asks it."""
-KEYS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "clojure": "clj",
-        "clojurescript": "cljs",
-        "babashka": "bb",
-        "basilisp": "lpy",
-        "python": "py",
-        "hy": "hy",
-        "nbb": "nbb",
-        "squint": "squint",
-    }
-)
-"""The key that a REPL of a dialect gets when nobody gave it one."""
 
 
 def stray(state: State, repl: Repl) -> str | None:
@@ -199,7 +186,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
     """Take a connection into use: a new generation, in which what was queued runs."""
     connected = replace(
         repl,
-        key=repl.key if repl.keyed else _free_key(state, KEYS.get(action.profile.dialect, "repl"), repl.id),
+        key=repl.key if repl.keyed else _free_key(state, action.key, repl.id),
         keyed=True,
         phase="connected",
         address=action.address,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -192,6 +193,13 @@ def key_of_port_file(name: str) -> str:
     """The session key for the REPL of a port file: `nrepl` where several kinds write it."""
     keys = {kind.key for kind in KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
+
+
+def key_of_dialect(dialect: str) -> str:
+    """The session key for a REPL of a dialect: that of the likeliest kind that speaks it; `repl` of one unknown."""
+    spoken = (kind.key for kind in KINDS if kind.dialect == dialect)
+    loaded = (kind.key for kind in KINDS if kind.file_dialect == dialect)
+    return next(chain(spoken, loaded), "repl")
 
 
 def dialect_of_key(key: str) -> str | None:

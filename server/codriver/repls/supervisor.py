@@ -261,7 +261,8 @@ class Repls:
                 self._adapters[repl_id] = adapter
                 try:
                     profile = await self._placed(repl_id, adapter.profile)
-                    self._core.report(actions.ReplConnected(repl_id, profile, address))
+                    key = kinds.key_of_dialect(profile.dialect)
+                    self._core.report(actions.ReplConnected(repl_id, profile, address, key))
                     return await adapter.wait_closed()
                 finally:
                     del self._adapters[repl_id]
