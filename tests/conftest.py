@@ -67,6 +67,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in slow)
 
 
+def pytest_collection_finish():
+    """Leave the tests themselves out of each module's search for garbage, which took a third of a second with them."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def anyio_backend():
     return "asyncio"
