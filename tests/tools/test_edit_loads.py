@@ -1,5 +1,6 @@
 """With `load: true` the forms that `edit_files` changed are loaded in real REPLs, once, with errors in the answer."""
 
+import json
 import sys
 
 import pytest
@@ -95,6 +96,18 @@ def test_a_failure_in_an_edited_function_is_placed_in_it_and_not_in_the_code_sen
         client.call("load_file", filePath="src/shop/greet.clj")
         whole = client.call("evaluate_code", code="(shop.greet/greeting 1)", detail=False)
         assert whole["error"] == answer["error"]
+
+
+def test_a_form_of_an_edit_that_fails_as_it_runs_is_told_with_its_file_and_line(live, client, greet):
+    failing = {**GREETING, "newForm": "(defn greeting [name]\n  (str name))\n\n(count 1)"}
+    error = edit(client, live, failing, detail=False)["error"]
+    if live.kind == "jvm":
+        assert (error["file"], error["line"]) == ("src/shop/greet.clj", 6)
+        assert "trace" not in error
+        client.call("evaluate_code", code="(remove-ns 'codriver.kept)")
+        assert edit(client, live, GOOD_DAY)["ok"], "a namespace of ours that is gone holds up nobody"
+        stack = client.call("stacktrace")
+        assert "NO_SOURCE_FILE" not in json.dumps(stack), stack
 
 
 def test_a_file_whose_namespace_is_not_loaded_is_loaded_whole_and_once(live, client):

@@ -277,10 +277,8 @@ def _line(frame: re.Match[str], workspace: str) -> str:
 def _is_sent(frame: re.Match[str]) -> bool:
     """Whether this is the code that was sent itself, and no function that earlier code defined.
 
-    On the JVM functions that were evaluated have no file either, so that the name of the function tells.
+    On the JVM functions that were evaluated have no file either, or both have, so that the name of the function tells.
     """
-    if not frame["file"].startswith(_EVALUATED):
-        return False
     if frame["file"].startswith("<"):
         return frame["function"].startswith(("<module>", "__lisp_expr"))
     return _CALLED.match(frame["function"]) is None

@@ -20,8 +20,6 @@ Words = Union[str, "Sequence[Words]"]
 _NAME: Final = re.compile(r"\$([a-z]+)")
 
 _PRINT: Final = "nrepl.middleware.print"
-FILE_EVALUATOR: Final = "codriver.kept/eval-in-file"
-"""What a request names as `eval` where its dialect has a `file_evaluator`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,8 @@ class Dialect:
     printer: str | None = None
     """Code that defines `codriver.kept/print`, where what the user has set wins over limits that nobody asked for."""
     file_evaluator: str | None = None
-    """Code that defines `codriver.kept/eval-in-file`, for a server that leaves the file's name out of stack traces."""
+    """Code that defines a function to evaluate what comes from a file, and gives its name; for a server that leaves the
+    file's name out of stack traces."""
     broken: frozenset[str] = frozenset()
     """Capabilities whose ops are listed and do not work."""
     adapted: Mapping[str, str] = field(default_factory=dict)

@@ -51,14 +51,19 @@ class that the next evaluation needs, which takes 0.2 ms where there are a hundr
 that has got hold of one may add to it later. Source of the check: nREPL's pull request 327.
 """
 
-FILE_EVALUATOR_CLOJURE: Final = """(do
- (intern (create-ns 'codriver.kept) 'eval-in-file
-  (fn [form] (binding [*source-path* (.getName (java.io.File. (str *file*)))] (clojure.core/eval form))))
- nil)"""
-"""As `eval`, except that what is compiled bears the name of the request's file in stack traces, not `REPL`.
+FILE_EVALUATOR_CLOJURE: Final = """(when-let [n (or (find-ns 'nrepl.middleware.interruptible-eval)
+                 (find-ns 'clojure.tools.nrepl.middleware.interruptible-eval))]
+ (intern n 'codriver-eval-in-file
+  (binding [*ns* n]
+   (eval '(clojure.core/fn [form]
+    (clojure.core/binding [clojure.core/*source-path* (.getName (java.io.File. (clojure.core/str clojure.core/*file*)))]
+     (clojure.core/eval form))))))
+ (str n "/codriver-eval-in-file"))"""
+"""Gives the name of a function as `eval` is, but that what it compiles bears the request's file in stack traces.
 
 nREPL binds `*file*` alone, from which come `:file` of a var and the place of a compiler's error. The compiler writes
-the other name into each class. Source: `clojure.lang.Compiler`, `SOURCE` and `SOURCE_PATH`.
+the other name into each class. Source: `clojure.lang.Compiler`, `SOURCE` and `SOURCE_PATH`. The function is in the
+namespace in which nREPL looks for it, as without it no request would end; its own frame is the tooling's there.
 """
 
 STACKTRACE_CLOJURE: Final = (

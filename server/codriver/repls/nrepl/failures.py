@@ -336,6 +336,8 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
         return error
     if form is not None:
         error = replace(error, form=form)
+    if request.kind == "load-forms" and error.file == _base_name(request.file):
+        error = replace(error, file=request.file)  # the JVM's frames have no more than the file's own name
     if error.line is not None and not counts_lines and error.file is None:
         offset = forms[form - 1].line - 1 if form else 0
         error = replace(error, line=error.line + offset)
@@ -352,6 +354,10 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
         culprit = forms[error.form - 1]
         error = replace(error, line=culprit.line, column=culprit.column)
     return error
+
+
+def _base_name(path: str | None) -> str | None:
+    return path and path.replace("\\", "/").rpartition("/")[2]
 
 
 def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:

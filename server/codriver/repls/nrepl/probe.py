@@ -13,7 +13,6 @@ from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.contract.errors import OpTimedOutError
-from codriver.repls.dialects.server_dialect import FILE_EVALUATOR
 from codriver.repls.nrepl import seam_providers
 from codriver.repls.nrepl.message import (
     Message,
@@ -122,8 +121,8 @@ class ProbeResult:
     takes_positions: bool
     """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
     for them, which Java 16 and later forbid: its thread ends, and the evaluation never does."""
-    takes_evaluator: bool = False
-    """Whether `codriver.kept/eval-in-file` may be sent along as `eval`."""
+    file_evaluator: str | None = None
+    """The function that is sent along as `eval` with what comes from a file; None where the server takes none."""
     seam: seam_providers.Found | None = None
     """The application's seam, where it is asked by evaluation."""
 
@@ -224,8 +223,8 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
         seam=seam,
     )
     takes_positions = not facts.get("tools-nrepl")
-    takes_evaluator = await _probe_evaluator(connection, dialect)
-    return ProbeResult(profile, ops, dialect, limits, keeps_limits, takes_positions, takes_evaluator, found)
+    evaluator = await _probe_evaluator(connection, dialect)
+    return ProbeResult(profile, ops, dialect, limits, keeps_limits, takes_positions, evaluator, found)
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
@@ -291,18 +290,21 @@ async def _probe_print_limits(connection: NreplConnection, dialect: Dialect, ops
     return honours, keeps
 
 
-async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> bool:
-    """True where the server evaluates by the function that a request names, so that the file's name is compiled in."""
+async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str | None:
+    """The function by which the server evaluates what comes from a file so that the file's name is compiled in."""
     if dialect.file_evaluator is None:
-        return False
+        return None
     name = "codriver_probe.clj"
-    request: dict[str, Value] = {"code": "*source-path*", "file": f"src/{name}", "eval": FILE_EVALUATOR}
+    request: dict[str, Value] = {"code": "*source-path*", "file": f"src/{name}"}
     try:
-        await connection.ask("eval", timeout_s=PROBE_S, code=dialect.file_evaluator)
-        messages = await connection.ask("eval", timeout_s=PROBE_S, **request)
+        defined = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.file_evaluator)
+        function = next((value for message in defined if (value := message.text("value"))), "").strip('"')
+        if "/" not in function:
+            return None
+        messages = await connection.ask("eval", timeout_s=PROBE_S, **request, eval=function)
     except OpTimedOutError:
-        return False
-    return any(message.text("value") == f'"{name}"' for message in messages)
+        return None
+    return function if any(message.text("value") == f'"{name}"' for message in messages) else None
 
 
 async def _cuts(connection: NreplConnection, **fields: Value) -> bool:

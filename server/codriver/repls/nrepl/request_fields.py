@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.repls.contract.errors import RequestUnsafeError
-from codriver.repls.dialects.server_dialect import FILE_EVALUATOR
 from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP
 
 if TYPE_CHECKING:
@@ -56,8 +55,8 @@ class RequestFields:
             fields["ns"] = request.namespace
         if request.file:
             fields["file"] = request.file
-            if self._probed.takes_evaluator:
-                fields["eval"] = FILE_EVALUATOR
+            if self._probed.file_evaluator:
+                fields["eval"] = self._probed.file_evaluator
         elif session.is_in_file and self._dialect.no_file:
             fields["file"] = self._dialect.no_file
         if not self._probed.takes_positions:
