@@ -246,6 +246,20 @@ async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatc
     assert texts_in(Memory(tmp_path)) == ["line 0", "line 1", "line 2"]
 
 
+def test_documents_that_cannot_be_written_beside_runs_that_can_are_told_once(tmp_path, caplog, monkeypatch):
+    log, memory = OutputLog(), Memory(tmp_path)
+    monkeypatch.setattr(memory, "remember", lambda _: (tmp_path / "gone" / "lock").touch())
+    recorder = RunRecorder(memory, log, session="s", started_ms=0, keep=lambda: 5)
+    recorder._pending.append(Document("a", "x", 1))
+    for number in range(3):
+        log.append(OUT, f"line {number}", timestamp_ms=number)
+        recorder._write_documents()
+        recorder._write_run(None)
+    assert [record.levelname for record in caplog.records].count("WARNING") == 1, caplog.text
+    assert "checkpoints and REPLs that were given up cannot be written" in caplog.text
+    assert texts_in(Memory(tmp_path)) == ["line 0", "line 1", "line 2"]
+
+
 @pytest.mark.parametrize(("took_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
 def test_a_run_that_takes_long_to_write_is_written_less_often(took_s, rests_s):
     assert run_recorder.rest_s(took_s) == rests_s

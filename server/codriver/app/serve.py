@@ -188,7 +188,7 @@ class Server:
         self._plan_shutdown()
         self._tasks.start_soon(self._heed_signals)
         self._tasks.start_soon(parts.history.run, on_trouble(self._core, "history-unwritable"))
-        self._tasks.start_soon(parts.recorder.run, on_trouble(self._core, "memory-unwritable"))
+        self._tasks.start_soon(parts.recorder.run, partial(on_trouble, self._core))
         parts.transcripts.store.begin(on_trouble(self._core, "spill-unwritable"))
         self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)

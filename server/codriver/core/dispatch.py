@@ -93,7 +93,8 @@ class Core:
         Raises:
             UnhandledError: nobody handles an action or effect of this class.
             UnresolvedError: a value that is named cannot be filled in.
-                After either, the state is as the last complete step left it: `actions` stand if a follow-up failed.
+                After either, the state is as the last complete step left it: `actions` stand if a follow-up failed,
+                and so their effects are performed.
         """
         self._dispatch({"now": self.now(), **context}, actions)
 
@@ -125,7 +126,7 @@ class Core:
         try:
             if follow_ups:
                 self._dispatch(context, follow_ups)
-        finally:  # what the state says is done, whatever becomes of what follows from it
+        finally:  # what the state says is to be done, whatever becomes of what follows from it
             for effect in effects:
                 self._performers[type(effect)](effect)
 

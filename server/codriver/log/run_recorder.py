@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -14,14 +14,16 @@ from codriver.log.disk_trouble import DiskTrouble
 from codriver.log.memory import Run, run_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from codriver.log.memory import Document, Memory
     from codriver.log.output_log import OutputLog, Snapshot
 
 SHORTEST_REST_S = 2.0
+"""A short log takes some milliseconds to write, and a crash loses no more."""
 LONGEST_REST_S = 30.0
 REST_TIMES = 50
+"""To write takes 2 % of the time at most: the longest log, a second or so on a slow disk."""
 
 
 def rest_s(took_s: float) -> float:
@@ -60,16 +62,20 @@ class RunRecorder:
         self._woken = anyio.Event()
         self._writing = threading.Lock()
         lost = "what passes through the REPLs is in memory only, and later servers will not know it"
-        self._trouble = DiskTrouble("the memory of runs", memory.folder, lost)
+        self._runs_trouble = DiskTrouble("the memory of runs", memory.folder, lost)
+        lost = "they are in memory only"
+        self._documents_trouble = DiskTrouble("checkpoints and REPLs that were given up", memory.folder, lost)
 
     def remember(self, document: Document) -> None:
         """Keep a document: on disk within a moment. Called in the thread of the loop."""
         self._pending.append(document)
         self._woken.set()
 
-    async def run(self, tell: Callable[[str | None], None] | None = None) -> None:
-        """Write what there is to write, until cancelled. `tell`: see `DiskTrouble.tell`."""
-        self._trouble.tell = tell
+    async def run(self, tells: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
+        """Write what there is to write, until cancelled. `tells`: gives `DiskTrouble.tell` by the code of an error."""
+        if tells is not None:
+            self._runs_trouble.tell = tells("runs-unwritable")
+            self._documents_trouble.tell = tells("checkpoints-unwritable")
         await anyio.to_thread.run_sync(self._begin)
         due_s = time.monotonic() + SHORTEST_REST_S
         while True:
@@ -91,39 +97,46 @@ class RunRecorder:
         self._write_run(ended_ms)
 
     def _begin(self) -> None:
-        with self._guarded():
-            self._memory.sweep()
-            self._drop_old_runs()
+        _try(self._clear, self._runs_trouble)
+
+    def _clear(self) -> None:
+        self._memory.sweep()
+        self._drop_old_runs()
 
     def _write_documents(self) -> None:
-        with self._writing, self._guarded():
+        with self._writing:
             while self._pending:
-                self._memory.remember(self._pending[0])
+                if not _try(partial(self._memory.remember, self._pending[0]), self._documents_trouble):
+                    return
                 del self._pending[0]
 
     def _write_run(self, ended_ms: int | None) -> None:
         """Write this run, if it has something to tell and that has changed, and drop what is then too old."""
-        with self._writing, self._guarded():
+        with self._writing:
             last_line = self._log.last_line
-            if not self._keep() or not self._log.entity_count:
+            is_news = last_line != self._written_line or ended_ms is not None
+            if not is_news or not self._keep() or not self._log.entity_count:
                 return
-            if last_line != self._written_line or ended_ms is not None:
-                newest_first = reversed(self._log.snapshot().records)
-                self._memory.write_run(replace(self.started, ended=ended_ms), newest_first)
+            if _try(partial(self._replace_run, ended_ms), self._runs_trouble):
                 self._written_line = last_line
-                self._drop_old_runs()
+
+    def _replace_run(self, ended_ms: int | None) -> None:
+        newest_first = reversed(self._log.snapshot().records)
+        self._memory.write_run(replace(self.started, ended=ended_ms), newest_first)
+        self._drop_old_runs()
 
     def _drop_old_runs(self) -> None:
         """Let so many files be there as are to be kept, this run's among them, whether or not it is written yet."""
         others = [run for run in self._memory.run_ids() if run != self.started.id]
         self._memory.forget_runs(others[: max(0, len(others) - max(0, self._keep() - 1))])
 
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Tell that the disk fails, and when it works again."""
-        try:
-            yield
-        except OSError as error:
-            self._trouble.met(error)
-        else:
-            self._trouble.over()
+
+def _try(write: Callable[[], None], trouble: DiskTrouble) -> bool:
+    """True where it was written; the trouble is told where it begins or ends."""
+    try:
+        write()
+    except OSError as error:
+        trouble.met(error)
+        return False
+    trouble.over()
+    return True
