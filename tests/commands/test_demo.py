@@ -48,7 +48,11 @@ def test_without_the_lisp_it_shows_python_and_says_how_to_have_both(monkeypatch,
 def test_what_fails_in_it_is_told_in_one_line(monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
     monkeypatch.setattr(demo, "PYTHON", "1 / 0")
-    with pytest.raises(demo.DemoFailedError, match="ZeroDivisionError"):
+    with pytest.raises(demo.DemoFailedError, match=r"^evaluate_code failed: ZeroDivisionError: division by zero$"):
+        demo.demo_command.callback()
+    monkeypatch.setattr(demo, "PYTHON", "import time; time.sleep(100)")
+    monkeypatch.setattr(demo, "LISP_MS", 1000)
+    with pytest.raises(demo.DemoFailedError, match=r"is still running after 1 s$"):
         demo.demo_command.callback()
 
 

@@ -78,7 +78,7 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     """Connect a client through the relay and evaluate: in each step, code in a session.
 
     Raises:
-        DemoFailedError: the server answered otherwise than it should.
+        DemoFailedError: the server did not answer as it should.
     """
     from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # it takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
@@ -88,8 +88,6 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     failure: DemoFailedError | None = None
     async with stdio_client(parameters, sys.stderr) as (read, write), ClientSession(read, write) as session:
-        about = await session.initialize()
-        say(f"connected to {about.server_info.name} {about.server_info.version}")
         try:
             await _show(session, steps)
         except DemoFailedError as error:
@@ -100,6 +98,8 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
 
 
 async def _show(session: ClientSession, steps: Sequence[tuple[str, str]]) -> None:
+    about = await session.initialize()
+    say(f"connected to {about.server_info.name} {about.server_info.version}")
     for key, code in steps:
         await _evaluate(session, key, code)
     answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
@@ -114,14 +114,22 @@ async def _evaluate(session: ClientSession, key: str, code: str) -> None:
     say("  " + code.replace("\n", "\n  "))
     arguments = {"code": code, "replSessionKey": key, "who": "demo", "timeoutMs": LISP_MS}
     answer = await _call(session, "evaluate_code", arguments)
+    if "result" not in answer:
+        raise DemoFailedError(f"the evaluation in {key} is still {answer['status']} after {LISP_MS / 1000:g} s")
     say(Styled(f"=> {answer['result']}", fg="green"))
 
 
 async def _call(session: ClientSession, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
     answer = await session.call_tool(tool, arguments)
     found = answer.structured_content
-    if not isinstance(found, dict) or not found.get("ok"):
-        given = found if isinstance(found, dict) else {}
-        told = given.get("hint") or given.get("message") or given.get("error") or found
-        raise DemoFailedError(f"{tool} did not do what is to be shown: {told}")
-    return found
+    if isinstance(found, dict) and found.get("ok"):
+        return found
+    raise DemoFailedError(f"{tool} failed: {_told(found)}")
+
+
+def _told(found: object) -> str:
+    """The words of a refusal, or of an error that code raised."""
+    given: dict[str, Any] = found if isinstance(found, dict) else {}
+    if error := given.get("error"):
+        return f"{error['class']}: {error['message']}"
+    return "; ".join(filter(None, (given.get("message"), given.get("hint")))) or f"it answered {found}"
