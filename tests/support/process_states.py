@@ -22,6 +22,12 @@ def state_of(pid):
     return told.stdout.strip()[:1]
 
 
+def states_of_threads(pid):
+    """The states of all threads of a process; that of the process where the system tells of no threads."""
+    tasks = list(Path(f"/proc/{pid}/task").glob("*"))
+    return {state_of(f"{pid}/task/{task.name}") for task in tasks} or {state_of(pid)}
+
+
 def is_running(pid):
     """Whether there is such a process, and it is not one that has ended and that nobody has asked for."""
     return state_of(pid) not in ("", ZOMBIE)
@@ -32,7 +38,7 @@ def stopped(pid):
     """Hold a process up for the block, all its threads: a signal alone is only seen when one of them is next run."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        until(lambda: state_of(pid) == STOPPED, "the process to stop")
+        until(lambda: states_of_threads(pid) == {STOPPED}, "the process to stop")
         yield
     finally:
         with suppress(ProcessLookupError):
