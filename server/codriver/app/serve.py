@@ -272,6 +272,7 @@ class Server:
             commands=settings.repl,
             kernels=named_kernels(settings.kernels, os.environ),
             port_files=settings.port_files,
+            python=settings.python,
         )
         discovery.begin()
         self._live.discovery, self._live.server_kernels = discovery, self._parts.server_kernels

@@ -290,5 +290,6 @@ def _instructions(services: Services, skills: SkillLibrary, client_name: str, *,
     repls = [Connected(repl.key, repl.dialect, phase or repl.phase, repl.note or "") for repl in state.repls.values()]
     offered = {tool.name for tool in on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings)}
     evaluates = settings.enable_mcp_repl_evaluation
-    to_have_one = to_name_one(state) if state.repl_of_files and not settings.repl else ""
+    is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
+    to_have_one = to_name_one(state) if is_told else ""
     return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one)

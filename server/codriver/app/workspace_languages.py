@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from codriver.core.actions import LanguagesSeen
 from codriver.core.values import LISP, NOTEBOOK
 from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
 from codriver.files.workspace_walk import kinds_held
+from codriver.repls.kinds import kind_of
 from codriver.repls.launch.projects import repl_of_project
+from codriver.settings import trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
 
 LOOK_S: Final = 5.0
-"""How often a workspace without Lisp, or notebooks, is searched for the first one, at most."""
+"""How often a workspace is looked at, at most."""
 REST_TIMES: Final = 100
 """Searches take no more than this part of the time."""
 MAX_SEARCHED: Final = 50_000
@@ -31,12 +30,24 @@ SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LISP_
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:
-    """Report the languages when they are known and when one comes, until all that matter are there."""
-    look = partial(kinds_held, workspace, SUFFIXES_SEARCHED, max_entries=MAX_SEARCHED)
+    """Report what the files call for, when that is known and when it changes; a language that came stays."""
+    seen: LanguagesSeen | None = None
+
+    def look() -> LanguagesSeen:
+        known = seen.languages if seen else frozenset()
+        wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
+        found = kinds_held(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
+        repl = repl_of_project(workspace)
+        return LanguagesSeen(known | found, repl, needs_trust=_needs_trust(repl, workspace))
+
     poller = Poller(look, interval_s=LOOK_S, rest_times=REST_TIMES)
-    seen: frozenset[str] | None = None
-    while seen is None or len(seen) < len(SUFFIXES_SEARCHED):
-        before, seen = seen, (seen or frozenset()) | await poller.next()
+    while True:
+        before, seen = seen, await poller.next()
         if seen != before:
-            repl = await anyio.to_thread.run_sync(repl_of_project, workspace)
-            core.report(LanguagesSeen(seen, repl))
+            core.report(seen)
+
+
+def _needs_trust(repl: str, workspace: Path) -> bool:
+    """True where a server may refuse to start that REPL until the user has accepted the workspace."""
+    kind = kind_of(repl) if repl else None
+    return bool(repl) and (kind is None or kind.launcher != "worker") and not trust.is_accepted(workspace)

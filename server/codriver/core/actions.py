@@ -107,6 +107,8 @@ class LanguagesSeen(Action):
     languages: frozenset[str]
     repl: str = ""
     """The text for the setting `repl` that the files call for; empty where they show no project."""
+    needs_trust: bool = False
+    """Whether the user has to accept the workspace before that REPL is started."""
 
 
 @dataclass(frozen=True)

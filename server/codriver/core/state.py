@@ -236,6 +236,8 @@ class State:
     """The languages that files of the workspace are written in; None before they were looked at."""
     repl_of_files: str = ""
     """The text for the setting `repl` that the workspace's files call for; empty where they show no project."""
+    repl_needs_trust: bool = False
+    """Whether the user has to accept the workspace before that REPL is started."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
     app_streams: tuple[AppStream, ...] = ()
     """In the order in which they came."""

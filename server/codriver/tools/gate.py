@@ -135,4 +135,5 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
 def to_name_one(state: State) -> str:
     """The words for naming a REPL in the settings: the one that the files call for, Python's where they say nothing."""
     repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
-    return f"put repl = ['{repl}'] in codriver.toml" if repl else "name one as repl in codriver.toml"
+    trusted = " and have the user run `codriver trust`" if state.repl_needs_trust else ""
+    return f"put repl = ['{repl}'] in codriver.toml{trusted}" if repl else "name one as repl in codriver.toml"

@@ -18,6 +18,7 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, State
 from codriver.core.values import Capability, Profile
+from codriver.repls.launch import discovery, recipes
 from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.recipes import WORKER
 from codriver.settings.model import Settings
@@ -168,12 +169,17 @@ def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_
         ({"pyproject.toml": "[project.optional-dependencies]\nlisp = ['basilisp']"}, ["process:python"]),
         ({"README.md": "", "shop.lpy": "(ns shop)"}, ["process:lisp"]),
         ({"shop.py": "", "test_shop.lpy": "(ns test-shop)"}, ["process:python"]),
+        ({"pyproject.toml": "[tool.poetry.dependencies]\nbasilisp = {optional = true}"}, ["process:python"]),
+        ({"Cargo.toml": "", "examples/deep/x.lpy": ""}, []),
+        ({"package.json": "{}", "docs/x.lpy": ""}, []),
+        ({"README.md": "", "src/app.py": "", "examples/x.lpy": ""}, []),
         ({"deps.edn": "{}", "shop.lpy": ""}, []),
         ({"pyproject.toml": "[project]\ndependencies = ['hy']", "shop.hy": ""}, ["process:python"]),
     ],
 )
 async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, files, default):
     for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     shell = Shell()
     finder = Discovery(core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=())
@@ -188,6 +194,13 @@ async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, f
         tasks.cancel_scope.cancel()
     assert list(shell.core.state.repls) == default
     assert ("evaluate" in shell.core.state.capabilities()) == bool(default)
+
+
+def test_where_basilisp_is_not_installed_a_project_that_requires_it_has_python(tmp_path, monkeypatch):
+    (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['basilisp']")
+    assert discovery._kind_to_start(tmp_path, "auto").repl == "lisp"
+    monkeypatch.setattr(recipes, "_has_basilisp", lambda *_: False)
+    assert discovery._kind_to_start(tmp_path, "auto").repl == "python"
 
 
 def test_the_first_call_to_a_server_of_a_large_workspace_waits_for_its_repl(tmp_path):
@@ -220,7 +233,13 @@ def test_the_setting_for_a_projects_own_repl_is_told_with_its_value(tmp_path):
     (workspace / "deps.edn").write_text("{}")
     with serving(tmp_path) as live, live.client() as client:
         client.tools()
-        assert "put repl = ['clojure'] in codriver.toml" in client.call("evaluate_code", code="1 + 1")["hint"]
+        trusted = "put repl = ['clojure'] in codriver.toml and have the user run `codriver trust`"
+        assert trusted in client.call("evaluate_code", code="1 + 1")["hint"]
+        with live.client() as newcomer:
+            assert trusted in newcomer.about["instructions"]
+        (workspace / "deps.edn").unlink()
+        (workspace / "nbb.edn").write_text("{}")
+        live_until(lambda: "['nbb']" in client.call("evaluate_code", code="1 + 1")["hint"], "the other project")
 
 
 def test_what_listens_but_is_no_repl_is_told_of_by_status_doctor_and_log(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,9 @@ from codriver.core.state import Origin
 from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import key_of_kernel
 from codriver.repls.launch.port_files import watch
-from codriver.repls.launch.projects import embedded_kind
+from codriver.repls.launch.project_python import AUTO
+from codriver.repls.launch.projects import embedded_kinds
+from codriver.repls.launch.recipes import RecipeError, recipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,12 +41,14 @@ class Discovery:
         commands: Sequence[str],
         port_files: Sequence[str],
         kernels: Sequence[NamedKernel] = (),
+        python: str = AUTO,
     ) -> None:
         self._core = core
         self._workspace = workspace
         self._addresses = addresses
         self._commands = commands
         self._kernels = kernels
+        self._python = python
         self._port_files = (*kinds.port_files(), *port_files)
         self._found: tuple[Found, ...] = ()
         self._problems: dict[str, str] = {}
@@ -89,7 +95,7 @@ class Discovery:
     async def _default(self) -> tuple[Action, ...]:
         """The start of a REPL of our own, where the workspace asks for one."""
         try:
-            kind = await anyio.to_thread.run_sync(embedded_kind, self._workspace)
+            kind = await anyio.to_thread.run_sync(_kind_to_start, self._workspace, self._python)
         except OSError as error:
             return (Say(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True),)
         if kind is None:
@@ -144,6 +150,15 @@ class Discovery:
     def _dispatch(self, *actions: Action) -> None:
         if actions:
             self._core.report(*actions)
+
+
+def _kind_to_start(workspace: Path, python: str) -> kinds.Kind | None:
+    """The kind of REPL to start where none was asked for, of those that can be; None where the files call for none."""
+    for kind in embedded_kinds(workspace):
+        with suppress(RecipeError):  # Basilisp is not installed
+            recipe(kind.repl, workspace, os.environ, python=python)
+            return kind
+    return None
 
 
 def _asked_address(text: str) -> ReplFound:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
@@ -15,8 +16,7 @@ from codriver.files.workspace_walk import files_of
 from codriver.repls import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Collection, Iterator
 
 PORT_FILE: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 PROJECT_FILE: Final = Rules(Links.WITHIN, 4 * files.MEBIBYTE)
@@ -55,24 +55,23 @@ def repl_of_project(workspace: Path) -> str:
     return next((project.repl for project in _find(workspace)), "")
 
 
-def embedded_kind(workspace: Path) -> kinds.Kind | None:
-    """The kind of REPL to start where none was asked for; None where the workspace calls for none of ours.
+def embedded_kinds(workspace: Path) -> Iterator[kinds.Kind]:
+    """The kinds of REPL to start where none was asked for, of those that come with Codriver; the best first.
 
-    A project that requires Basilisp has its REPL, one with Python at its top or with nothing at all has Python's, and
-    a folder with no more than sources of Basilisp has its own again. Only those that come with Codriver are started so.
+    Basilisp's where the project requires it, or has its sources at the top and shows no other project; Python's where
+    Python is at the top, or nothing at all.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    needs = _python_needs(workspace, with_optional=False)
+    needs, names = _python_needs(workspace, is_required=True), _names_at_top(workspace)
     embedded = [kind for kind in kinds.KINDS if kind.launcher == "worker"]
-    required = (kind for kind in embedded if any(package in needs for _, package in kind.needed_packages))
-    if (kind := next(required, None)) is not None:
-        return kind
-    if is_python_or_empty(workspace):
-        return kinds.PYTHON
-    wanted = repl_of_project(workspace)
-    return next((kind for kind in embedded if kind.repl == wanted and kind is not kinds.PYTHON), None)
+    yield from (kind for kind in embedded if any(package in needs for _, package in kind.needed_packages))
+    if _is_python_or_empty(names):
+        yield kinds.PYTHON
+    elif not kinds.project_marks().intersection(names):
+        at_top = tuple(Path(name).suffix for name in names)
+        yield from (kind for kind in embedded if kind.telling_suffix in at_top)
 
 
 def is_python_or_empty(workspace: Path) -> bool:
@@ -81,9 +80,16 @@ def is_python_or_empty(workspace: Path) -> bool:
     Raises:
         OSError: the folder cannot be read.
     """
-    names = [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
+    return _is_python_or_empty(_names_at_top(workspace))
+
+
+def _is_python_or_empty(names: Collection[str]) -> bool:
     python = kinds.PYTHON
     return not names or any(name in python.marks or name.endswith(python.suffixes) for name in names)
+
+
+def _names_at_top(workspace: Path) -> list[str]:
+    return [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
 
 
 def running_repls(workspace: Path) -> tuple[str, ...]:
@@ -124,8 +130,11 @@ def _node_needs(workspace: Path) -> frozenset[str]:
     return frozenset(name for part in ("dependencies", "devDependencies") for name in _names(package.get(part)))
 
 
-def _python_needs(workspace: Path, *, with_optional: bool = True) -> frozenset[str]:
-    """The names of all packages that `pyproject.toml` requires, whatever tool they are written for."""
+def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[str]:
+    """The names of the packages in `pyproject.toml`, whatever tool they are written for.
+
+    `is_required`: those alone without which the project cannot run, not those of extras, groups and the build.
+    """
     try:
         document = toml_file.read(workspace / "pyproject.toml", root=workspace)
     except TomlFileError:
@@ -133,7 +142,7 @@ def _python_needs(workspace: Path, *, with_optional: bool = True) -> frozenset[s
     project, tool, build = (_table(document.get(key)) for key in ("project", "tool", "build-system"))
     poetry = _table(tool.get("poetry"))
     lists = [project.get("dependencies")]
-    if with_optional:
+    if not is_required:
         lists += [
             build.get("requires"),
             *_table(project.get("optional-dependencies")).values(),
@@ -145,7 +154,9 @@ def _python_needs(workspace: Path, *, with_optional: bool = True) -> frozenset[s
         for text in (requirements if isinstance(requirements, list) else ())
         if isinstance(text, str) and (found := re.match(r"[A-Za-z0-9._-]+", text))
     }
-    return frozenset(names | {name.lower() for name in _names(poetry.get("dependencies"))})
+    by_poetry = _table(poetry.get("dependencies"))
+    extras = {name for name, wanted in by_poetry.items() if is_required and _table(wanted).get("optional")}
+    return frozenset(names | {name.lower() for name in by_poetry.keys() - extras})
 
 
 def _table(value: object) -> dict[str, Any]:
