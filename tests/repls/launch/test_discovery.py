@@ -201,6 +201,16 @@ def test_where_basilisp_is_not_installed_a_project_that_requires_it_has_python(t
     assert discovery._kind_to_start(tmp_path, "auto").repl == "lisp"
     monkeypatch.setattr(recipes, "_has_basilisp", lambda *_: False)
     assert discovery._kind_to_start(tmp_path, "auto").repl == "python"
+    (tmp_path / "pyproject.toml").unlink()
+    (tmp_path / "shop.lpy").touch()
+    assert discovery._kind_to_start(tmp_path, "auto").repl == "lisp", "its start tells what is missing"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("pyproject.toml", "python"), ("Cargo.toml", None)])
+def test_an_interpreter_that_is_not_there_is_told_by_the_start_that_fails(tmp_path, name, kind):
+    (tmp_path / name).touch()
+    wanted = discovery._kind_to_start(tmp_path, str(tmp_path / "no-such-python"))
+    assert (wanted and wanted.repl) == kind
 
 
 def test_the_first_call_to_a_server_of_a_large_workspace_waits_for_its_repl(tmp_path):

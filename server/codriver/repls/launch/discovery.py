@@ -153,12 +153,16 @@ class Discovery:
 
 
 def _kind_to_start(workspace: Path, python: str) -> kinds.Kind | None:
-    """The kind of REPL to start where none was asked for, of those that can be; None where the files call for none."""
-    for kind in embedded_kinds(workspace):
+    """The kind of REPL to start where none was asked for; None where the files call for none.
+
+    It is the first that can be started; where none can, the last, whose start tells why.
+    """
+    wanted = None
+    for wanted in embedded_kinds(workspace):
         with suppress(RecipeError):  # Basilisp is not installed
-            recipe(kind.repl, workspace, os.environ, python=python)
-            return kind
-    return None
+            recipe(wanted.repl, workspace, os.environ, python=python)
+            break
+    return wanted
 
 
 def _asked_address(text: str) -> ReplFound:
