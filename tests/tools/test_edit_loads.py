@@ -110,6 +110,22 @@ def test_a_form_of_an_edit_that_fails_as_it_runs_is_told_with_its_file_and_line(
         assert "NO_SOURCE_FILE" not in json.dumps(stack), stack
 
 
+def test_a_test_that_an_edit_has_loaded_fails_with_its_file_and_line(live, client):
+    if live.kind == "jvm":
+        text = "(ns shop.fresh-test (:require [clojure.test :refer [deftest is]]))\n\n(deftest one\n  (is (= 1 1)))\n"
+        file = write(live, "fresh_test", text)
+        assert client.call("load_file", filePath=str(file))["ok"]
+        other = {
+            "type": "replace",
+            "line": 3,
+            "targetLineText": "(deftest one",
+            "newForm": "(deftest one\n  (is (= 1 2)))",
+        }
+        assert edit(client, live, other, name="fresh_test")["ok"]
+        [row] = client.call("run_tests", namespace="shop.fresh-test")["results"]
+        assert (row["file"], row["line"]) == (str(file), 4)
+
+
 def test_a_file_whose_namespace_is_not_loaded_is_loaded_whole_and_once(live, client):
     name = "fresh"
     write(live, name, GREET.replace("shop.greet", "shop.fresh"))
