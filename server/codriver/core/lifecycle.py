@@ -63,9 +63,14 @@ def stop(state: State, action: Stop) -> Outcome:
 
 def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
     """Remember the languages that the workspace's files are written in, and the REPL that they call for."""
-    languages, repl = action.languages, action.repl
-    after = replace(state, languages_of_files=languages, repl_of_files=repl, repl_needs_trust=action.needs_trust)
-    return Outcome(after)
+    return Outcome(
+        replace(
+            state,
+            languages_of_files=action.languages,
+            repl_of_files=action.repl,
+            repl_needs_trust=action.needs_trust,
+        )
+    )
 
 
 def searching(state: State, action: Searching) -> Outcome:

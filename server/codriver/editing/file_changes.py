@@ -1,4 +1,4 @@
-"""Files that an edit may change: which these are, what one is now, and what it is to be."""
+"""Source files that an edit may change: the suffixes, the text that one has now, and the text that it is to have."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
@@ -197,9 +196,7 @@ def key_of_port_file(name: str) -> str:
 
 def key_of_dialect(dialect: str) -> str:
     """The session key for a REPL of a dialect: that of the likeliest kind that speaks it; `repl` of one unknown."""
-    spoken = (kind.key for kind in KINDS if kind.dialect == dialect)
-    loaded = (kind.key for kind in KINDS if kind.file_dialect == dialect)
-    return next(chain(spoken, loaded), "repl")
+    return next((kind.key for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
 
 
 def dialect_of_key(key: str) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
@@ -336,8 +337,9 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
         return error
     if form is not None:
         error = replace(error, form=form)
-    if request.kind == "load-forms" and error.file == _base_name(request.file):
-        error = replace(error, file=request.file)  # the JVM's frames have no more than the file's own name
+    if request.kind == "load-forms" and request.file and error.file == PureWindowsPath(request.file).name:
+        # The JVM's frames have no more than the file's own name; what Windows takes for a path is one here too.
+        error = replace(error, file=request.file)
     if error.line is not None and not counts_lines and error.file is None:
         offset = forms[form - 1].line - 1 if form else 0
         error = replace(error, line=error.line + offset)
@@ -354,10 +356,6 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
         culprit = forms[error.form - 1]
         error = replace(error, line=culprit.line, column=culprit.column)
     return error
-
-
-def _base_name(path: str | None) -> str | None:
-    return path and path.replace("\\", "/").rpartition("/")[2]
 
 
 def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
