@@ -1,8 +1,11 @@
 """REPLs restarted through a real server."""
 
+import os
+import signal
 import sys
 
 import pytest
+from cutting_proxy import cutting_proxy
 from jsonschema import validate
 from live_server import serving, until
 from real_repls import repl
@@ -41,6 +44,58 @@ def test_a_missing_environment_is_told_once_and_not_at_each_restart(tmp_path):
         assert note not in client.call("evaluate_code", code="2")["notes"]
         assert note in other.call("evaluate_code", code="3")["notes"]
         assert [note in live.run("eval", "4").stderr for _ in range(2)] == [True, False]
+
+
+def restart_notes(answer):
+    return [note for note in answer.get("notes", ()) if "since your last answer" in note]
+
+
+def evaluated(client, code):
+    """The notes on restarts in the answer, which does not wait for the REPL in vain."""
+    return restart_notes(client.call("evaluate_code", code=code, replSessionKey="py", timeoutMs=60_000))
+
+
+def test_who_defined_something_is_told_once_that_another_restarted_the_repl(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
+        assert evaluated(client, "kept = 1") == evaluated(other, "1") == []
+        old = client.call("evaluate_code", code="kept", replSessionKey="py")
+        ask(other, who="bob", replSessionKey="py", timeoutMs=60_000)
+        note = "py was started anew since your last answer (bob asked for it): what was defined in it is gone"
+        assert evaluated(client, "kept") == [note]
+        looked = client.call("get_evaluation", evaluationId=old["evaluationId"])
+        assert (looked["generation"], restart_notes(looked)) == (1, [])
+        assert evaluated(client, "2") == []
+        told = other.call("evaluate_code", code="3", who="bob", replSessionKey="py")
+        assert restart_notes(told) == [], "it asked for it, and was told then"
+        with live.client() as newcomer:
+            assert evaluated(newcomer, "4") == []
+
+
+def test_who_defined_something_is_told_why_its_repl_ended(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
+        assert evaluated(other, "1") == []
+        pid = int(client.call("evaluate_code", code="import os; os.getpid()", replSessionKey="py")["result"])
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next process")
+        for caller in (client, other):
+            (note,) = evaluated(caller, "2")
+            assert "SIGKILL" in note, note
+            assert "what was defined in it is gone" in note
+
+
+def test_a_repl_of_others_that_is_connected_anew_may_be_another_process(tmp_path):
+    with (
+        cutting_proxy(f"nrepl://{repl('python').endpoint}") as (proxy, _),
+        serving(tmp_path, "--nrepl", f"py={proxy.port}", "--repl", "none") as live,
+        live.client() as client,
+    ):
+        until(lambda: client.call("list_sessions")["sessions"], "the REPL")
+        assert evaluated(client, "kept = 1") == []
+        proxy.cut()
+        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next connection")
+        (note,) = evaluated(client, "kept")
+        assert "py was connected anew since your last answer (" in note
+        assert "in a new process, what was defined is gone" in note
 
 
 def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):

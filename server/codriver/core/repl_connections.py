@@ -102,6 +102,11 @@ def is_first(state: State, evaluation: Evaluation) -> bool:
     )
 
 
+def asked_by(who: str) -> str:
+    """Why a REPL is restarted that a caller asked to restart."""
+    return f"{who} asked for it"
+
+
 def announcing(handle: Handler) -> Handler:
     """The handler, which also notifies the clients when tools come or go: by capability, or by language.
 
@@ -239,6 +244,7 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
         repl,
         phase="stopped" if final else "waiting",
         note=cause,
+        ended=cause if repl.phase == "connected" else repl.ended,
         failures=repl.failures + 1,
         starts=recent,
         profile=None,
@@ -297,6 +303,7 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
         repl,
         phase="starting",
         note=f"restarting: {action.why}",
+        ended=action.why if repl.phase == "connected" else repl.ended,
         profile=None,
         failures=0,
         starts=repl.starts[:-1],

@@ -163,6 +163,8 @@ class Repl:
     notebook: str | None = None
     """The path of the notebook whose kernel it is: absolute, or as its server has it."""
     generation: int = 0
+    ended: str | None = None
+    """Why the generation before this one ended; None while there was none."""
     failures: int = 0
     starts: tuple[int, ...] = ()
     """When its process was started, newest last; only the last minute matters."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 MAX_OTHERS = 5
 CODE_CHARACTERS = 60
+CAUSE_CHARACTERS = 160
 LOADS = ("load-file", "load-forms")
 MAX_REPEATS = 5
 """Evaluations of the same code that are looked at to find one that ran to its end."""
@@ -85,6 +86,22 @@ def notes_of_place(call: Call, evaluation: Evaluation) -> list[str]:
         return []
     own = _of_lanes(state, repl, evaluation) if evaluation.session == MAIN_SESSION else _of_own(state, repl, evaluation)
     return [*_of_home(call, repl, evaluation), *own]
+
+
+def notes_of_generation(call: Call, evaluation: Evaluation, who: str, seen: Seen | None) -> list[str]:
+    """The note of a caller's first answer from a new generation of a REPL: that what it defined there is gone, and why.
+
+    `seen`: how its last answer said that the session stands. Who asked for the restart has been told.
+    """
+    if seen is None or seen.generation >= evaluation.generation:
+        return []
+    repl = call.services.core.state.repls.get(evaluation.repl)
+    if repl is None or repl.generation != evaluation.generation or repl.ended in (None, repl_connections.asked_by(who)):
+        return []
+    why = call.services.transcripts.beginning(repl.ended or "", CAUSE_CHARACTERS, is_whole=True)
+    if repl.owned:
+        return [f"{repl.key} was started anew since your last answer ({why}): what was defined in it is gone"]
+    return [f"{repl.key} was connected anew since your last answer ({why}): in a new process, what was defined is gone"]
 
 
 def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:

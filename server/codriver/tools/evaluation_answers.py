@@ -10,7 +10,13 @@ from codriver.core.state import Seen
 from codriver.errors import RefusedError
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
 from codriver.tools.answer_budget import Images, shorten
-from codriver.tools.answer_notes import notes_of_background, notes_of_others, notes_of_place, notes_of_repetition
+from codriver.tools.answer_notes import (
+    notes_of_background,
+    notes_of_generation,
+    notes_of_others,
+    notes_of_place,
+    notes_of_repetition,
+)
 from codriver.tools.answer_texts import fill_in_texts, look_for_images
 from codriver.tools.base import Answer, Call
 from codriver.tools.conflicts import notes_of_conflicts
@@ -21,7 +27,7 @@ from codriver.tools.session_choice import key_of
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
-    from codriver.tools.lean_answers import Evaluating
+    from codriver.tools.lean_answers import Evaluating, Reader
 
 MOST_IMAGE_BYTES = 12 * 2**20
 """The base64 of an image that is asked for by itself: a message may have 16 MiB."""
@@ -79,8 +85,8 @@ async def describe(
     said += _notes_of_standing(call, evaluation)
     who = _asking(call, evaluation, asked)
     reader = reader_of(call, asked, who, evaluation, session, own_session)
-    stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
-    said += [*await notes_of_missing_module(call, evaluation), *await notes_of_conflicts(call, evaluation)]
+    stands, anew = _stands(evaluation, reader), notes_of_generation(call, evaluation, who, reader.seen)
+    said += [*anew, *await notes_of_missing_module(call, evaluation), *await notes_of_conflicts(call, evaluation)]
     told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
     fields["notes"] = [*said, *notes, *told]
     failed = evaluation.status in ("failed", "lost", "interrupted")
@@ -89,6 +95,13 @@ async def describe(
     is_named = not is_same or fields["notes"] != repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=bool(left_out), is_named=is_named)
     return Answer(shown, ok=not failed, images=tuple(images.taken))
+
+
+def _stands(evaluation: Evaluation, reader: Reader) -> Seen:
+    """The state of the session that this reader knows from now on: an answer older than that changes nothing."""
+    if reader.seen is not None and reader.seen.generation > evaluation.generation:
+        return reader.seen
+    return Seen(evaluation.generation, evaluation.namespace or reader.namespace_seen)
 
 
 def _asking(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
