@@ -48,6 +48,7 @@ def test_large_values_together_are_no_larger_than_the_memory_for_them(weight):
         budget.make(value)
 
 
+@pytest.mark.slow
 def test_small_values_weigh_nothing_beside_the_rows_that_hold_them():
     budget = Budget(Clock(), 1)
     for _ in range(MAX_MADE_BYTES // SMALL_VALUE + 2):

@@ -138,6 +138,7 @@ PIECES = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["", "(?R)", "(?:a){e<=1}", "a{e}]", "(?1))"]))
 def test_no_construct_hides_from_us_that_the_library_finds(pieces, last):

@@ -196,6 +196,7 @@ def test_every_form_can_be_replaced_by_itself_byte_for_byte(sources):
     assert count > 1500
 
 
+@pytest.mark.slow
 def test_every_form_of_a_nest_is_a_target_and_stays_in_its_bracket(sources):
     for name in ("clojure/zip.clj", "clojure/walk.clj", "clojure/set.clj"):
         text = sources[name]

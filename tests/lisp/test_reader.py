@@ -135,6 +135,7 @@ def test_what_is_unbalanced_is_said_in_words_with_its_place(text, message, line,
     assert check(text) == Unbalanced(message, line, column)
 
 
+@pytest.mark.slow
 def test_every_file_reads_back_byte_for_byte(sources):
     for name, text in sources.items():
         assert "".join(token[0] for token in tokens(text)) == text, name
@@ -163,6 +164,7 @@ def forms_and_gaps(text):
     return "".join([*parts, gap(end, len(text))])
 
 
+@pytest.mark.slow
 def test_a_form_lies_within_its_parent_and_after_its_sibling(sources):
     for text in sources.values():
         for form in walk(read(text).forms):
@@ -172,6 +174,7 @@ def test_a_form_lies_within_its_parent_and_after_its_sibling(sources):
                 end = child.end
 
 
+@pytest.mark.slow
 def test_text_without_one_of_its_brackets_is_always_complained_of(sources):
     seeded = random.Random(5)
     text = sources["clojure/zip.clj"]
@@ -201,6 +204,7 @@ def test_sound_text_within_a_list_is_one_sound_form(text):
         assert len(read(f"(\n{text}\n)").forms) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["(" * 50_000 + ")" * 50_000, "(" * 50_000 + "]" * 50_000, "'" * 50_000, "[(" * 50_000]
 )

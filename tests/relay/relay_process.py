@@ -108,8 +108,9 @@ class RelayProcess:
     def close(self):
         self.process.kill()
         self.process.wait()
+        self.process.stdin.close()  # a relay that the process has started ends by this
         self.reader.join(WAIT_S)
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+        for stream in (self.process.stdout, self.process.stderr):
             stream.close()
 
 

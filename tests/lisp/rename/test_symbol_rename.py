@@ -282,6 +282,7 @@ class TestHy:
         assert renamed(text, is_hy=True).text == wanted
 
 
+@pytest.mark.slow
 def test_depth_has_no_limit():
     deep = "(let [y " * 3000 + "x" + "] y)" * 3000
     assert renamed(f"{deep}\n").done[0].changes == 1
