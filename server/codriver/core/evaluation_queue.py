@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 KEPT = 1000
 """How many evaluations that are over can still be asked about."""
-TRIMMED_AT_ONCE = 100
+TRIMMED_AT_ONCE = 250
 """How many more are there before the oldest are dropped: a part of the mapping is copied whole, so it is kept small."""
 HEAD_CHARACTERS = 200
 

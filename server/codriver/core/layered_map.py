@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, ValuesView
-from itertools import chain
 from typing import Any, Final, TypeVar, overload
 
 K = TypeVar("K")
@@ -70,7 +69,10 @@ class LayeredMap(Mapping[K, V]):
         return (self._below | self._top).values()
 
     def newest_first(self) -> Iterator[V]:
-        """The values, the one whose key came last first; of those below none is looked at before it is asked for."""
-        on_top = [value for key, value in self._top.items() if key not in self._below]
-        below = reversed(self._below.items())
-        return chain(reversed(on_top), (self._top.get(key, value) for key, value in below))
+        """The values, the one whose key came last first; none is looked at before it is asked for."""
+        top, below = self._top, self._below
+        for key in reversed(top):
+            if key not in below:
+                yield top[key]
+        for key, value in reversed(below.items()):
+            yield top.get(key, value)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
-from dataclasses import dataclass
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import actions
 from codriver.core.values import Failure, PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.net.timers import Timeout, Timeouts
 from codriver.repls.contract.errors import SessionNotOpenError
 
 if TYPE_CHECKING:
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 
 MAX_VALUE_BYTES: Final = 32 * 2**20
 """Where the REPL is asked to stop printing: far above what an answer shows, as the rest can be asked for."""
-
-
-@dataclass(slots=True, eq=False)
-class _Run:
-    """An evaluation that runs, and when it will have run too long, by the loop's clock."""
-
-    effect: effects.RunEvaluation
-    ends_at: float
 
 
 class Runner:
@@ -58,21 +50,21 @@ class Runner:
         self._interrupter = interrupter
         self._spawn = spawn
         self._clear = clear
-        self._running: dict[str, _Run] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        """Set for the first that will have run too long. One for all, as nearly every evaluation ends long before."""
+        self._running: dict[str, Timeout] = {}
+        """By evaluation: when it will have run too long."""
+        self._timeouts = Timeouts()
         self._overlong: dict[str, str] = {}
         """By evaluation that is being ended because it ran too long: that in words."""
 
     def begin(self, effect: effects.RunEvaluation) -> None:
         """Run it. Its end is reported, whatever happens; by the life of the connection if that ends first."""
-        evaluation, loop = effect.request.id, asyncio.get_running_loop()
+        evaluation = effect.request.id
         adapter = self._adapters.get(effect.repl)
         if adapter is None:
             return
-        self._running[evaluation] = run = _Run(effect, loop.time() + effect.max_run_ms / 1000)
-        if self._timer is None or run.ends_at < self._timer.when():
-            self._look_at(run.ends_at)
+        timeout = Timeout(monotonic() + effect.max_run_ms / 1000, partial(self._overdue, effect))
+        self._running[evaluation] = timeout
+        self._timeouts.set(timeout)
         ended = partial(self._ended, evaluation)
         try:
             adapter.start_evaluation(effect.request, ended, _limits(effect))
@@ -80,10 +72,10 @@ class Runner:
             if self._is_lane(effect):
                 self._spawn(f"opening a lane for the evaluation {evaluation}", self._begin_in_lane, effect)
             else:
-                loop.call_soon(ended, error)
+                asyncio.get_running_loop().call_soon(ended, error)
         except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
             # The dispatch that asked for this is not over yet.
-            loop.call_soon(ended, error)
+            asyncio.get_running_loop().call_soon(ended, error)
 
     def _is_lane(self, effect: effects.RunEvaluation) -> bool:
         """Whether its session is a lane, which is opened in the REPL by the first evaluation that runs in it."""
@@ -105,7 +97,7 @@ class Runner:
             ended(error)
 
     def _ended(self, evaluation: str, how: Ending | Exception) -> None:
-        del self._running[evaluation]
+        self._timeouts.drop(self._running.pop(evaluation))
         why = self._overlong.pop(evaluation, None)
         if isinstance(how, ReplDisconnectedError):
             return  # the life of the connection ends all its evaluations at once, with the cause
@@ -116,22 +108,8 @@ class Runner:
             failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
             self._core.report(actions.EvaluationEnded(evaluation, "failed", failure=failure))
 
-    def _look_at(self, when: float) -> None:
-        """Look for what has run too long at this time of the loop's clock."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(when, self._end_all_overlong)
-
-    def _end_all_overlong(self) -> None:
-        """End what has run too long, each once, and look again when the next will have."""
-        self._timer, now = None, asyncio.get_running_loop().time()
-        for evaluation, run in self._running.items():
-            if run.ends_at <= now:
-                run.ends_at = math.inf
-                self._spawn(f"ending the evaluation {evaluation}", self._end_overlong, run.effect)
-        first = min([run.ends_at for run in self._running.values()], default=math.inf)
-        if first < math.inf:
-            self._look_at(first)
+    def _overdue(self, effect: effects.RunEvaluation) -> None:
+        self._spawn(f"ending the evaluation {effect.request.id}", self._end_overlong, effect)
 
     async def _end_overlong(self, effect: effects.RunEvaluation) -> None:
         """Interrupt what ran longer than anything may, and say so whatever comes of it."""

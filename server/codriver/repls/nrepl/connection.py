@@ -182,6 +182,10 @@ class NreplConnection:
             self._file_all([*before, *(value for value in error.decoded if isinstance(value, dict))])
             raise
 
+    def expect_no_delay(self) -> None:
+        """Take the REPL for one that sends every message at once: that saves a call of the system for each."""
+        self._transport.waits_for_acks = False
+
     @property
     def is_waiting(self) -> bool:
         """Whether a request of ours is not answered yet."""

@@ -23,7 +23,7 @@ from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
-from codriver.repls.nrepl.responses import NEED_INPUT, SENSITIVE_OP, Reply, read_sensitive
+from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, SENSITIVE_OP, Reply, read_sensitive
 from codriver.repls.nrepl.seam_questions import SeamQuestions
 from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
 from codriver.repls.nrepl.test_runner import TestRunner
@@ -111,6 +111,8 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
         ops = read_ops(answer)
         if "eval" not in ops:
             raise sessions.refuse("it answers `describe` without naming an op `eval`")
+        if KEEPS_VALUES in ops:  # Codriver's own worker, which sets TCP_NODELAY
+            connection.expect_no_delay()
         if SENSITIVE_OP in ops:
             # Before anything that could be shown.
             await connection.ask(SENSITIVE_OP, timeout_s=op_timeout_s)

@@ -41,6 +41,8 @@ class TcpTransport(asyncio.Protocol):
     def __init__(self) -> None:
         self.take: Callable[[bytes], None] = _pass_over
         self.lost: Callable[[Exception | None], None] = _pass_over
+        self.waits_for_acks = True
+        """Whether the other side may hold a message back until the one before is acknowledged, as Nagle has it."""
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
         self._writable: anyio.Event | None = None
@@ -57,7 +59,8 @@ class TcpTransport(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Something came."""
-        self._rearm_quick_ack()
+        if self.waits_for_acks:
+            self._rearm_quick_ack()
         self.take(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
