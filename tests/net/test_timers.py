@@ -44,3 +44,17 @@ async def test_a_timeout_that_is_dropped_does_not_expire_and_the_others_do():
         await is_over.wait()
     timeouts.drop(dropped)
     assert expired == []
+
+
+async def test_one_that_fails_as_it_expires_holds_up_no_other():
+    timeouts, is_over, failures = Timeouts(), asyncio.Event(), []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, what: failures.append(str(what["exception"])))
+
+    def fail():
+        raise ValueError("not today")
+
+    timeouts.set(Timeout(monotonic(), fail))
+    timeouts.set(Timeout(monotonic() + 0.01, is_over.set))
+    with anyio.fail_after(5):
+        await is_over.wait()
+    assert failures == ["not today"]

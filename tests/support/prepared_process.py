@@ -7,7 +7,6 @@ whose subject is the start itself, and all tests on systems other than Linux, st
 """
 
 import atexit
-import contextlib
 import gc
 import importlib
 import json
@@ -25,6 +24,8 @@ import codriver.commands
 from codriver.commands import cli
 
 MAX_BYTES = 1 << 20
+FLUSH_FAILED = 120
+"""The status of an interpreter whose last words nobody takes. Source: CPython, `Py_RunMain`."""
 
 
 def main():
@@ -72,22 +73,29 @@ def run():
 
     To take all modules apart, one after the other, takes each process 70 ms of processor time.
     """
-    code = 1
+    code = 0
     try:
         cli.main()
     except SystemExit as end:
         code = end.code or 0
+        if not isinstance(code, int):
+            sys.stderr.write(f"{code}\n")
+            code = 1
+    except KeyboardInterrupt:
+        sys.excepthook(*sys.exc_info())
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGINT)
     except BaseException:  # noqa: BLE001  # it is told, as the interpreter does
         sys.excepthook(*sys.exc_info())
-    finally:
-        for thread in threading.enumerate():
-            if not thread.daemon and thread is not threading.current_thread():
-                thread.join()
-        atexit._run_exitfuncs()
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # as the interpreter does it, with all that hangs on it
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            code = code or FLUSH_FAILED
+    os._exit(code)
 
 
 def report_ended(link):

@@ -59,16 +59,51 @@ def test_who_defined_something_is_told_once_that_another_restarted_the_repl(tmp_
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(client, "kept = 1") == evaluated(other, "1") == []
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
-        ask(other, who="bob", replSessionKey="py", timeoutMs=60_000)
-        note = "py was started anew since your last answer (bob asked for it): what was defined in it is gone"
+        # Two windows of one agent's product have the same name.
+        ask(other, replSessionKey="py", timeoutMs=60_000)
+        note = "py was started anew since your last answer (bare asked for it): what was defined in it is gone"
         assert evaluated(client, "kept") == [note]
         looked = client.call("get_evaluation", evaluationId=old["evaluationId"])
         assert (looked["generation"], restart_notes(looked)) == (1, [])
         assert evaluated(client, "2") == []
-        told = other.call("evaluate_code", code="3", who="bob", replSessionKey="py")
-        assert restart_notes(told) == [], "it asked for it, and was told then"
-        with live.client() as newcomer:
-            assert evaluated(newcomer, "4") == []
+        assert evaluated(other, "3") == [], "it asked for it, and was told then"
+
+
+def test_who_defined_nothing_is_not_told_that_it_is_gone(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as newcomer:
+        old = client.call("evaluate_code", code="kept = 1", replSessionKey="py")
+        restarting = client.begin_call("restart_repl", replSessionKey="py", timeoutMs=60_000)
+        assert evaluated(newcomer, "2") == [], "it may have been queued for the next process"
+        client.answer(restarting)
+        looked = newcomer.call("get_evaluation", evaluationId=old["evaluationId"])
+        assert (looked["generation"], restart_notes(looked)) == (1, [])
+        assert evaluated(newcomer, "3") == []
+
+
+def test_who_ends_a_process_that_another_began_is_told_of_its_end_alone(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
+        assert evaluated(client, "kept = 1") == []
+        ask(other, replSessionKey="py", timeoutMs=60_000)
+        told = evaluated(client, "import os; os._exit(3)")
+        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 3, "the next process")
+        (note,) = told + evaluated(client, "4")
+        assert "it ended with status 3" in note
+
+
+def test_each_is_told_in_whatever_lane_it_is_afterwards(tmp_path):
+    with (
+        cutting_proxy(f"nrepl://{repl('hy').endpoint}") as (proxy, _),
+        serving(tmp_path, "--nrepl", f"hy={proxy.port}", "--repl", "none") as live,
+        live.client() as first,
+        live.client() as second,
+    ):
+        until(lambda: first.call("list_sessions")["sessions"], "the REPL")
+        lanes = [one.call("evaluate_code", code="1")["sessionKey"] for one in (first, second)]
+        proxy.cut()
+        until(lambda: first.call("list_sessions")["sessions"][0]["generation"] == 2, "the next connection")
+        told = [one.call("evaluate_code", code="2") for one in (second, first)]
+        assert [answer["sessionKey"] for answer in told] == lanes, "the names of lanes go by who comes first"
+        assert [len(restart_notes(answer)) for answer in told] == [1, 1]
 
 
 def test_who_defined_something_is_told_why_its_repl_ended(tmp_path):
@@ -96,6 +131,26 @@ def test_a_repl_of_others_that_is_connected_anew_may_be_another_process(tmp_path
         (note,) = evaluated(client, "kept")
         assert "py was connected anew since your last answer (" in note
         assert "in a new process, what was defined is gone" in note
+
+
+def test_a_repl_whose_port_file_went_and_came_is_another_one(tmp_path):
+    with cutting_proxy(f"nrepl://{repl('python').endpoint}") as (proxy, _):
+        file = tmp_path / "workspace" / ".nrepl-port"
+        file.parent.mkdir()
+        file.write_text(str(proxy.port))
+        with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+            until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+            assert restart_notes(client.call("evaluate_code", code="kept = 1")) == []
+            proxy.refuse()
+            file.unlink()
+            proxy.cut()
+            until(lambda: not client.call("list_sessions")["sessions"], "the REPL to be forgotten")
+            proxy.refuse(is_refusing=False)
+            file.write_text(str(proxy.port))
+            until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+            answer = client.call("evaluate_code", code="kept", timeoutMs=60_000)
+            (note,) = restart_notes(answer)
+            assert "was connected anew since your last answer" in note
 
 
 def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):

@@ -102,11 +102,6 @@ def is_first(state: State, evaluation: Evaluation) -> bool:
     )
 
 
-def asked_by(who: str) -> str:
-    """Why a REPL is restarted that a caller asked to restart."""
-    return f"{who} asked for it"
-
-
 def announcing(handle: Handler) -> Handler:
     """The handler, which also notifies the clients when tools come or go: by capability, or by language.
 
@@ -148,6 +143,7 @@ def found(state: State, action: ReplFound) -> Outcome:
         address=action.address,
         expected_dialect=action.dialect,
         generation=known.generation if known else state.generations.get(action.id, 0),
+        ended=known.ended if known else None,
         notebook=action.notebook,
     )
     if action.problem is not None:

@@ -164,7 +164,7 @@ class Repl:
     """The path of the notebook whose kernel it is: absolute, or as its server has it."""
     generation: int = 0
     ended: str | None = None
-    """Why the generation before this one ended; None while there was none."""
+    """Why the generation before the present one ended, where that is known; of one that is being left, why it is."""
     failures: int = 0
     starts: tuple[int, ...] = ()
     """When its process was started, newest last; only the last minute matters."""

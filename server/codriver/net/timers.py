@@ -48,8 +48,10 @@ class Timeouts:
 
     def _look(self) -> None:
         self._timer, now = None, monotonic()
-        for timeout in [timeout for timeout in self._set if timeout.at <= now]:
-            self._set.discard(timeout)
-            timeout.expire()
-        if self._set:
-            self._look_at(min([timeout.at for timeout in self._set]))
+        try:
+            for timeout in [timeout for timeout in self._set if timeout.at <= now]:
+                self._set.discard(timeout)
+                timeout.expire()
+        finally:  # one that fails holds up no other
+            if self._set:
+                self._look_at(min([timeout.at for timeout in self._set]))

@@ -88,20 +88,19 @@ def notes_of_place(call: Call, evaluation: Evaluation) -> list[str]:
     return [*_of_home(call, repl, evaluation), *own]
 
 
-def notes_of_generation(call: Call, evaluation: Evaluation, who: str, seen: Seen | None) -> list[str]:
+def notes_of_generation(call: Call, evaluation: Evaluation, who: str) -> list[str]:
     """The note of a caller's first answer from a new generation of a REPL: that what it defined there is gone, and why.
 
-    `seen`: how its last answer said that the session stands. Who asked for the restart has been told.
+    While the REPL is on its way back nothing is told: which generation comes, and why, is known when it stands.
     """
-    if seen is None or seen.generation >= evaluation.generation:
-        return []
     repl = call.services.core.state.repls.get(evaluation.repl)
-    if repl is None or repl.generation != evaluation.generation or repl.ended in (None, repl_connections.asked_by(who)):
+    if repl is None or repl.phase != "connected" or not call.services.places_told.is_renewed(call.client, who, repl):
         return []
-    why = call.services.transcripts.beginning(repl.ended or "", CAUSE_CHARACTERS, is_whole=True)
+    why = call.services.transcripts.beginning(repl.ended, CAUSE_CHARACTERS, is_whole=True) if repl.ended else ""
+    since = f"since your last answer ({why})" if why else "since your last answer"
     if repl.owned:
-        return [f"{repl.key} was started anew since your last answer ({why}): what was defined in it is gone"]
-    return [f"{repl.key} was connected anew since your last answer ({why}): in a new process, what was defined is gone"]
+        return [f"{repl.key} was started anew {since}: what was defined in it is gone"]
+    return [f"{repl.key} was connected anew {since}: in a new process, what was defined is gone"]
 
 
 def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:

@@ -27,7 +27,7 @@ from codriver.tools.session_choice import key_of
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
-    from codriver.tools.lean_answers import Evaluating, Reader
+    from codriver.tools.lean_answers import Evaluating
 
 MOST_IMAGE_BYTES = 12 * 2**20
 """The base64 of an image that is asked for by itself: a message may have 16 MiB."""
@@ -82,11 +82,11 @@ async def describe(
     if evaluation.over and transcript is not None:
         repetition, is_same = await notes_of_repetition(call, evaluation, transcript)
         said += repetition
-    said += _notes_of_standing(call, evaluation)
     who = _asking(call, evaluation, asked)
+    said += [*_notes_of_standing(call, evaluation), *notes_of_generation(call, evaluation, who)]
     reader = reader_of(call, asked, who, evaluation, session, own_session)
-    stands, anew = _stands(evaluation, reader), notes_of_generation(call, evaluation, who, reader.seen)
-    said += [*anew, *await notes_of_missing_module(call, evaluation), *await notes_of_conflicts(call, evaluation)]
+    stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
+    said += [*await notes_of_missing_module(call, evaluation), *await notes_of_conflicts(call, evaluation)]
     told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
     fields["notes"] = [*said, *notes, *told]
     failed = evaluation.status in ("failed", "lost", "interrupted")
@@ -95,13 +95,6 @@ async def describe(
     is_named = not is_same or fields["notes"] != repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=bool(left_out), is_named=is_named)
     return Answer(shown, ok=not failed, images=tuple(images.taken))
-
-
-def _stands(evaluation: Evaluation, reader: Reader) -> Seen:
-    """The state of the session that this reader knows from now on: an answer older than that changes nothing."""
-    if reader.seen is not None and reader.seen.generation > evaluation.generation:
-        return reader.seen
-    return Seen(evaluation.generation, evaluation.namespace or reader.namespace_seen)
 
 
 def _asking(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:

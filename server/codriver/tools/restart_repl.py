@@ -10,7 +10,6 @@ from pydantic import Field
 from codriver.core.actions import RestartRepl
 from codriver.core.evaluation_queue import session_key
 from codriver.core.records import replace
-from codriver.core.repl_connections import asked_by
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.session_choice import ReplStoppedError, resolve
@@ -34,7 +33,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
     who = call.who(arguments.who)
     with anyio.move_on_after(arguments.timeout_ms / 1000):
         if repl.owned:
-            call.dispatch(RestartRepl(repl.id, asked_by(who)))
+            call.dispatch(RestartRepl(repl.id, f"{who} asked for it"))
         elif _is_served(repl) and arguments.repl_session_key is not None:
             await call.services.repls.adapter(repl.id).restart()
         else:
@@ -51,6 +50,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
         told = "what was defined in it is gone: load what you need again" if repl.generation else "it is here now"
+        call.services.places_told.is_renewed(call.client, who, current)  # told here, and not again
     fields = {"sessionKey": current.key, "phase": current.phase, "generation": current.generation, "notes": [told]}
     return Answer(fields)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from codriver.core.state import Repl
     from codriver.core.values import Evaluation
 
 COMMANDS: Final = "codriver-cli"
@@ -38,6 +39,19 @@ class PlacesTold:
 
     notes: dict[tuple[str | None, str, str], str] = field(default_factory=dict)
     """By client, who and note: the evaluation whose answer has it, however often that is fetched."""
+    generations: dict[tuple[str | None, str, str], int] = field(default_factory=dict)
+    """By client, who and REPL: the generation that the REPL was in when the caller had its last answer about it."""
+
+    def is_renewed(self, client: str, who: str, repl: Repl) -> bool:
+        """Note that a caller has an answer from this generation of a REPL; True where its last was from another."""
+        caller = (None if who == COMMANDS else client, who, repl.id)
+        before = self.generations.get(caller)
+        if before == repl.generation:
+            return False
+        self.generations[caller] = repl.generation
+        if len(self.generations) > MOST_TOLD:
+            del self.generations[next(iter(self.generations))]
+        return before is not None
 
     def is_news(self, evaluation: Evaluation, note: str) -> bool:
         """Whether the answer of this evaluation is to have the note; from now on its caller is told."""
