@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl
@@ -28,8 +28,7 @@ class AppsTold:
             return False
         before = self.sessions.pop((client, repl), seam)
         self.sessions[client, repl] = seam
-        if len(self.sessions) > MOST_TOLD:
-            del self.sessions[next(iter(self.sessions))]
+        _forget_first(self.sessions)
         return before != seam
 
 
@@ -49,14 +48,18 @@ class PlacesTold:
         if before == repl.generation:
             return False
         self.generations[caller] = repl.generation
-        if len(self.generations) > MOST_TOLD:
-            del self.generations[next(iter(self.generations))]
+        _forget_first(self.generations)
         return before is not None
 
     def is_news(self, evaluation: Evaluation, note: str) -> bool:
         """Whether the answer of this evaluation is to have the note; from now on its caller is told."""
         client = None if evaluation.who == COMMANDS else evaluation.client
         told = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
-        if len(self.notes) > MOST_TOLD:
-            del self.notes[next(iter(self.notes))]
+        _forget_first(self.notes)
         return told == evaluation.id
+
+
+def _forget_first(told: dict[Any, Any]) -> None:
+    """Forget what was told first, where it is more than is kept."""
+    if len(told) > MOST_TOLD:
+        del told[next(iter(told))]
