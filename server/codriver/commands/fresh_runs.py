@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -45,22 +45,22 @@ class FreshRuns:
     workspace: Path
     words: str
     timeout_s: float
+    clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
+    """Takes out of what fresh REPLs say the secrets of the environment, and what their applications hide."""
 
     def repl(self) -> AbstractAsyncContextManager[FreshRepl]:
         """A fresh REPL, for as long as the context lasts."""
         python = load(self.workspace, environ=os.environ).settings.python
         how = recipe(self.words, self.workspace, os.environ, python=python)
-        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s)
-
-    @property
-    def clean(self) -> Callable[[str], str]:
-        """The function that takes secrets out of what a fresh REPL says, as they are taken out of the log."""
-        return Redactor.from_environment(os.environ)
+        learn = partial(self.clean.learn_sensitive, self.words)
+        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn)
 
     async def verify(self, evaluations: Sequence[Recorded], dialect: str) -> tuple[Checked, ...]:
         """Evaluations checked in a fresh REPL."""
         async with self.repl() as repl:
-            return await verified(repl, evaluations, dialect, self.clean)
+            checked = await verified(repl, evaluations, dialect, self.clean)
+            await repl.run("0")  # before it runs, and as it ends, the application tells what it hides by now
+        return tuple(without_secrets(one, self.clean) for one in checked)
 
     async def write_document(
         self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
@@ -98,6 +98,20 @@ async def verified(
     except StopIteration as stop:
         checked: tuple[Checked, ...] = stop.value
         return checked
+
+
+def without_secrets(one: Checked, clean: Callable[[str], str]) -> Checked:
+    """The checked step without what was known to be secret only after it had run; nothing of that is asserted."""
+    text, value = clean(one.step.text), one.value if one.value is None else clean(one.value)
+    raised = one.raised and replace(one.raised, message=clean(one.raised.message))
+    note, out = clean(one.note), clean(one.out)
+    if text != one.step.text:
+        why = note or "its code holds a secret, which is left out, so that it cannot be run again"
+        step = replace(one.step, text=text)
+        return replace(one.demoted(why), step=step, verdict="absent", value=value, is_hidden=True)
+    if (value, raised, out, clean(one.pattern)) != (one.value, one.raised, one.out, one.pattern):
+        return replace(one.demoted(note or "what came of it holds a secret, which is left out"), value=value)
+    return one if note == one.note else replace(one, note=note)
 
 
 async def _answer(repl: FreshRepl, question: Question, clean: Callable[[str], str]) -> Observed:

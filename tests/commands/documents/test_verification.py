@@ -2,6 +2,7 @@
 
 import ast
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,22 @@ def test_code_with_a_secret_taken_out_is_not_run_and_marked():
 def test_a_value_with_a_secret_taken_out_is_not_asserted():
     checked, _ = verified([Recorded("e-1", "f()", values=("'<<redacted:API_KEY>>'",))], {"f()": Observed("'abc'")})
     assert checked[0].verdict == "differs"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "came"),
+    [
+        ({"values": ("'<<redacted:shop token>>'",)}, Observed("'hunter2'")),
+        ({"values": ("None",), "out": "<<redacted:shop token>>\n"}, Observed("None", out="hunter2\n")),
+        ({"err": "ValueError: <<redacted:shop token>>\n"}, Observed(raised=Raised("ValueError", "hunter2"))),
+        ({"err": "ValueError: <<redacted:shop token>>\n"}, Observed("'hunter2'")),
+        ({"values": ("'<<redacted:shop token>>'",)}, Observed(raised=Raised("KeyError", "hunter2"))),
+    ],
+)
+def test_beside_a_text_with_a_secret_taken_out_the_other_text_is_never_shown(recorded, came):
+    checked, _ = verified([Recorded("e-1", "f()", **recorded)], {"f()": came})
+    assert "hunter2" not in repr([replace(one, of=None) for one in checked])
+    assert "<<redacted:shop token>>" in checked[0].note
 
 
 def test_an_error_that_came_again_is_expected_and_a_typo_left_out():

@@ -25,6 +25,8 @@ Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
 
 HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
 """The marks that the log holds in place of a secret, or of the middle of a text that was too long for it."""
+SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
+"""The mark that the log holds in place of a secret. Beside a text with one, the other text is never shown."""
 
 _TYPOS: Final = frozenset(
     {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}
@@ -192,7 +194,9 @@ def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]
         return Checked(step, evaluation, "ran")
     if str(observed.raised.message) in evaluation.err and evaluation.err:
         return Checked(step, evaluation, "absent", is_typo=True, note=f"the file did not load: {observed.raised}")
-    return Checked(step, evaluation, "absent", note=f"the file does not load: {observed.raised}")
+    # A message may hold what the log hides.
+    why = observed.raised.name if SECRET_MARK.search(evaluation.err) else observed.raised
+    return Checked(step, evaluation, "absent", note=f"the file does not load: {why}")
 
 
 def _loading(evaluation: Recorded) -> str:
@@ -244,9 +248,11 @@ def is_typo(raised: Raised) -> bool:
 def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> list[Checked]:
     """The steps, with their output where together it is what was recorded, else with a note where it is not."""
     printed = "".join(one.out for one in checked)
-    if printed == evaluation.out:
+    is_secret = SECRET_MARK.search(evaluation.out) is not None
+    if printed == evaluation.out and not is_secret:
         return checked
-    match = compare(evaluation.out, printed, dialect, evaluation.time) if printed and evaluation.out else None
+    is_comparable = printed and evaluation.out and not is_secret
+    match = compare(evaluation.out, printed, dialect, evaluation.time) if is_comparable else None
     said = "" if match is not None else f"printed, {_difference(evaluation.out, printed)}"
     plain = [replace(one, out="") for one in checked]
     for place, one in enumerate(checked):
@@ -258,10 +264,14 @@ def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> 
 
 def _differs(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: str) -> Checked:
     note = _difference(recorded, fresh)
-    return Checked(step, evaluation, "differs", fresh, out=out, note=note)
+    value = recorded if SECRET_MARK.search(recorded) else fresh
+    return Checked(step, evaluation, "differs", value, out=out, note=note)
 
 
 def _difference(recorded: str, fresh: str) -> str:
+    """Both texts; of what was recorded without its secrets, the fresh one, which may hold them, is left out."""
+    if mark := SECRET_MARK.search(recorded):
+        return f"the log holds {mark[0]} in the place of a secret, so that nothing is compared with it"
     return f"recorded: {_short(recorded)}; in a fresh REPL: {_short(fresh)}"
 
 

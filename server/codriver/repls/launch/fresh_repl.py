@@ -17,15 +17,24 @@ from codriver.core.values import Failure, Request
 from codriver.errors import CodriverError, StartError
 from codriver.net.tasks import own_tasks
 from codriver.repls import kinds
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, InputNeeded, Output, Value
+from codriver.repls.contract.adapter_values import (
+    NAMESPACE_MISSING,
+    Ending,
+    InputNeeded,
+    Output,
+    SensitiveSeen,
+    Value,
+)
 from codriver.repls.launch import processes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Event, TestRun
     from codriver.repls.launch.recipes import Recipe
+
+    Learn = Callable[[Iterable[tuple[str, str]]], None]
 
 ENDLESS: Final = "Endless"
 """The type of the failure of what was interrupted for taking too long."""
@@ -70,8 +79,12 @@ class Heard:
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
-def keep_event(heard: Mapping[str, Heard], evaluation: str | None, event: Event) -> None:
-    """Keep what an adapter tells of an evaluation that is known."""
+def keep_event(
+    heard: Mapping[str, Heard], evaluation: str | None, event: Event, learn: Learn = lambda _texts: None
+) -> None:
+    """Keep what an adapter tells of an evaluation that is known; `learn` the texts that an application hides."""
+    if isinstance(event, SensitiveSeen):
+        learn(event.texts)
     found = heard.get(evaluation or "")
     if found is not None and isinstance(event, Value):
         found.values.append(event.text)
@@ -162,10 +175,11 @@ def _endless(limit_s: float) -> Failure:
 
 @asynccontextmanager
 async def fresh_repl(
-    recipe: Recipe, connectors: Mapping[str, Connector], workspace: Path, *, timeout_s: float
+    recipe: Recipe, connectors: Mapping[str, Connector], workspace: Path, *, timeout_s: float, learn: Learn
 ) -> AsyncIterator[FreshRepl]:
     """A REPL started by `recipe` in `workspace`, for as long as the context lasts. An evaluation may take `timeout_s`.
 
+    `learn` is told the names and texts that the application in the REPL declares sensitive, before they can be shown.
     One that writes its port into its folder is started in a folder of its own, so that nobody takes it for theirs.
 
     Raises:
@@ -182,7 +196,7 @@ async def fresh_repl(
         def listen(evaluation: str | None, event: Event) -> None:
             if isinstance(event, InputNeeded):
                 reading.set()
-            keep_event(heard, evaluation, event)
+            keep_event(heard, evaluation, event, learn)
 
         running = await stack.enter_async_context(
             processes.start(
