@@ -77,3 +77,29 @@ def test_a_recording_comes_back_from_its_lines_as_it_was():
 def test_what_is_no_recording_is_refused_in_words(text):
     with pytest.raises(RecordingError, match="no recording"):
         from_lines(text)
+
+
+@pytest.mark.parametrize("text", ["", "a\u2028b", "a\x85b\x0b\x0cc\x1cd\u2029e", "\ud800", "a\r\nb\rc", "9" * 9999])
+def test_every_text_survives_a_recording(text):
+    told = Recording(
+        "python", "python", (Recorded("e-1", text, values=(text, "1"), out=text, err=text, description=text),)
+    )
+    assert from_lines(as_lines(told).encode().decode()) == told
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["[1,2]", '"id"', "7", "null", '{"id":"e"}', '{"id":"e","code":"1","time":1e999}',
+     '{"id":"e","code":"1","values":7}', '{"id":"e","code":"1","values":"abc"}',
+     '{"id":"e","code":"1","time":[]}', "[" * 100_000, "9" * 9999, "{"],
+)  # fmt: skip
+def test_a_hostile_row_is_refused_by_its_line(row):
+    head = as_lines(Recording("python", "python", ()))
+    with pytest.raises(RecordingError, match="line 3 "):
+        from_lines(f"{head}\n{row}\n")
+
+
+def test_a_hostile_head_is_refused():
+    for head in ("[]", "7", "{}", '{"format": 1}', '{"format": []}', ""):
+        with pytest.raises(RecordingError):
+            from_lines(head + "\n")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from codriver.core.values import CHECKPOINT, checkpoint_name
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 FORMAT: Final = "codriver-recording"
 VERSION: Final = 1
@@ -62,6 +63,8 @@ class Recording:
     evaluations: tuple[Recorded, ...]
 
 
+T = TypeVar("T")
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TEXTS: Final = {
     "evaluationResults": "values",
     "evaluationOutput": "out",
@@ -136,10 +139,19 @@ def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorde
 
 
 def as_lines(recording: Recording) -> str:
-    """A recording as a file: a line of JSON on the whole, and one for each evaluation."""
+    """A recording as a file: a line of JSON on the whole, and one for each evaluation; a line feed alone ends one.
+
+    Half of a surrogate pair, which UTF-8 cannot hold, is written as JSON escapes it.
+    """
     head = {"format": FORMAT, "version": VERSION, "dialect": recording.dialect, "repl": recording.repl}
-    rows = [head, *({name: value for name, value in asdict(one).items() if value} for one in recording.evaluations)]
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    rows = [head, *(_row(one) for one in recording.evaluations)]
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
+
+
+def _row(one: Recorded) -> dict[str, Any]:
+    """The fields of an evaluation that say something; its id and code always, which a reader asks for."""
+    return {name: value for name, value in asdict(one).items() if value or name in {"id", "code"}}
 
 
 def from_lines(text: str) -> Recording:
@@ -148,14 +160,35 @@ def from_lines(text: str) -> Recording:
     Raises:
         RecordingError: it holds none, or one of a newer version.
     """
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise RecordingError("it is empty")
+    dialect, repl = _parsed(*lines[0], _head)
+    return Recording(dialect, repl, tuple(_parsed(number, line, _read) for number, line in lines[1:]))
+
+
+def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T:
+    """One line of a recording, read.
+
+    Raises:
+        RecordingError: it cannot be; the line is named.
+    """
     try:
-        head, *rows = (json.loads(line) for line in text.splitlines() if line.strip())
-        if head["format"] != FORMAT or head["version"] != VERSION:
-            raise RecordingError(f"it is of the format {head['format']!r}, version {head['version']!r}")
-        evaluations = tuple(_read(row) for row in rows)
-        return Recording(str(head["dialect"]), str(head["repl"]), evaluations)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RecordingError(f"a line of it cannot be read ({error})") from error
+        row = json.loads(line)
+        if not isinstance(row, dict):
+            raise RecordingError(f"line {number} is no JSON object")
+        return read(row)
+    except KeyError as error:
+        raise RecordingError(f"line {number} has no {error}") from error
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise RecordingError(f"line {number} cannot be read ({error})") from error
+
+
+def _head(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The dialect and the REPL that the first line names."""
+    if row["format"] != FORMAT or row["version"] != VERSION:
+        raise RecordingError(f"it is of the format {row['format']!r}, version {row['version']!r}")
+    return str(row["dialect"]), str(row["repl"])
 
 
 def _read(row: Mapping[str, Any]) -> Recorded:
@@ -164,5 +197,8 @@ def _read(row: Mapping[str, Any]) -> Recorded:
         for name in ("who", "namespace", "description", "file", "out", "err", "ending")
         if name in row
     }
-    values = tuple(str(value) for value in row.get("values", ()))
+    told = row.get("values", [])
+    if not isinstance(told, list):
+        raise TypeError(f"its values are no list but {type(told).__name__}")
+    values = tuple(map(str, told))
     return Recorded(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **texts)
