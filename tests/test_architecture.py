@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "core": {"errors"},
     "net": {"core", "errors", "files"},
     "log": {"core", "datalog", "errors", "files"},
-    "editing": {"errors", "files", "lisp"},
+    "editing": {"errors", "files", "lisp", "wire"},
     "commands/documents": {"core", "errors", "lisp"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "lisp", "log", "net", "wire"},

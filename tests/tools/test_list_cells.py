@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from live_server import until
+from live_server import serving, until
 
 pytestmark = pytest.mark.served("none")
 
@@ -93,4 +93,44 @@ def test_what_is_no_notebook_is_refused_with_the_reason(live, client, listed):
     (live.workspace / "latin.ipynb").write_bytes(b"\xff")
     assert "UTF-8" in client.call("list_cells", filePath="latin.ipynb")["message"]
     assert "No such file" in client.call("list_cells", filePath="none.ipynb")["message"]
-    assert "folder" in client.call("list_cells", filePath=".")["message"]
+    assert "directory" in client.call("list_cells", filePath=".")["message"]
+
+
+@pytest.mark.parametrize("way", ["absolute", "upward", "link"])
+def test_a_notebook_outside_the_workspace_is_not_read(live, client, tmp_path, way):
+    (tmp_path / "secret.ipynb").write_text(book(code("SECRET")))
+    link = live.workspace / "link.ipynb"
+    link.unlink(missing_ok=True)
+    link.symlink_to(tmp_path / "secret.ipynb")
+    given = {"absolute": str(tmp_path / "secret.ipynb"), "upward": "../../secret.ipynb", "link": "link.ipynb"}[way]
+    if way == "upward":
+        (live.workspace.parent / "secret.ipynb").write_text(book(code("SECRET")))
+        given = "../secret.ipynb"
+    refused = client.call("list_cells", filePath=given)
+    assert (refused["ok"], refused["reason"]) == (False, "file-unreadable")
+    assert "outside the workspace" in refused["message"]
+    assert "SECRET" not in str(refused)
+
+
+def test_a_notebook_is_weighed_before_anything_is_built_of_it(listed):
+    for text, why in (
+        (book()[:-1] + ', "a": [' + "[]," * 300_000 + "1]}", "more than 300000 elements"),
+        (book()[:-1] + ', "a": ' + "[" * 101 + "]" * 101 + "}", "more than 100 deep"),
+    ):
+        refused = listed(text)
+        assert (refused["ok"], refused["reason"]) == (False, "file-unreadable")
+        assert why in refused["message"]
+
+
+def test_long_pictures_are_few_elements_and_read(listed):
+    picture = {"output_type": "display_data", "data": {"image/png": "A" * 9_000_000}, "metadata": {}}
+    assert listed(book(code("plot()", outputs=[picture])))["cells"] == ["0 code plot(), 1 output"]
+
+
+def test_notebooks_are_not_read_where_evaluation_is_switched_off(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("enableMcpReplEvaluation = false\n")
+    with serving(tmp_path) as live, live.client() as client:
+        (live.workspace / "x.ipynb").write_text(book(code("SECRET")))
+        refused = client.call("list_cells", filePath="x.ipynb")
+        assert (refused["ok"], refused["reason"]) == (False, "switched-off")

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import RefusedError
+from codriver.wire.json_weight import excess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,9 @@ _SPLIT = frozenset({"application/javascript", "image/svg+xml"})
 """The types of text that stand as lists of lines, beside those of `text/`."""
 _ORDER: Final = ("output_type", "name", "execution_count", "metadata", "data", "text", "ename", "evalue", "traceback")
 _decode = json.JSONDecoder().raw_decode
+MAX_ELEMENTS: Final = 300_000
+"""Values and containers in one notebook: pictures are long and few, and each element takes a hundred bytes at least."""
+MAX_DEPTH: Final = 100
 NO_READERS: Final[Mapping[str, Callable[[str, int], tuple[Any, int]]]] = MappingProxyType({})
 
 
@@ -134,6 +138,20 @@ class _Style:
         # Half a character has no bytes in UTF-8; JSON has an escape for it.
         text = _SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
         return text if self.indent is None else text.replace("\n", self.newline + self.base)
+
+
+def notebook_in(data: bytes, name: str) -> Notebook:
+    """The notebook in a file's bytes, which are weighed before anything is built of them.
+
+    Raises:
+        NotANotebookError: it is none, or too heavy to be read.
+    """
+    if heavy := excess(data, max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH):
+        raise NotANotebookError(name, f"it holds {heavy.problem}, which is more than is read of a notebook")
+    try:
+        return read_notebook(data.decode(), name)
+    except UnicodeDecodeError as error:
+        raise NotANotebookError(name, "it is not UTF-8") from error
 
 
 def read_notebook(text: str, name: str) -> Notebook:

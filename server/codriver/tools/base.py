@@ -12,6 +12,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
+import anyio
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -146,6 +147,8 @@ class Services:
     """The queries that stand."""
     timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the waits for evaluations."""
+    reads_notebook: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a notebook is read: one at a time, as each may take as much memory as a notebook may."""
     saves: Saves = field(default_factory=Saves)
     edits_noted: EditsNoted = field(default_factory=EditsNoted)
     apps_told: AppsTold = field(default_factory=AppsTold)

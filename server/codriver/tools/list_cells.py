@@ -9,7 +9,8 @@ from pydantic import Field
 
 from codriver import files
 from codriver.core.values import NOTEBOOK
-from codriver.editing.notebooks import NotANotebookError, read_notebook
+from codriver.editing.file_changes import NotEditableError, editable_path
+from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.tools.answer_budget import budget, fit
 from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, State
     from codriver.editing.notebooks import Cell, Notebook
 
-FILE = files.Rules(files.Links.ANY, most_bytes=64 * 2**20)
+MOST_BYTES = 64 * 2**20
 """Of a notebook to look at: it holds its pictures."""
 CELLS = "cells"
 """The capability of a REPL that keeps the outputs of a notebook's cell: a Jupyter kernel's."""
@@ -36,14 +37,16 @@ class CellsArguments(Arguments):
 
 async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     """Tell the cells of a notebook from an index on, as far as an answer goes, and the session of its own kernel."""
-    path = call.services.workspace / arguments.file_path
-    notebook = await call.services.work.files.run(call.client, partial(_read, path))
+    workspace, allow_outside = call.services.workspace, call.services.settings.allow_edits_outside_workspace
+    reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
+    async with call.services.reads_notebook:
+        path, notebook = await call.services.work.files.run(call.client, reading)
     lines = [_line(cell) for cell in notebook.cells[arguments.start :]]
     shown, _, omitted = fit(lines, budget(call))
     fields: dict[str, object] = {"cells": shown, "count": len(notebook.cells)}
     if notebook.kernel:
         fields["kernelspec"] = notebook.kernel
-    repl = kernel_of(call.state, path, call.services.workspace)
+    repl = kernel_of(call.state, path, workspace)
     if repl is not None:
         fields["sessionKey"] = repl.key
     notes = [f"{omitted} more: list_cells with from {arguments.start + len(shown)}"] if omitted else []
@@ -75,23 +78,21 @@ def _line(cell: Cell) -> str:
     return f"{about}{count} {shown}{rest}{outputs}{error}".rstrip()
 
 
-def _read(path: Path) -> Notebook:
-    try:
-        return notebook_in(files.read(path, FILE), path.name)
-    except OSError as error:
-        raise NotANotebookError(path.name, error.strerror or "it cannot be opened") from error
-
-
-def notebook_in(data: bytes, name: str) -> Notebook:
-    """The notebook in a file's bytes.
+def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, Notebook]:
+    """The path that `given` means, of the workspace unless the user allows others, and the notebook there.
 
     Raises:
-        NotANotebookError: it is none.
+        NotANotebookError: it is none, or not to be read.
     """
     try:
-        return read_notebook(data.decode(), name)
-    except UnicodeDecodeError as error:
-        raise NotANotebookError(name, "it is not UTF-8") from error
+        path = editable_path(workspace, given, allow_outside=allow_outside)
+        rules = files.Rules(files.Links.ANY if allow_outside else files.Links.WITHIN, MOST_BYTES)
+        data = files.read(path, rules, root=None if allow_outside else workspace)
+    except NotEditableError as error:
+        raise NotANotebookError(given, str(error)) from error
+    except OSError as error:
+        raise NotANotebookError(given, error.strerror or "it cannot be opened") from error
+    return path, notebook_in(data, path.name)
 
 
 TOOLS = (
@@ -105,6 +106,7 @@ TOOLS = (
         read_only=True,
         idempotent=True,
         languages=(NOTEBOOK,),
+        setting="enable_mcp_repl_evaluation",
         search_hint="jupyter notebook cells ids",
     ),
 )

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from codriver.core import evaluation_queue
 from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.file_changes import NotEditableError, UnreadableError, show
-from codriver.editing.notebooks import NotANotebookError
+from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.errors import RefusedError
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.notebook_servers import where_open
@@ -22,7 +22,7 @@ from codriver.tools.evaluate_code import EVALUATION, begin, default_limits
 from codriver.tools.evaluation_answers import describe
 from codriver.tools.evaluation_waits import wait
 from codriver.tools.lean_answers import Evaluating
-from codriver.tools.list_cells import CELLS, kernel_of, notebook_in
+from codriver.tools.list_cells import CELLS, kernel_of
 from codriver.tools.session_choice import Target, check_tree, resolve
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     who = call.who(arguments.who)
     path, before = await _read(call, arguments.file_path)
     data = before.data or b""
-    notebook = await call.services.work.texts.run(call.client, partial(notebook_in, data, path.name))
+    async with call.services.reads_notebook:
+        notebook = await call.services.work.texts.run(call.client, partial(notebook_in, data, path.name))
     cell = notebook.cell(arguments.cell)
     if cell.type != "code" or not cell.source.strip():
         raise NoCodeError(path.name, cell)
