@@ -103,6 +103,8 @@ RECORD_BYTES = 4096
 """What a server writes beside its port file is a tenth of this."""
 PLACE = (".calva", "mcp-server")
 """Where the port file of a workspace lies, below it. No link is followed there: it may have come with a checkout."""
+CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
+"""The variable with the PYTHONPATH that a client had, where a server was started with less of it."""
 NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
 UNTOUCHED = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
@@ -997,6 +999,7 @@ class Starter:
                 stdout=self.log,
                 stderr=self.log,
                 start_new_session=True,
+                env=server_environment(self.workspace),
             )
         except OSError as error:
             self.fail(f"{command[0]} could not be started: {error}")
@@ -1050,6 +1053,45 @@ class Starter:
             is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD
             ended = "" if is_final else f"the server that the relay started ended with status {status}: "
             self.fail(ended + tail, is_final=is_final)
+
+
+def server_environment(workspace: str) -> dict[str, str]:
+    """The environment for a server, whose Python is to run nothing of the workspace as it starts.
+
+    PYTHONPATH loses its empty and relative entries, and those in the workspace or in its main checkout: each could hold
+    a `sitecustomize`. What it was stands in `CLIENTS_PATH`, for the REPLs of a workspace that its user has accepted.
+    """
+    environ = dict(os.environ)
+    given = environ.get("PYTHONPATH")
+    if given is None:
+        return environ
+    inside = [os.path.realpath(folder) for folder in (workspace, main_checkout(workspace)) if folder]
+
+    def is_outside(entry: str) -> bool:
+        real = os.path.realpath(entry)
+        return all(os.path.commonpath((folder, real)) != folder for folder in inside)
+
+    kept = os.pathsep.join([entry for entry in given.split(os.pathsep) if os.path.isabs(entry) and is_outside(entry)])  # noqa: PTH117 - see __init__
+    if kept != given:
+        environ[CLIENTS_PATH] = given
+        environ["PYTHONPATH"] = kept
+        if not kept:
+            del environ["PYTHONPATH"]  # one that is empty names the current folder
+    return environ
+
+
+def main_checkout(workspace: str) -> str:
+    """The folder that a linked working tree says to be its main checkout; empty for any other folder."""
+    try:
+        folder = os.open(workspace, FOLDER)
+        try:
+            pointer = read_file(folder, ".git").decode().strip()
+        finally:
+            os.close(folder)
+    except (OSError, ValueError):
+        return ""
+    own = os.path.normpath(os.path.join(workspace, pointer.removeprefix("gitdir:").strip()))  # noqa: PTH118 - see __init__
+    return own.partition(os.path.join("", ".git", "worktrees", ""))[0].rstrip("/") if "worktrees" in own else ""  # noqa: PTH118 - see __init__
 
 
 def remove_server_files(folder: int) -> None:

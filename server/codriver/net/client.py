@@ -326,6 +326,8 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start a server that outlives this command and ends by itself when nobody needs it."""
     import subprocess  # noqa: PLC0415  # it takes longer to import than a whole call takes
 
+    from codriver_relay import server_environment  # noqa: PLC0415  # no other call needs it
+
     folder = server_folder(workspace)
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]
     with os.fdopen(server_record.open_log(folder, truncate=True), "wb") as log:
@@ -335,6 +337,7 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            env=server_environment(str(workspace)),
         )
 
 

@@ -1,6 +1,7 @@
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from live_server import serving, until
 from codriver.repls.kinds import by_word
 from codriver.repls.launch import recipes
 from codriver.repls.launch.recipes import RecipeError, recipe
+from codriver_relay import CLIENTS_PATH
 
 
 def nobody(_folder):
@@ -225,7 +227,20 @@ def test_no_repl_that_runs_files_of_the_project_is_started_in_a_workspace_that_n
 
 def test_our_own_worker_is_started_in_any_workspace(place):
     workspace, environ = place
-    assert recipe("python", workspace, environ, is_accepted=nobody) == recipe("python", workspace, environ)
+    accepted, unaccepted = (
+        recipe("python", workspace, environ),
+        recipe("python", workspace, environ, is_accepted=nobody),
+    )
+    program, *arguments = accepted.command
+    assert unaccepted == replace(accepted, command=(program, "-I", *arguments))
+
+
+def test_the_clients_own_path_for_modules_is_given_back_in_a_workspace_that_was_accepted(place):
+    workspace, environ = place
+    environ = {**environ, CLIENTS_PATH: "src", "PYTHONPATH": "/elsewhere"}
+    env = recipe("python", workspace, environ).env
+    assert (env["PYTHONPATH"], CLIENTS_PATH in env) == ("src", False)
+    assert recipe("python", workspace, environ, is_accepted=nobody).env["PYTHONPATH"] == "/elsewhere"
 
 
 # Whose Python

@@ -25,6 +25,7 @@ from codriver.repls.jupyter.kernelspecs import KernelSpecError, command_of, find
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word, kind_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, find_python
+from codriver_relay import CLIENTS_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -119,7 +120,18 @@ def recipe(
         if program != Path(sys.executable) and _lies_in(program, folder) and not is_accepted(folder):
             why = f"{program} lies there, and a server that starts by itself runs nothing from it"
             raise RecipeError(words, _not_accepted(folder, workspace, why))
-    return found
+    if kind is not None and kind.launcher == "worker" and not is_accepted(workspace):
+        # PYTHONPATH and the user's own packages may lead into the checkout, whose `sitecustomize` would run.
+        return replace(found, command=(found.command[0], "-I", *found.command[1:]))
+    return replace(found, env=_with_clients_path(found.env))
+
+
+def _with_clients_path(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment with the PYTHONPATH of the client, of which the server was started without the project's part."""
+    env = dict(environ)
+    if given := env.pop(CLIENTS_PATH, None):
+        env["PYTHONPATH"] = given
+    return env
 
 
 def _not_accepted(folder: Path, workspace: Path, why: str) -> str:
