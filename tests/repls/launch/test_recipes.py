@@ -239,6 +239,7 @@ def test_the_clients_own_path_for_modules_is_given_back_in_a_workspace_that_was_
     workspace, environ = place
     environ = {**environ, CLIENTS_PATH: "src", "PYTHONPATH": "/elsewhere"}
     env = recipe("python", workspace, environ).env
+    assert recipes.CLIENTS_PATH == CLIENTS_PATH
     assert (env["PYTHONPATH"], CLIENTS_PATH in env) == ("src", False)
     assert recipe("python", workspace, environ, is_accepted=nobody).env["PYTHONPATH"] == "/elsewhere"
 

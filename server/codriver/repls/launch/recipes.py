@@ -25,13 +25,14 @@ from codriver.repls.jupyter.kernelspecs import KernelSpecError, command_of, find
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word, kind_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, find_python
-from codriver_relay import CLIENTS_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.repls.kinds import Kind, Launcher
 
+CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
+"""The variable with the PYTHONPATH that a client had, as `codriver_relay.server_environment` names it."""
 WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 
 NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
