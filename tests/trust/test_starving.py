@@ -37,6 +37,10 @@ def open_requests(client, name):
     return sum(row["openRequests"] for row in rows if row["name"] == name)
 
 
+def queued_evaluations(client):
+    return client.call("server_health")["evaluations"]["queued"]
+
+
 def answers(client, identities):
     """What the calls gave, in whatever order they were answered."""
     found = {}
@@ -156,6 +160,25 @@ def test_short_code_does_not_overtake_long_code_of_the_same_client(victim):
 
 
 # Queued code
+
+
+@pytest.mark.parametrize("isolate", [False, True], ids=["in the session of all", "in a session of its own"])
+def test_queued_code_of_one_client_delays_another_by_the_one_that_runs(live, victim, tmp_path, isolate):
+    gate = tmp_path / "gate"
+    waits = f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.01)"
+    with live.client(name="hungry") as hungry:
+        first = hungry.call("evaluate_code", code=waits, replSessionKey="py", timeoutMs=1000)
+        names = [f"hungry-{number}" for number in range(3)]
+        queued = [hungry.begin_call("evaluate_code", code="1", replSessionKey="py", who=name) for name in names]
+        until(lambda: queued_evaluations(victim) == 3, "three to be queued")
+        mine = victim.call("evaluate_code", code="2", replSessionKey="py", isolate=isolate, timeoutMs=1000)
+        assert mine["status"] == "queued"
+        assert f"held by evaluation {first['evaluationId']} of hungry" in str(mine["notes"])
+        gate.touch()
+        done = victim.call("get_evaluation", evaluationId=mine["evaluationId"], waitMs=60_000)
+        theirs = [answer["outputLines"]["first"] for answer in answers(hungry, queued)]
+    assert done["outputLines"]["first"] < theirs[0]
+    assert theirs == sorted(theirs)
 
 
 def test_queued_code_of_one_client_is_bounded_in_sum_and_the_refusal_names_both_numbers(tmp_path):

@@ -1,14 +1,14 @@
 """The queues of evaluations: accepted, run one at a time in each queue, ended.
 
-Within a queue (`core.state.queue_of`) evaluations run in the order they were accepted. An evaluation accepted while its
-REPL is on its way waits for it.
+Within a queue (`core.state.queue_of`) those of a client run in the order they were accepted, and clients take turns. An
+evaluation accepted while its REPL is on its way waits for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from codriver.core import client_departure, lanes
+from codriver.core import client_departure, lanes, turns
 from codriver.core.actions import (
     Action,
     CancelQueued,
@@ -24,7 +24,7 @@ from codriver.core.effects import Append, Effect, Remember, RunEvaluation, WakeW
 from codriver.core.layered_map import LayeredMap
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
-from codriver.core.values import CHECKPOINT, HELD, HUMAN, MAIN_SESSION, Evaluation, Failure, checkpoint_name
+from codriver.core.values import CHECKPOINT, HUMAN, MAIN_SESSION, Evaluation, Failure, checkpoint_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,16 +82,12 @@ def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> 
 
 
 def fill_queues(state: State, repl: str, now: int) -> Outcome:
-    """Start the oldest queued evaluation of each free queue of a connected REPL."""
+    """Start the next evaluation of each free queue of a connected REPL."""
     if not state.live:
         return Outcome(state)
     effects: list[Effect] = []
-    evaluations = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
-    taken = {queue_of(state, evaluation) for evaluation in evaluations if evaluation.status in HELD}
-    for evaluation in evaluations:
-        own = queue_of(state, evaluation)
-        if evaluation.status == "queued" and evaluation.request is not None and own not in taken:
-            taken.add(own)
+    for evaluation in turns.next_in(state, repl):
+        if evaluation.request is not None:
             begun = _running(evaluation, state.repls[repl], now)
             state = with_evaluation(state, begun)
             effects += _run(begun, evaluation.request, state.repls[repl])
@@ -131,6 +127,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         head=action.head[:HEAD_CHARACTERS],
         status="queued",
         generation=repl.generation,
+        turn=state.turns + 1,
         previous=max(known.last_evaluation_by.get(action.who, 0), client.since if client else 0),
         kind=action.request.kind,
         lane=action.lane,
@@ -155,6 +152,7 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
         status="running",
         started_at=action.now,
         generation=repl.generation,
+        turn=state.turns + 1,
         is_others=True,
     )
     code = Append(
@@ -184,6 +182,7 @@ def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session,
         evaluations=_trimmed(state).with_item(evaluation.id, evaluation),
         live=(*state.live, evaluation.id),
         evaluated=evaluation.number,
+        turns=evaluation.turn,
     )
 
 
@@ -314,7 +313,8 @@ def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Sta
         request=None,
     )
     live = tuple([name for name in state.live if name != ended.id])
-    return replace(state, evaluations=state.evaluations.with_item(ended.id, ended), live=live)
+    state = replace(state, evaluations=state.evaluations.with_item(ended.id, ended), live=live)
+    return turns.pass_on(state, evaluation)
 
 
 def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:

@@ -232,6 +232,8 @@ class State:
     live: tuple[str, ...] = ()
     """The ids of the evaluations that are not over, in the order in which they came."""
     evaluated: int = 0
+    turns: int = 0
+    """The last place in the order of turns."""
     generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """By id: the generation of REPLs that were forgotten with their port file, so that none comes twice."""
     languages_of_files: frozenset[str] | None = None

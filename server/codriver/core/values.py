@@ -261,6 +261,8 @@ class Evaluation:
     previous: int = 0
     """The number of the same caller's evaluation before this one in the same session; without one, of the newest when
     its client connected."""
+    turn: int = 0
+    """Its place in the order of turns: of the first that waits of each client, the lowest is next."""
     stop_asked: str | None = None
     """Who last wanted it to end, and why."""
     is_orphan: bool = False

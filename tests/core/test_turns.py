@@ -1,0 +1,167 @@
+"""Turns: the evaluations of a client keep their order, and clients that wait for one queue are served in turn."""
+
+from dataclasses import replace
+
+import pytest
+
+from codriver.core import effects
+from codriver.core.actions import (
+    CancelQueued,
+    ClientConnected,
+    Evaluate,
+    EvaluationEnded,
+    ReplConnected,
+    ReplFound,
+    ReplLost,
+)
+from codriver.core.dispatch import Core
+from codriver.core.evaluation_queue import next_id
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, State, holder
+from codriver.core.values import Capability, Profile, Request
+from codriver.settings.model import Settings
+
+SERIAL = Profile(dialect="python", capabilities={"evaluate": Capability("eval")}, is_serial=True)
+SIDE_BY_SIDE = replace(SERIAL, is_serial=False)
+
+
+class Server:
+    """A core with one REPL and three clients, which remembers what it sent to the REPL, in order."""
+
+    def __init__(self, profile=SERIAL):
+        self.sent = []
+        self.core = Core(
+            state=State(life=Life(phase="started", session_id="abcdef")),
+            settings=Settings(),
+            now=lambda: 1000,
+            handlers=HANDLERS,
+            performers=lambda _: {**dict.fromkeys(effects.EFFECTS, print), effects.RunEvaluation: self._send},
+        )
+        self.do(*map(ClientConnected, ("ann", "bob", "cem")))
+        self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"))
+        self.connect(profile)
+
+    def _send(self, effect):
+        self.sent.append(effect.request.code)
+
+    def do(self, *actions, **context):
+        self.core.dispatch(context, actions)
+
+    def connect(self, profile=SERIAL):
+        self.do(ReplConnected("r1", profile, "x:1"))
+
+    def evaluate(self, client, code, session="main", who=None):
+        identity = next_id(self.core.state)
+        self.do(Evaluate("r1", Request(identity, code, session), code), who=who or client, client=client)
+        return identity
+
+    def flood(self, client, count, **more):
+        return [self.evaluate(client, f"{client} {number}", **more) for number in range(1, count + 1)]
+
+    def end(self):
+        """What runs ends."""
+        (running,) = [one for one in self.core.state.unfinished() if one.status == "running"]
+        self.do(EvaluationEnded(running.id, "done"))
+
+    def end_all(self):
+        while self.core.state.live:
+            self.end()
+
+
+@pytest.fixture
+def server():
+    return Server()
+
+
+def test_a_flood_of_one_client_delays_another_by_the_one_that_runs(server):
+    server.flood("bob", 4)
+    server.evaluate("ann", "ann 1")
+    server.end()
+    assert server.sent == ["bob 1", "ann 1"]
+
+
+def test_a_session_of_its_own_in_a_serial_repl_waits_in_the_same_turn(server):
+    server.flood("bob", 4)
+    server.evaluate("ann", "ann 1", session="ann")
+    server.end_all()
+    assert server.sent == ["bob 1", "ann 1", "bob 2", "bob 3", "bob 4"]
+
+
+def test_clients_take_turns_and_each_keeps_its_order(server):
+    server.flood("bob", 3)
+    server.flood("ann", 3)
+    server.flood("cem", 1)
+    server.end_all()
+    assert server.sent == ["bob 1", "ann 1", "cem 1", "bob 2", "ann 2", "bob 3", "ann 3"]
+
+
+def test_names_bring_a_client_no_more_turns(server):
+    for number in range(1, 5):
+        server.evaluate("bob", f"bob {number}", who=f"bob-{number}")
+    server.flood("ann", 2)
+    server.end_all()
+    assert server.sent == ["bob 1", "ann 1", "bob 2", "ann 2", "bob 3", "bob 4"]
+
+
+def test_what_runs_is_not_interrupted_for_a_turn(server):
+    first, *_ = server.flood("bob", 2)
+    mine = server.evaluate("ann", "ann 1")
+    assert server.sent == ["bob 1"]
+    assert holder(server.core.state, server.core.state.evaluations[mine]).id == first
+
+
+def test_the_holder_is_the_one_that_runs_and_not_the_one_that_came_first(server):
+    _, second = server.flood("bob", 2)
+    mine = server.evaluate("ann", "ann 1")
+    server.end()
+    assert holder(server.core.state, server.core.state.evaluations[second]).id == mine
+
+
+def test_two_that_ask_one_at_a_time_do_not_starve_one_that_waits(server):
+    server.flood("bob", 3)
+    for number in (1, 2):
+        server.evaluate("ann", f"ann {number}")
+        server.evaluate("cem", f"cem {number}")
+        server.end()
+        server.end()
+    server.end()
+    server.end()
+    assert server.sent == ["bob 1", "ann 1", "cem 1", "bob 2", "ann 2", "cem 2", "bob 3"]
+
+
+def test_clients_that_always_come_anew_do_not_starve_one_that_waits(server):
+    server.flood("bob", 3)
+    for number in range(6):
+        server.do(ClientConnected(f"new {number}"))
+        server.evaluate(f"new {number}", f"new {number}")
+        server.end()
+    assert server.sent.index("bob 3") <= 5
+
+
+@pytest.mark.parametrize("spared", [1, 2])
+def test_a_client_that_takes_back_what_waits_gets_no_turn_before_its_own(server, spared):
+    waiting = server.flood("bob", 5)[1:]
+    server.flood("ann", 3)
+    server.end()  # bob 1
+    server.end()  # ann 1
+    server.end()  # bob 2
+    for one in waiting[1 : 1 + spared]:
+        server.do(CancelQueued(one, "he thought better of it"))
+    server.end()
+    assert server.sent[-2:] == ["ann 2", f"bob {3 + spared}"]
+
+
+def test_what_waited_for_its_repl_is_served_in_turn(server):
+    server.do(ReplLost("r1", "gone"))
+    server.flood("bob", 3)
+    server.flood("ann", 1)
+    server.connect()
+    server.end_all()
+    assert server.sent == ["bob 1", "ann 1", "bob 2", "bob 3"]
+
+
+def test_a_client_waits_for_no_turn_in_a_session_that_runs_beside():
+    server = Server(SIDE_BY_SIDE)
+    server.flood("bob", 3)
+    server.evaluate("ann", "ann 1", session="ann")
+    assert server.sent == ["bob 1", "ann 1"]
