@@ -10,7 +10,7 @@
     └── StartError            a server, REPL or command could not start: becomes a line on stderr
 
 An exception carries the values of its situation and builds its own sentence: what happened, why, and what to do.
-They become answers in one place, `codriver.tools.envelope`, and are told apart by type, never by text.
+They become answers in one place, `codriver.tools.calls.envelope`, and are told apart by type, never by text.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from codriver.app.hot_reload import stamps
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.session_choice import server_of
+from codriver.tools.calls.session_choice import server_of
 
 W = Path("/w")
 ELSEWHERE = Origin("address", "x")

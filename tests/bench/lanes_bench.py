@@ -18,10 +18,10 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Capability, Profile, Request
 from codriver.settings.model import Settings
-from codriver.tools.base import Call
-from codriver.tools.conflict_ledger import Conflicts
-from codriver.tools.conflicts import note_sent, notes_of_conflicts
-from codriver.tools.session_choice import in_lane, resolve
+from codriver.tools.calls.base import Call
+from codriver.tools.calls.session_choice import in_lane, resolve
+from codriver.tools.ledgers.conflict_ledger import Conflicts
+from codriver.tools.truth.conflicts import note_sent, notes_of_conflicts
 
 TITLE = "the server's part of an evaluation where nothing conflicts"
 ALONE = "one session for all, one client"

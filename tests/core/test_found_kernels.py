@@ -12,9 +12,9 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.repl_connections import FOUND_TRIES
 from codriver.core.state import Life, Origin, Repl, State, without_merely_found
 from codriver.core.values import Profile
+from codriver.tools.calls.session_choice import AmbiguousSessionError, NoReplError, resolve, server_of
+from codriver.tools.calls.syntax_check import meant, speaks_lisp
 from codriver.tools.list_sessions import session_row
-from codriver.tools.session_choice import AmbiguousSessionError, NoReplError, resolve, server_of
-from codriver.tools.syntax_check import meant, speaks_lisp
 
 FILE = "/run/jupyter/kernel-1.json"
 ORIGIN = Origin("kernel", FILE, is_merely_found=True)

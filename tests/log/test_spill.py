@@ -26,7 +26,7 @@ from codriver.log.transcripts import (
     Text,
     Transcripts,
 )
-from codriver.tools.text_parts import difference, excerpt, matching
+from codriver.tools.answers.text_parts import difference, excerpt, matching
 
 MIB = 2**20
 NOTHING_SECRET = Redactor({})

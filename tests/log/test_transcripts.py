@@ -15,8 +15,8 @@ from mcp.client.stdio import stdio_client
 import codriver_relay
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
-from codriver.tools.answer_texts import share
-from codriver.tools.text_parts import excerpt
+from codriver.tools.answers.answer_texts import share
+from codriver.tools.answers.text_parts import excerpt
 
 NOTHING_SECRET = Redactor({})
 MIB = 2**20

@@ -16,7 +16,7 @@ from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings.layers import load
 from codriver.setup import doctor as checks
-from codriver.tools.session_choice import server_of
+from codriver.tools.calls.session_choice import server_of
 
 pytestmark = pytest.mark.anyio
 

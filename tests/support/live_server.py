@@ -14,7 +14,7 @@ import forked
 from forked import Forked, can_fork
 
 import codriver_relay
-from codriver.tools.lean_answers import Evaluating
+from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.manifest import MANIFEST
 
 WAIT_S = 60

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from live_server import serving
 from pydantic_core import to_json
 
-from codriver.tools.answer_budget import ALWAYS_WHOLE_BYTES, head, json_bytes, shorten, tail
+from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, head, json_bytes, shorten, tail
 
 TEXTS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
 JSON = st.recursive(

@@ -10,10 +10,10 @@ from codriver.log.app_log import AppEvent, AppLog
 from codriver.log.output_log import OutputLog
 from codriver.net.fair_threads import Work
 from codriver.settings.model import Settings
-from codriver.tools.base import Call
+from codriver.tools.calls.base import Call
+from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.list_sessions import event_counts
 from codriver.tools.repl_output_log import LogArguments, repl_output_log
-from codriver.tools.standing_queries import Waits
 from codriver.tools.wait_for import WaitArguments, wait_for
 
 pytestmark = pytest.mark.anyio

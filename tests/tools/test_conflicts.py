@@ -7,7 +7,7 @@ import pytest
 from codriver.core.layered_map import LayeredMap
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
-from codriver.tools.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Conflicts, Life, Said, found
+from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Conflicts, Life, Said, found
 
 AGO = re.compile(r"\d+ s ago")
 FILE = "(ns shop.core)\n(def price 43)\n(defn total [n] (* n price))"

@@ -4,7 +4,7 @@ import pytest
 
 from codriver.core.state import Origin, Repl, State
 from codriver.settings.model import Settings
-from codriver.tools.gate import refusal
+from codriver.tools.calls.gate import refusal
 from codriver.tools.manifest import BY_NAME
 
 FAILED = "the REPL started by `lein` is gone before it listened"

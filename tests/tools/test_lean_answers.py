@@ -6,7 +6,7 @@ import pytest
 from live_server import serving
 
 from codriver.core.state import Seen
-from codriver.tools.lean_answers import Reader, lean
+from codriver.tools.answers.lean_answers import Reader, lean
 
 FULL = {
     "ok": True,

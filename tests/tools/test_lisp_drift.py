@@ -7,7 +7,7 @@ import pytest
 from codriver.lisp.definitions import definitions
 from codriver.lisp.ledger import Evaluated
 from codriver.repls.contract.drift_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
-from codriver.tools.lisp_drift import LispDrift, Source
+from codriver.tools.ledgers.lisp_drift import LispDrift, Source
 
 FILE = "/w/shop.clj"
 BEGAN_MS = 1_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from live_server import serving, until
 
-from codriver.tools.base import Arguments
+from codriver.tools.calls.base import Arguments
 from codriver.tools.manifest import BY_NAME, MANIFEST
 
 EDIT_TOOLS = {"edit_files", "undo_edit"}

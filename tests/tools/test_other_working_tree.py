@@ -10,7 +10,14 @@ from real_repls import fresh
 from codriver.core.repl_connections import stray
 from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Profile
-from codriver.tools.session_choice import AmbiguousSessionError, OtherTreeError, Target, check_tree, resolve, server_of
+from codriver.tools.calls.session_choice import (
+    AmbiguousSessionError,
+    OtherTreeError,
+    Target,
+    check_tree,
+    resolve,
+    server_of,
+)
 
 WORKSPACE = State(life=Life(workspace="/w/main/trees/b"))
 

@@ -12,7 +12,7 @@ from serve_with_memory import LiveWithMemory
 
 from codriver.core.state import Origin, Repl, State
 from codriver.settings.model import Settings
-from codriver.tools.gate import refusal
+from codriver.tools.calls.gate import refusal
 from codriver.tools.manifest import BY_NAME
 
 KERNELSPEC = {"kernelspec": {"name": "memory"}}

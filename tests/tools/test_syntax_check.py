@@ -6,7 +6,7 @@ import pytest
 
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Profile
-from codriver.tools.syntax_check import (
+from codriver.tools.calls.syntax_check import (
     MAX_PYTHON_CHARACTERS,
     PythonSyntaxError,
     check_python,

@@ -10,8 +10,8 @@ from codriver.core.state import State
 from codriver.log.output_log import OutputLog
 from codriver.net.fair_threads import Work
 from codriver.settings.model import Settings
-from codriver.tools.base import Call
-from codriver.tools.standing_queries import Waits
+from codriver.tools.calls.base import Call
+from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.wait_for import WaitArguments, wait_for
 
 RESULTS = '[:find ?l ?t :where [?e :output/category "evaluationResults"] [?e :output/line ?l] [?e :output/text ?t]]'

@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 from codriver.app import serve
 from codriver.protocol import calls
 from codriver.settings.layers import load
-from codriver.tools import envelope
+from codriver.tools.calls import envelope
 
 pytestmark = [
     pytest.mark.slow,

@@ -15,17 +15,17 @@ from codriver.core.values import LIVE
 from codriver.files.polling import Poller
 from codriver.files.workspace_walk import walk
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.base import Call
-from codriver.tools.envelope import answer
+from codriver.tools.calls.base import Call
+from codriver.tools.calls.envelope import answer
+from codriver.tools.calls.session_choice import server_of
+from codriver.tools.ledgers.saves import stamp_of
 from codriver.tools.manifest import BY_NAME
-from codriver.tools.saves import stamp_of
-from codriver.tools.session_choice import server_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.tools.base import Answer, Services
-    from codriver.tools.saves import Stamp
+    from codriver.tools.calls.base import Answer, Services
+    from codriver.tools.ledgers.saves import Stamp
 
 LOOK_S = 0.25
 COST = 10

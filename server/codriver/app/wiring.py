@@ -42,12 +42,12 @@ from codriver.repls.supervisor import Repls
 from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import held_back
 from codriver.skills import Connected, SkillLibrary, instructions
-from codriver.tools.base import Services, client_slug
-from codriver.tools.cell_writes import CellWrites
-from codriver.tools.client_traits import is_lean
-from codriver.tools.clojuredocs_export import Export
-from codriver.tools.gate import on_offer, to_name_one
+from codriver.tools.calls.base import Services, client_slug
+from codriver.tools.calls.client_traits import is_lean
+from codriver.tools.calls.gate import on_offer, to_name_one
 from codriver.tools.lean_toolset import LEAN
+from codriver.tools.ledgers.cell_writes import CellWrites
+from codriver.tools.ledgers.clojuredocs_export import Export
 from codriver.tools.manifest import MANIFEST
 
 if TYPE_CHECKING:

@@ -17,8 +17,12 @@ import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.call import session_option
-from codriver.commands.documents.page import Format, Origin, summary
-from codriver.commands.documents.recordings import (
+from codriver.commands.log import run_entries
+from codriver.commands.log_follower import WHOLE, FollowError
+from codriver.commands.options import workspace_option
+from codriver.commands.terminal import patience, say
+from codriver.documents.page import Format, Origin, summary
+from codriver.documents.recordings import (
     NothingChosenError,
     Recording,
     as_lines,
@@ -26,10 +30,6 @@ from codriver.commands.documents.recordings import (
     recorded,
     since_checkpoint,
 )
-from codriver.commands.log import run_entries
-from codriver.commands.log_follower import WHOLE, FollowError
-from codriver.commands.options import workspace_option
-from codriver.commands.terminal import patience, say
 from codriver.errors import CodriverError
 from codriver.files import Links, whole_files
 from codriver.files.paths import workspace_state_folder
@@ -39,7 +39,7 @@ from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.commands.documents.recordings import Recorded
+    from codriver.documents.recordings import Recorded
     from codriver.net.client import Connection
 
 FORMATS = (*get_args(Format), "recording")

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.app.wiring import CONNECTORS
-from codriver.commands.documents import python_documents
-from codriver.commands.documents.document_check import Failed, SoundDocument, check_document
-from codriver.commands.documents.verification import Observed, Question, Raised, verifying
 from codriver.commands.terminal import say
+from codriver.documents import python_documents
+from codriver.documents.document_check import Failed, SoundDocument, check_document
+from codriver.documents.verification import Observed, Question, Raised, verifying
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor
 from codriver.repls.kinds import KINDS, PYTHON
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.commands.documents.document_check import DocumentCheck
-    from codriver.commands.documents.page import Format, Origin, Page
-    from codriver.commands.documents.recordings import Recorded
-    from codriver.commands.documents.verification import Checked
+    from codriver.documents.document_check import DocumentCheck
+    from codriver.documents.page import Format, Origin, Page
+    from codriver.documents.recordings import Recorded
+    from codriver.documents.verification import Checked
     from codriver.repls.launch.fresh_repl import Ran
 
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}

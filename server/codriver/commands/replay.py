@@ -15,11 +15,11 @@ import click
 
 from codriver import files
 from codriver.commands.call import FAILED
-from codriver.commands.documents.recordings import Recording, RecordingError, from_lines
 from codriver.commands.junit import Case, xml_of
 from codriver.commands.options import quiet_option, workspace_option
 from codriver.commands.terminal import patience, say
 from codriver.commands.testing import write_report
+from codriver.documents.recordings import Recording, RecordingError, from_lines
 from codriver.files import MEBIBYTE, Links, Rules
 from codriver.log.control_characters import one_line
 from codriver.repls.kinds import by_word
@@ -27,8 +27,8 @@ from codriver.repls.kinds import by_word
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.commands.documents.verification import Checked
     from codriver.commands.junit import Outcome
+    from codriver.documents.verification import Checked
 
 MOST_BYTES = 64 * MEBIBYTE
 

@@ -22,9 +22,9 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from codriver.core.records import dataclass
 from codriver.net.tasks import Workers
-from codriver.tools.base import Call, LastingCall
-from codriver.tools.client_traits import traits_of
-from codriver.tools.envelope import answer
+from codriver.tools.calls.base import Call, LastingCall
+from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.envelope import answer
 from codriver.tools.lean_toolset import tool_called
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.replies import Replies
-    from codriver.tools.base import Answer, Image, Lasting, Services, Tool
+    from codriver.tools.calls.base import Answer, Image, Lasting, Services, Tool
 
     Progress = Callable[[float, str], Awaitable[None]]
 

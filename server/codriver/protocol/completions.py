@@ -24,16 +24,16 @@ from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD
 from codriver.errors import CodriverError
 from codriver.protocol.resources import DOCS, EVALUATION, HANDOFF_FOR, LOG_SINCE, PARTS, SKILL, SYMBOL, hidden_skills
-from codriver.tools.session_choice import resolve
-from codriver.tools.symbol_answers import SPACES
+from codriver.tools.answers.symbol_answers import SPACES
+from codriver.tools.calls.session_choice import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from codriver.log.redaction import Redactor
     from codriver.skills import SkillLibrary
-    from codriver.tools.base import Services
-    from codriver.tools.session_choice import Target
+    from codriver.tools.calls.base import Services
+    from codriver.tools.calls.session_choice import Target
 
 T = TypeVar("T")
 

@@ -35,8 +35,8 @@ from codriver.protocol.task_offers import (
     token_of,
 )
 from codriver.protocol.task_records import ANSWER, Task
-from codriver.tools.base import Call, LastingCall
-from codriver.tools.evaluation_waits import SETTLE_S, give_input, stop
+from codriver.tools.calls.base import Call, LastingCall
+from codriver.tools.calls.evaluation_waits import SETTLE_S, give_input, stop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.calls import Answered, Caller
     from codriver.protocol.subscriptions import Subscriptions
-    from codriver.tools.base import Services, Tool
+    from codriver.tools.calls.base import Services, Tool
 
     Context = ServerRequestContext[ClientSession]
 

@@ -34,8 +34,8 @@ from codriver.protocol.resources import Resources
 from codriver.protocol.stream import INITIALIZE, MessageStream
 from codriver.protocol.subscriptions import Subscriptions
 from codriver.protocol.task_offers import CAPABILITY, EXTENSION, LISTED, OLDER, offered
-from codriver.tools.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, is_lean, traits_of
-from codriver.tools.gate import LOOK_S, await_languages, await_search, on_offer
+from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, is_lean, traits_of
+from codriver.tools.calls.gate import LOOK_S, await_languages, await_search, on_offer
 from codriver.tools.lean_toolset import LEAN
 from codriver.tools.manifest import MANIFEST
 from codriver.wire.framing import LineRoom
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients
     from codriver.skills import SkillLibrary
-    from codriver.tools.base import Services, Tool
+    from codriver.tools.calls.base import Services, Tool
 
 logger = logging.getLogger(__name__)
 

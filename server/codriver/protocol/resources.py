@@ -27,11 +27,11 @@ from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.log.transcripts import read as read_texts
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.skills import LIVE_APP
-from codriver.tools.backseat_driver import address
-from codriver.tools.base import client_slug, slug
+from codriver.tools.answers.symbol_answers import describe_symbol
+from codriver.tools.calls.backseat_driver import address
+from codriver.tools.calls.base import client_slug, slug
 from codriver.tools.clojuredocs import describe_docs
-from codriver.tools.live_handoff import handoff
-from codriver.tools.symbol_answers import describe_symbol
+from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Part
     from codriver.net.client_sessions import ClientSession
     from codriver.skills import SkillLibrary
-    from codriver.tools.base import Services
+    from codriver.tools.calls.base import Services
 
 LOG_URI = "codriver://log"
 LOG_SINCE = "codriver://log{?since}"

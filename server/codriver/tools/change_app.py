@@ -10,14 +10,14 @@ from codriver.core import evaluation_queue
 from codriver.core.values import NO_LIMITS, Request
 from codriver.log.transcripts import read
 from codriver.repls.nrepl import seam_providers
-from codriver.tools.answer_budget import budget, fit
-from codriver.tools.base import TEXTS, Answer, Call, Tool, answer_schema
-from codriver.tools.evaluate_code import begin
-from codriver.tools.evaluation_answers import describe
-from codriver.tools.evaluation_waits import wait
+from codriver.tools.acts.submission import begin
+from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.answers.evaluation_answers import describe
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.calls.base import TEXTS, Answer, Call, Tool, answer_schema
+from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.session_choice import Target, check_tree, in_lane, resolve
 from codriver.tools.inspect_app import SEAM, app_repl, change_line, read_told, refused, with_news_of_app
-from codriver.tools.lean_answers import Evaluating
-from codriver.tools.session_choice import Target, check_tree, in_lane, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

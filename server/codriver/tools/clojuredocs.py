@@ -10,15 +10,15 @@ from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.errors import CodriverError, RefusedError
-from codriver.tools.answer_budget import head
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.session_choice import Target, own, resolve
+from codriver.tools.answers.answer_budget import head
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import Target, own, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.repls.contract.adapter_values import ClojureDocs
-    from codriver.tools.base import Services
+    from codriver.tools.calls.base import Services
 
 SITE: Final = "https://clojuredocs.org"
 CORE: Final = "clojure.core"

@@ -15,14 +15,14 @@ from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.targeting import Target
-from codriver.tools.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
-from codriver.tools.conflicts import notes_of_edits
-from codriver.tools.drift_notes import notes_of_undo
-from codriver.tools.edit_acts import LiveSteps, put_files, told
-from codriver.tools.edit_loads import Gone, unwatched
+from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
+from codriver.tools.acts.edit_loads import Gone, unwatched
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.calls.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
+from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
-from codriver.tools.gate import switched_off
-from codriver.tools.lean_answers import Evaluating
+from codriver.tools.truth.conflicts import notes_of_edits
+from codriver.tools.truth.drift_notes import notes_of_undo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,26 +10,25 @@ from pydantic import Field
 from codriver.core.values import HELD, MAIN_SESSION, PrintLimits, ValuePart
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
-from codriver.tools.answer_budget import budget, budget_asked
-from codriver.tools.base import Answer, Call, Tool, answer_schema
-from codriver.tools.evaluate_code import EVALUATION
-from codriver.tools.evaluation_answers import describe, one_image
-from codriver.tools.evaluation_waits import SETTLE_S, give_input, stop, wait
-from codriver.tools.lean_answers import Evaluating, wants_detail
-from codriver.tools.run_tests import describe_run
-from codriver.tools.session_choice import evaluation_of, key_of, resolve
-from codriver.tools.text_parts import (
+from codriver.tools.acts.test_runs import describe_run
+from codriver.tools.answers.answer_budget import budget, budget_asked
+from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
+from codriver.tools.answers.lean_answers import Evaluating, wants_detail
+from codriver.tools.answers.text_parts import (
     ForgottenError,
     difference,
     excerpt,
     matching,
 )
+from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.evaluation_waits import SETTLE_S, give_input, stop, wait
+from codriver.tools.calls.session_choice import evaluation_of, key_of, resolve
 
 if TYPE_CHECKING:
     from codriver.core.state import State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Transcript
-    from codriver.tools.session_choice import Target
+    from codriver.tools.calls.session_choice import Target
 
 
 class NotReadingError(RefusedError):

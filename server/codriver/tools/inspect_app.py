@@ -11,10 +11,11 @@ from pydantic import Field
 
 from codriver.log.app_log import near
 from codriver.settings.model import spelled
-from codriver.tools.answer_budget import budget, fit
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.gate import SwitchedOffError
-from codriver.tools.session_choice import resolve
+from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.gate import SwitchedOffError
+from codriver.tools.calls.reasons import SEAM_REASONS
+from codriver.tools.calls.session_choice import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,35 +27,6 @@ if TYPE_CHECKING:
 SEAM: Final = "seam"
 NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some"
 """An empty list may mean that nobody looks, as where a seam was given to an application that runs."""
-REASONS: Final = frozenset(
-    {
-        "no-such-accessor",
-        "accessor-failed",
-        "no-frame-resolved",
-        "ambiguous-frame",
-        "no-such-frame",
-        "path-not-found",
-        "no-such-epoch",
-        "band-missing",
-        "read-only-frame",
-        "no-dispatch",
-        "not-an-event-vector",
-        "handler-failed",
-        "during-drain",
-        "unknown-epoch",
-        "non-ok-record",
-        "schema-mismatch",
-        "missing-handler",
-        "version-mismatch",
-        "no-such-predicate",
-        "unknown-topic",
-        "too-many-subscriptions",
-        "not-enabled",
-    }
-)
-"""The closed list: every word by which a seam refuses."""
-
-
 ANEW: Final = "the app started anew, as session %s: its former epochs, events and subscriptions are gone"
 
 
@@ -137,7 +109,7 @@ def read_told(call: Call, text: str, *, shows_told: bool = False) -> Told:
 
 def refused(call: Call, told: Told) -> Answer:
     """The answer for what the seam refused."""
-    reason = told.get("reason") if told.get("reason") in REASONS else "accessor-failed"
+    reason = told.get("reason") if told.get("reason") in SEAM_REASONS else "accessor-failed"
     at = {"at": near(told["at"], call.services.workspace)} if "at" in told else {}
     return Answer({**{key: value for key, value in told.items() if key != "ok"}, "reason": reason, **at}, ok=False)
 

@@ -13,11 +13,11 @@ from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.errors import RefusedError
-from codriver.tools.backseat_driver import translated
-from codriver.tools.base import Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.client_traits import is_lean
-from codriver.tools.envelope import run
-from codriver.tools.gate import refusal
+from codriver.tools.calls.backseat_driver import translated
+from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.client_traits import is_lean
+from codriver.tools.calls.envelope import run
+from codriver.tools.calls.gate import refusal
 from codriver.tools.get_evaluation import GetArguments
 from codriver.tools.manifest import BY_NAME, FOR_HOOKS, MANIFEST
 

@@ -11,8 +11,8 @@ from codriver import files
 from codriver.core.values import NOTEBOOK
 from codriver.editing.file_changes import NotEditableError, editable_path
 from codriver.editing.notebooks import NotANotebookError, notebook_in
-from codriver.tools.answer_budget import budget, fit
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -29,7 +29,7 @@ from codriver.tools import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.tools.base import Tool
+    from codriver.tools.calls.base import Tool
 
 MANIFEST: tuple[Tool, ...] = (
     *evaluate_code.TOOLS,

@@ -18,17 +18,17 @@ from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
 from codriver.log.handoff_report import MOST_BYTES
 from codriver.net.seen_clients import OWN_NAMES
-from codriver.tools.base import Answer, Arguments, Tool, answer_schema
-from codriver.tools.conflicts import note_of_write
-from codriver.tools.edit_patches import MOST_FILES, PatchedFile, patched_files
-from codriver.tools.edited_lisp import Edit, fault_of, is_lisp, read_edited, reload
-from codriver.tools.live_handoff import handoff
-from codriver.tools.turn_tests import failures
+from codriver.tools.acts.edit_patches import MOST_FILES, PatchedFile, patched_files
+from codriver.tools.acts.edited_lisp import Edit, fault_of, is_lisp, read_edited, reload
+from codriver.tools.acts.turn_tests import failures
+from codriver.tools.calls.base import Answer, Arguments, Tool, answer_schema
+from codriver.tools.truth.conflicts import note_of_write
+from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codriver.tools.base import Call
+    from codriver.tools.calls.base import Call
 
 WAIT_MS, MOST_WAIT_MS = 1000, 20_000
 PATH_CHARACTERS = 4096

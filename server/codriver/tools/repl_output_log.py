@@ -9,9 +9,9 @@ from pydantic import Field, WithJsonSchema
 
 from codriver.log.app_log import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
-from codriver.tools.answer_budget import Images, budget, budget_asked, fit, shorten
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.client_traits import traits_of
+from codriver.tools.answers.answer_budget import Images, budget, budget_asked, fit, shorten
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,8 @@ from codriver.core.actions import RestartRepl
 from codriver.core.evaluation_queue import session_key
 from codriver.core.records import replace
 from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.session_choice import ReplStoppedError, resolve
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import ReplStoppedError, resolve
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State

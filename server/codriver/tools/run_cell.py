@@ -15,15 +15,15 @@ from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.errors import RefusedError
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.notebook_servers import where_open
-from codriver.tools.answer_budget import budget
-from codriver.tools.base import Answer, Call, Tool, answer_schema
-from codriver.tools.cell_writes import Write, stamp_of
-from codriver.tools.evaluate_code import EVALUATION, begin, default_limits
-from codriver.tools.evaluation_answers import describe
-from codriver.tools.evaluation_waits import wait
-from codriver.tools.lean_answers import Evaluating
+from codriver.tools.acts.submission import begin, default_limits
+from codriver.tools.answers.answer_budget import budget
+from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.session_choice import Target, check_tree, resolve
+from codriver.tools.ledgers.cell_writes import Write, stamp_of
 from codriver.tools.list_cells import CELLS, kernel_of
-from codriver.tools.session_choice import Target, check_tree, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

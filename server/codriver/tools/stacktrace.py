@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.stack_frames import folded, read_frame
-from codriver.tools.answer_budget import budget, fit, head, json_bytes
-from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.run_tests import report_of
-from codriver.tools.session_choice import Target, evaluation_of, own, session_field, target_of
+from codriver.tools.acts.test_runs import report_of
+from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
+from codriver.tools.calls.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import Target, evaluation_of, own, session_field, target_of
 
 if TYPE_CHECKING:
     from codriver.core.state import State
     from codriver.core.values import Evaluation, Failure, Kind
     from codriver.log.transcripts import Transcripts
-    from codriver.tools.base import Json
+    from codriver.tools.calls.base import Json
 
 NO_LOCALS = "no locals: none of these frames has any that this REPL tells"
 LOCAL_CHARACTERS = 120

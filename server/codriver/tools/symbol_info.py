@@ -5,10 +5,15 @@ from __future__ import annotations
 from pydantic import Field
 
 from codriver.core.values import LISP
-from codriver.tools.answer_budget import budget, head
-from codriver.tools.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.session_choice import own, session_field
-from codriver.tools.symbol_answers import UnknownSymbolError, describe_references, describe_source, describe_symbol
+from codriver.tools.answers.answer_budget import budget, head
+from codriver.tools.answers.symbol_answers import (
+    UnknownSymbolError,
+    describe_references,
+    describe_source,
+    describe_symbol,
+)
+from codriver.tools.calls.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import own, session_field
 
 COMPLETIONS, MAX_COMPLETIONS = 50, 200
 OF_LISTS = frozenset({"names", "count", "omitted", "notes"})

@@ -16,8 +16,8 @@ from pydantic import Field
 from codriver.errors import RefusedError
 from codriver.log.output_log import Question
 from codriver.net.fair_threads import NoTurnError
-from codriver.tools.answer_budget import Images
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.answers.answer_budget import Images
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input, fit_newest, row_budget
 
 if TYPE_CHECKING:

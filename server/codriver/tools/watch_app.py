@@ -11,7 +11,7 @@ from codriver.core import app_streams
 from codriver.core.actions import AppStreamBegan, AppStreamEnded
 from codriver.core.state import AppStream
 from codriver.log.app_log import near
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.inspect_app import SEAM, app_repl, read_told, refused, with_news_of_app
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import NOT_LISP
-from codriver.tools.answer_budget import budget, fit
-from codriver.tools.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.drift_notes import STALE, drift_of, few, stale_line
-from codriver.tools.session_choice import resolve
+from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.session_choice import resolve
+from codriver.tools.truth.drift_notes import STALE, drift_of, few, stale_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.repls.jupyter.failures import failure_of, plain, read_error, report_of
-from codriver.tools.error_reports import without_report
+from codriver.tools.answers.error_reports import without_report
 
 CELL = """\
 \x1b[31m---------------------------------------------------------------------------\x1b[39m

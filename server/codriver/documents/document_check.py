@@ -1,0 +1,125 @@
+"""Check of a document: it is run in a fresh process, and written anew without what fails, until all of it holds.
+
+`check_document` asks for a document to be run and is sent what failed in it; whoever drives it has the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from codriver.documents import lisp_documents, python_documents
+from codriver.documents.layout import arrange
+from codriver.documents.notebook import notebook
+from codriver.documents.verification import Raised
+from codriver.errors import CodriverError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.documents.page import Format, Origin, Page
+    from codriver.documents.verification import Checked
+
+MOST_ROUNDS: Final = 12
+"""Each leaves out at least one assertion, or all of a test."""
+
+
+class FormatUnknownError(CodriverError):
+    """A dialect has no document of this format."""
+
+    def __init__(self, dialect: str, form: str) -> None:
+        what = "a notebook is of Python" if form == "notebook" else f"nothing here knows the tests of {dialect}"
+        super().__init__(f"{what}: choose --format script, comment or recording")
+
+
+class DocumentFailsError(CodriverError):
+    """A document does not run in a fresh process, whatever is left out of it. Nothing is written."""
+
+    def __init__(self, error: str) -> None:
+        super().__init__(
+            f"the document does not run in a fresh process: {error}; choose fewer evaluations, or --format script"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A test that failed, or the whole where `test` is blank. `lines`: those of the document that it was at."""
+
+    test: str
+    lines: tuple[int, ...]
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class SoundDocument:
+    """A document that holds, and how far each step reproduces in it."""
+
+    text: str
+    checked: tuple[Checked, ...]
+
+
+DocumentCheck = Generator["Page", tuple[Failed, ...], SoundDocument]
+
+
+def needs_run(form: Format) -> bool:
+    """True of a document that is more than what was verified already, so that it is to be run itself."""
+    return form in {"test", "script"}
+
+
+def check_document(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin) -> DocumentCheck:
+    """Ask for the document to be run, as often as it takes, and give what holds.
+
+    Raises:
+        FormatUnknownError: there is no such document in the dialect.
+        DocumentFailsError: it does not even load.
+    """
+    is_python, kept, in_one = dialect == "python", tuple(checked), False
+    if form == "notebook" and is_python:
+        return SoundDocument(notebook(kept, origin), kept)
+    if form == "notebook" or (form == "test" and not is_python and dialect not in lisp_documents.FRAMEWORKS):
+        raise FormatUnknownError(dialect, form)
+    failed: tuple[Failed, ...] = ()
+    for _ in range(MOST_ROUNDS):
+        page = _page(kept, dialect, form, origin, in_one=in_one)
+        failed = (yield page) if needs_run(form) else ()
+        if not failed:
+            return SoundDocument(page.text, kept)
+        if form == "test" and not in_one:
+            in_one = True
+            continue
+        lessened = _lessened(kept, page, failed)
+        if lessened == kept:
+            break
+        kept, in_one = lessened, False
+    raise DocumentFailsError(failed[0].error if failed else "it never came to rest")
+
+
+def _page(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin, *, in_one: bool) -> Page:
+    if dialect == "python":
+        if form == "test":
+            return python_documents.pytest_file(arrange(checked, dialect, in_one=in_one), checked, origin)
+        return python_documents.script(checked, origin) if form == "script" else python_documents.comment(checked, origin)  # fmt: skip  # noqa: E501
+    if form == "test":
+        return lisp_documents.test_file(arrange(checked, dialect, in_one=in_one), checked, origin, dialect)
+    return lisp_documents.script(checked, origin) if form == "script" else lisp_documents.comment(checked, origin)
+
+
+def _lessened(checked: tuple[Checked, ...], page: Page, failed: Sequence[Failed]) -> tuple[Checked, ...]:
+    """The steps, those at which the document failed with less said of them."""
+    whys: dict[int, str] = {}
+    for failure in failed:
+        for line in failure.lines[-1:] or page.steps:
+            if (one := page.steps.get(line)) is not None:
+                whys.setdefault(id(one), failure.error)
+    return tuple(_less(one, whys[id(one)]) if id(one) in whys else one for one in checked)
+
+
+def _less(one: Checked, error: str) -> Checked:
+    """A step with less said of it: of an error not its class, of a value nothing, and then as one that cannot run."""
+    if one.verdict == "raises" and one.raised is not None and one.raised != Raised(""):
+        return replace(one, raised=Raised(""))
+    why = f"does not hold in a file of its own: {error.splitlines()[0] if error else 'it failed'}"
+    if one.verdict in {"same", "varies"} or one.out:
+        return one.demoted(why)
+    return replace(one.demoted(why), verdict="absent")

@@ -1,0 +1,246 @@
+"""Documents in a Lisp of the Clojure family: a file of tests, a script, a rich comment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codriver.documents.comparison import opened
+from codriver.documents.lisp_steps import LAST_VALUES, namespace_of
+from codriver.documents.page import Page, header, test_names, write_left_out
+from codriver.documents.verification import DEFAULT_NAMESPACES
+from codriver.lisp.reader import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.documents.layout import Layout
+    from codriver.documents.page import Origin
+    from codriver.documents.verification import Checked
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """The library of tests of a dialect. `anything`: the class of every error; `own`: how others' names are reached."""
+
+    library: str
+    anything: str
+    own: str = ""
+    """What stands before the name of an error's class that has no package. Blank: a name without one is not said."""
+    names_classes: bool = True
+    """Whether the qualified name of a class can be written as it is."""
+
+
+FRAMEWORKS: Final = {
+    "clojure": Framework("clojure.test", "Throwable"),
+    "babashka": Framework("clojure.test", "Throwable"),
+    "basilisp": Framework("basilisp.test", "python/Exception", own="python/", names_classes=False),
+    "nbb": Framework("cljs.test", "js/Error", names_classes=False),
+    "clojurescript": Framework("cljs.test", "js/Error", names_classes=False),
+}
+"""By dialect. Hy and squint have none that would know what this writes."""
+
+USER: Final = "user"
+LONG: Final = 2000
+"""Of a value that is printed in more characters their number is compared: nobody would read it."""
+_BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
+_READABLE: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
+_RECORD: Final = re.compile(r"#[\w.]+\{")
+_PLAIN: Final = re.compile(r"[-+]?\d[\d./MNe+-]*|true|false|:[\w.*+!?<>=/-]+|\"(?:[^\"\\]|\\.)*\"|\\\w+", re.DOTALL)
+
+
+def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialect: str) -> Page:
+    """A file of tests for the dialect. Forms that cannot run are comments at its end, with why."""
+    framework = FRAMEWORKS[dialect]
+    page = Page()
+    for line in header(origin, checked):
+        page.write(f";; {line}")
+    _write_ns(page, layout, checked, origin, framework)
+    for one in layout.above:
+        if not _is_ns(one) and not one.of.file:
+            page.write()
+            _write_note(page, one, "")
+            page.write(one.step.text, one)
+    tests = [[one for one in test if not uses_last(one)] for test in layout.tests]
+    for name, test in zip(test_names(tests, "-", layout.names), tests, strict=True):
+        if test:
+            _write_test(page, f"{name.replace('_', '-')}-test", test, framework)
+    kept = set(map(id, layout.above))
+    if absent := [one for one in checked if _is_left_out(one) and id(one) not in kept]:
+        page.write()
+        write_left_out(page, absent, ";;")
+    return page
+
+
+def uses_last(one: Checked) -> bool:
+    """Whether a form takes a value that only a REPL has."""
+    return bool(one.step.uses & LAST_VALUES)
+
+
+def _is_left_out(one: Checked) -> bool:
+    return one.verdict == "absent" or one.is_patch or uses_last(one)
+
+
+def _is_ns(one: Checked) -> bool:
+    return one.step.text.startswith(("(ns ", "(ns\n", "(in-ns "))
+
+
+def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Origin, framework: Framework) -> None:
+    """The namespace of the file: with what the session's own namespaces required, and the names of those it was in."""
+    required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
+    for one in layout.above:
+        if not one.of.file and one.step.text.startswith(("(ns ", "(ns\n")):
+            made.add(namespace_of(one.step.text))
+            for head, parts, text in _clauses(one.step.text):
+                if head == ":require":
+                    required += parts
+                else:
+                    clauses.append(text)
+    loaded = [name for one in checked if one.of.file and one.verdict == "ran" and (name := namespace_of(one.of.code))]
+    used = [one.of.namespace for one in checked if one.verdict != "absent"]
+    given = sorted({name for one in checked if not one.of.file and not one.is_patch for name in one.step.gives})
+    exclude = f" :exclude [{' '.join(given)}]" if given and framework.library == "clojure.test" else ""
+    for name in dict.fromkeys([*loaded, *used]):
+        if name not in DEFAULT_NAMESPACES | made:
+            required.append(f"[{name} :refer :all{exclude}]" if name in used else f"[{name}]")
+    page.gap(1)
+    page.write(f"(ns {origin.name}")
+    # One clause: of several, Basilisp heeds the last.
+    page.write("\n  ".join(["  (:require " + "\n            ".join(dict.fromkeys(required)) + ")", *clauses]) + ")")
+
+
+def _clauses(text: str) -> list[tuple[str, list[str], str]]:
+    """The clauses of an `ns` form: of each its first word, what follows it, and the whole."""
+    found = []
+    for clause in read(text).forms[0].children[2:]:
+        parts = [text[part.start : part.end] for part in clause.children]
+        if clause.kind == "list" and parts:
+            found.append((parts[0], parts[1:], text[clause.start : clause.end]))
+    return found
+
+
+def _write_note(page: Page, one: Checked, indent: str) -> None:
+    if one.note:
+        page.write(f"{indent};; {one.note}")
+
+
+def _write_test(page: Page, name: str, test: Sequence[Checked], framework: Framework) -> None:
+    page.write(f"\n(deftest {name}")
+    said = ""
+    for place, one in enumerate(test):
+        if one.of.description and one.of.description != said:
+            said = one.of.description
+            page.write("\n".join(f"  ;; {line}" for line in said.splitlines()))
+        _write_note(page, one, "  ")
+        closing = ")" if place == len(test) - 1 else ""
+        page.write(_indented(_tested(one, framework)) + closing, one)
+
+
+def _tested(one: Checked, framework: Framework) -> str:
+    form = _asserted(one, framework)
+    if not one.out:
+        return form
+    return f"(let [printed (with-out-str {form})]\n  (is (= {_string(one.out)} printed)))"
+
+
+def _asserted(one: Checked, framework: Framework) -> str:
+    code, value = one.step.text, one.value
+    if one.verdict == "raises" and one.raised is not None:
+        message = opened(one.raised.message)
+        if not message:
+            return f"(is (thrown? {_class(one.raised.type, framework)} {code}))"
+        return f"(is (thrown-with-msg? {_class(one.raised.type, framework)} {_regex(message)} {code}))"
+    if value is None or one.step.role != "expression" or one.verdict not in {"same", "varies"}:
+        return code
+    if one.verdict == "varies":
+        return f"(is (re-matches {_regex(one.pattern)} (pr-str {code})))"
+    if len(value) > LONG:
+        return f"(is (= {len(value)} (count (pr-str {code}))))"
+    if value == "nil":
+        return code if one.out else f"(is (nil? {code}))"
+    if _RECORD.search(value) or _READABLE.search(value):
+        return f"(is (= {_string(value)} (pr-str {code})))"
+    quoted = value if _PLAIN.fullmatch(value) else f"'{value}"
+    return f"(is (= {quoted} {code}))"
+
+
+def _class(name: str, framework: Framework) -> str:
+    """The class of an error as the file can name it, else that of every error."""
+    if "." in name and framework.names_classes:
+        return name
+    return framework.own + name if framework.own and _BUILTIN_ERRORS.fullmatch(name) and name != "ExceptionInfo" else framework.anything  # fmt: skip  # noqa: E501
+
+
+def _regex(pattern: str) -> str:
+    plain = re.sub(r"\\([ \-#&~<>=:;,'/@!%`])", r"\1", pattern)
+    return '#"' + plain.replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _string(text: str) -> str:
+    escaped = (
+        text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
+    )
+    return f'"{escaped}"'
+
+
+def _indented(code: str) -> str:
+    """Code moved to the right, but for the lines that a string in it goes on in."""
+    inside: set[int] = set()
+    waiting = list(read(code).forms)
+    while waiting:
+        form = waiting.pop()
+        waiting += form.children
+        if form.kind == "string":
+            first = code.count("\n", 0, form.start)
+            inside |= set(range(first + 1, first + 1 + code.count("\n", form.start, form.end)))
+    lines = enumerate(code.split("\n"))
+    return "\n".join(line if number in inside else f"  {line}" for number, line in lines)
+
+
+def script(checked: Sequence[Checked], origin: Origin) -> Page:
+    """A script that runs the same forms in their order; values and errors are comments."""
+    page = Page()
+    for line in header(origin, checked):
+        page.write(f";; {line}")
+    page.write()
+    made = {namespace_of(one.step.text) for one in checked if _is_ns(one)}
+    current = ""
+    for one in checked:
+        namespace = one.of.namespace
+        if namespace not in DEFAULT_NAMESPACES | {current} and not _is_ns(one):
+            page.write(
+                f"(in-ns '{namespace})" if namespace in made else f"(require '{namespace})\n(in-ns '{namespace})"
+            )
+            current = namespace
+        elif namespace == USER and current not in {"", USER}:
+            page.write(f"(in-ns '{USER})")
+            current = USER
+        for line in _scripted(one):
+            page.write(line, one)
+        current = namespace_of(one.step.text) or current
+    return page
+
+
+def comment(checked: Sequence[Checked], origin: Origin) -> Page:
+    """A rich comment: the forms and their values, to be pasted below the code they are about."""
+    page = Page()
+    page.write("(comment")
+    for line in header(origin, checked):
+        page.write(f"  ;; {line}")
+    for one in checked:
+        if not one.is_typo:
+            for line in _scripted(one):
+                page.write(_indented(line))
+    page.write("  )")
+    return page
+
+
+def _scripted(one: Checked) -> list[str]:
+    said = [f";; {one.note}"] if one.note else []
+    if one.verdict in {"absent", "raises"} or uses_last(one):
+        commented = [f";; {line}" for line in one.step.text.splitlines()]
+        return [*said, *commented, *([f";; raises {one.raised}"] if one.verdict == "raises" else [])]
+    is_shown = one.value not in (None, "nil") and one.step.role == "expression"
+    shown = [f";; {line}" for line in f"=> {one.value}".splitlines()] if is_shown else []
+    return [*said, one.step.text, *shown]

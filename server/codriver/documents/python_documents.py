@@ -1,0 +1,349 @@
+"""Documents in Python: a pytest file, a script, a rich comment."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from codriver.documents.comparison import HOME, opened, python_literal
+from codriver.documents.page import Page, header, test_names, write_left_out
+from codriver.documents.verification import DEFAULT_NAMESPACES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.documents.layout import Layout
+    from codriver.documents.page import Origin
+    from codriver.documents.verification import Checked
+
+_SIMPLE: Final = (
+    *(ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.JoinedStr, ast.BinOp),
+    *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
+)
+"""Expressions that may stand before an operator as they are."""
+_FOR_EFFECT: Final = re.compile(
+    r"print\(|(?:.*\.)?(?:append|add|update|extend|sort|insert|remove|clear|seed|reverse|discard|write|close|put)\("
+)
+_DYNAMIC: Final = re.compile(r"\b(?:globals|locals|vars|eval|exec)\(|^\s*global\s", re.MULTILINE)
+_LAST_VALUES: Final = frozenset({"_", "__", "___"})
+_INDENT: Final = "    "
+LONG: Final = 2000
+"""A value that is printed in more characters is compared by its digest: nobody would read it."""
+
+
+def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> Page:
+    """A file for pytest. Steps that cannot run are comments at its end, with why."""
+    page = Page()
+    tests = [[one for one in test if not _uses_last(one)] for test in layout.tests]
+    body, given = Page(), frozenset(name for one in checked for name in one.step.gives)
+    for name, test in zip(test_names(tests, "_", layout.names), tests, strict=True):
+        if test:
+            _write_test(body, f"test_{name}", [_named(one, given) for one in test], _global_names(layout, test))
+    _write_header(page, checked, origin)
+    _write_above(page, layout, _imports(body.text, layout, checked))
+    page.gap(2)
+    body.lines, skipped = body.lines[2:], 2
+    offset = len(page.lines) - skipped
+    page.lines += body.lines
+    page.steps |= {line + offset: one for line, one in body.steps.items()}
+    kept = set(map(id, layout.above))
+    absent = [
+        one for one in checked if one.verdict == "absent" or one.is_patch or (_uses_last(one) and id(one) not in kept)
+    ]
+    if absent:
+        page.gap(2)
+        write_left_out(page, absent, "#")
+    return page
+
+
+def _write_header(page: Page, checked: Sequence[Checked], origin: Origin) -> None:
+    first, *rest = header(origin, checked)
+    words = "\n".join([first, "", *rest]).replace("\\", "\\\\").replace('"', "'")
+    page.write(f'"""{words}\n"""')
+
+
+def _write_above(page: Page, layout: Layout, wanted: Sequence[str]) -> None:
+    """Write the part above the tests: imports, and then functions, classes and constants."""
+    imports = [one for one in layout.above if one.step.role == "import"]
+    of_lines = {**dict.fromkeys(wanted), **{one.step.text: one for one in imports}}
+    page.gap(1)
+    for line in sorted(of_lines, key=lambda line: ("__future__" not in line, line.startswith("from"), line)):
+        page.write(line, of_lines[line])
+    before = "import"
+    for one in layout.above:
+        if one.step.role != "import":
+            page.gap(2 if "definition" in (before, one.step.role) else 1 if before == "import" else 0)
+            _write_note(page, one, "")
+            page.write(one.step.text, one)
+            before = one.step.role
+
+
+def _uses_last(one: Checked) -> bool:
+    return bool(one.step.uses & _LAST_VALUES - one.step.gives) and one.verdict != "absent" and one.step.role != "import"
+
+
+def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]:
+    """The imports that the tests need and nobody evaluated."""
+    lines = []
+    wanted = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
+              "hashlib": "hashlib.sha256("}  # fmt: skip
+    lines += [f"import {name}" for name, use in wanted.items() if use in body]
+    given = frozenset(name for one in checked if not one.is_patch for name in one.step.gives)
+    raising = [_named(one, given) for one in checked if one.verdict == "raises"]
+    lines += [f"import {module}" for one in raising if (module := _module(one))]
+    if "pytest.raises(" in body:
+        lines.append("import pytest")
+    lines += _borrowed(checked, given)
+    del layout
+    return lines
+
+
+def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
+    """Imports of the names that code used which ran in another module."""
+    lines = list[str]()
+    for namespace in dict.fromkeys(one.of.namespace for one in checked):
+        if namespace not in DEFAULT_NAMESPACES:
+            of = [
+                one for one in checked if one.of.namespace == namespace and one.verdict != "absent" and not one.of.file
+            ]
+            used = frozenset(name for one in of for name in one.step.uses) - given - frozenset(dir(builtins))
+            lines += [f"from {namespace} import {', '.join(sorted(used))}"] * bool(used)
+    return lines
+
+
+def _named(one: Checked, given: frozenset[str]) -> Checked:
+    """The step, with no module said of what the session made: in a file of its own it has another."""
+    if one.raised is not None and one.raised.name in given:
+        return replace(one, raised=replace(one.raised, type=one.raised.name))
+    value = one.value or ""
+    if one.verdict not in {"same", "varies"} or python_literal(value) is not None:
+        return one
+    pattern = one.pattern.replace(HOME, r"(?:[\w.<>]+\.)?") or re.escape(value)
+    for name in given:
+        pattern = re.sub(rf"(?:\w+\\\.)+(?={re.escape(name)}\b)", lambda _found: r"(?:[\w.<>]+\.)?", pattern)
+    is_changed = pattern not in (one.pattern, re.escape(value))
+    return replace(one, verdict="varies", pattern=pattern) if is_changed else one
+
+
+def _module(one: Checked) -> str:
+    """The module of the error's class, where it has to be imported."""
+    module = one.raised.type.rpartition(".")[0] if one.raised else ""
+    return "" if module in DEFAULT_NAMESPACES | {one.of.namespace} else module
+
+
+def _global_names(layout: Layout, test: Sequence[Checked]) -> list[str]:
+    """The names that a test must bind in its module, as its code did: others read them there."""
+    given = {name for one in test for name in one.step.gives}
+    steps = [one.step for one in (*layout.above, *test)]
+    if any(_DYNAMIC.search(step.text) for step in steps):
+        return sorted(given)
+    read = {name for one in layout.above for name in one.step.uses | one.step.gives} | set(dir(builtins))
+    return sorted(given & read)
+
+
+def _write_test(page: Page, name: str, test: Sequence[Checked], global_names: Sequence[str]) -> None:
+    page.gap(2)
+    page.write(f"def {name}():")
+    indent = _INDENT
+    awaits = any(one.step.awaits for one in test)
+    if awaits:
+        page.write(f"{indent}async def steps():")
+        indent += _INDENT
+    if global_names:
+        page.write(f"{indent}global {', '.join(global_names)}")
+    said = ""
+    for one in test:
+        if one.of.description and one.of.description != said:
+            said = one.of.description
+            page.write("\n".join(f"{indent}# {line}" for line in said.splitlines()))
+        _write_note(page, one, indent)
+        _write_step(page, one, indent)
+    if awaits:
+        page.write(f"\n{_INDENT}asyncio.run(steps())")
+
+
+def _write_note(page: Page, one: Checked, indent: str) -> None:
+    if one.note:
+        page.write(f"{indent}# {one.note}")
+
+
+def _write_step(page: Page, one: Checked, indent: str) -> None:
+    """One step of a test, with what is asserted of it."""
+    if one.out:
+        page.write(f"{indent}with contextlib.redirect_stdout(io.StringIO()) as printed:", one)
+        page.write(_indented(_asserted(one), indent + _INDENT), one)
+        page.write(f"{indent}assert printed.getvalue() == {one.out!r}", one)
+    else:
+        page.write(_indented(_asserted(one), indent), one)
+
+
+def _asserted(one: Checked) -> str:
+    code = one.step.text
+    if one.verdict == "raises" and one.raised is not None:
+        name = one.raised.type if _module(one) else one.raised.name or "Exception"
+        match = f", match={_regex(opened(one.raised.message))}" if one.raised.message else ""
+        return f"with pytest.raises({name}{match}):\n" + _indented(code, _INDENT)
+    if one.value is None or one.verdict not in {"same", "varies"}:
+        return code
+    *comments, expression = _split_comments(code)
+    before = "".join(f"{comment}\n" for comment in comments)
+    if one.verdict == "varies":
+        return f"{before}assert re.fullmatch({_regex(one.pattern)}, repr({expression}))"
+    if one.value == "None" and _FOR_EFFECT.match(expression):
+        return code
+    literal = python_literal(one.value)
+    if len(one.value) > LONG and not isinstance(literal and literal[0], set | frozenset):
+        digest = hashlib.sha256(one.value.encode()).hexdigest()
+        return f'{before}assert hashlib.sha256(repr({expression}).encode()).hexdigest() == "{digest}"'
+    if literal is None:
+        return f"{before}assert repr({expression}) == {one.value!r}"
+    operator = "is" if literal[0] is None or isinstance(literal[0], bool) else "=="
+    return f"{before}assert {_operand(expression)} {operator} {one.value}"
+
+
+def _split_comments(code: str) -> list[str]:
+    """The comments above a step, each, and then its code."""
+    lines = code.split("\n")
+    count = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    return [*lines[:count], "\n".join(lines[count:])]
+
+
+def _operand(expression: str) -> str:
+    """An expression as it may stand before an operator."""
+    node = ast.parse(f"async def steps():\n ({expression}\n)").body[0]
+    value = (
+        node.body[0].value if isinstance(node, ast.AsyncFunctionDef) and isinstance(node.body[0], ast.Expr) else None
+    )
+    is_simple = isinstance(value, _SIMPLE) and not expression.lstrip().startswith("(")
+    return expression if is_simple else f"({expression})"
+
+
+def _regex(pattern: str) -> str:
+    """A pattern as a literal, escaped no more than it must be."""
+    pattern = pattern.replace(r"\b", "")
+    plain = re.sub(r"\\([ \-#&~<>=:;,'\"/@!%`])", r"\1", pattern)
+    is_raw = "\n" not in plain and not plain.endswith("\\")
+    if is_raw and '"' not in plain:
+        return f'r"{plain}"'
+    return f"r'{plain}'" if is_raw and "'" not in plain else repr(pattern)
+
+
+def _indented(code: str, indent: str) -> str:
+    """Code moved to the right, but for the lines that a text in it goes on in."""
+    moved = "\n".join(_INDENT + line for line in code.split("\n"))
+    inside: set[int] = set()
+    for node in ast.walk(ast.parse(f"async def steps():\n{moved}\n")):
+        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)):
+            inside |= set(range(node.lineno, node.end_lineno or node.lineno))
+    lines = enumerate(code.split("\n"), 1)
+    return "\n".join(line if number in inside or not line else indent + line for number, line in lines)
+
+
+def script(checked: Sequence[Checked], origin: Origin) -> Page:
+    """A script that runs the same steps in their order; values and errors are comments."""
+    page = Page()
+    _write_header(page, checked, origin)
+    page.gap(1)
+    given = frozenset(name for one in checked for name in one.step.gives)
+    for line in _borrowed(checked, given):
+        page.write(line)
+    if not any(one.step.awaits for one in checked if one.verdict not in {"absent", "raises"}):
+        for one in checked:
+            page.write(_scripted(one), one)
+        return page
+    page.write("import asyncio\n\n\nasync def main():")
+    names = sorted({name for one in checked if one.verdict not in {"absent", "raises"} for name in one.step.gives})
+    if names:
+        page.write(f"{_INDENT}global {', '.join(names)}")
+    for one in checked:
+        page.write(_indented(_scripted(one), _INDENT), one)
+    page.write("\n\nasyncio.run(main())")
+    return page
+
+
+def _scripted(one: Checked) -> str:
+    code, said = one.step.text, f"# {one.note}\n" if one.note else ""
+    if one.verdict in {"absent", "raises"} or _uses_last(one):
+        commented = "\n".join(f"# {line}" for line in code.splitlines())
+        return f"{said}{commented}" + (f"\n# raises {one.raised}" if one.verdict == "raises" else "")
+    if one.value is None or one.value == "None":
+        return said + code
+    shown = "\n".join(f"# {line}" for line in f"=> {one.value}".splitlines())
+    return f"{said}{code}\n{shown}"
+
+
+def comment(checked: Sequence[Checked], origin: Origin) -> Page:
+    """A comment that shows the session as Python's prompt would, to be pasted beside the code it is about."""
+    page = Page()
+    for line in header(origin, checked):
+        page.write(f"# {line}")
+    page.write("#")
+    for one in checked:
+        if one.is_typo:
+            continue
+        if one.note:
+            page.write(f"# ({one.note})")
+        first, *more = one.step.text.splitlines() or [""]
+        page.write("\n".join([f"# >>> {first}", *(f"# ... {line}" for line in more)]))
+        said = str(one.raised) if one.verdict == "raises" else one.value if one.value != "None" else None
+        for text in (one.out, said):
+            if text:
+                page.write("\n".join(f"# {line}" for line in text.splitlines()))
+    return page
+
+
+DRIVER: Final = """def _codriver_verify(text, name):
+    import contextlib, importlib.util, io, json, sys, traceback, types
+    if importlib.util.find_spec("pytest") is None:
+        import re
+        class _Raises:
+            def __init__(self, kind, match=""):
+                self.kind, self.match = kind, match
+            def __enter__(self):
+                return self
+            def __exit__(self, kind, error, trace):
+                assert kind is not None, "nothing was raised"
+                return issubclass(kind, self.kind) and bool(re.search(self.match or "", str(error)))
+        sys.modules["pytest"] = types.ModuleType("pytest")
+        sys.modules["pytest"].raises = _Raises
+    failed = []
+    def note(test, error):
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
+        failed.append([test, lines, type(error).__name__ + ": " + str(error)])
+    for is_reversed in (False, True):
+        module = sys.modules[name] = types.ModuleType(name)
+        with contextlib.redirect_stdout(io.StringIO()):
+            try:
+                exec(compile(text, name, "exec"), module.__dict__)
+            except BaseException as error:
+                note("", error)
+                break
+            tests = [test for test in module.__dict__ if test.startswith("test_")]
+            for test in reversed(tests) if is_reversed else tests:
+                try:
+                    module.__dict__[test]()
+                except BaseException as error:
+                    note(test, error)
+    return json.dumps(failed)
+"""
+"""Python that runs a document and its tests, in their order and in the other, each time in a module of its own."""
+
+
+def driven(text: str, name: str) -> str:
+    """The expression that runs a document by the driver."""
+    return f"_codriver_verify({text!r}, {name!r})"
+
+
+def failures(value: str | None) -> list[tuple[str, list[int], str]]:
+    """The tests that failed, by the value of that expression: name, lines of the document, error.
+
+    Raises:
+        ValueError: it is none.
+    """
+    rows = json.loads(ast.literal_eval(value or ""))
+    return [(str(test), [int(line) for line in lines], str(error)) for test, lines, error in rows]

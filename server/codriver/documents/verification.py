@@ -1,0 +1,285 @@
+"""Verification: what a fresh REPL makes of recorded evaluations, step by step, and what of them it reproduces.
+
+`verifying` asks for steps to be run and is sent what came of each; whoever drives it has the REPL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from codriver.documents.comparison import compare, opened
+from codriver.documents.lisp_steps import lisp_steps, namespace_of
+from codriver.documents.python_steps import python_steps
+from codriver.documents.steps import Step
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.documents.recordings import Recorded
+
+Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
+"""`ran`: there is no value to compare. `differs`: it ran, and what came of it is another. `absent`: it cannot run."""
+
+HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
+"""The marks that the log holds in place of a secret, or of the middle of a text that was too long for it."""
+SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
+"""The mark that the log holds in place of a secret. Beside a text with one, the other text is never shown."""
+
+_TYPOS: Final = frozenset(
+    {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}
+)
+_TYPO_PHASES: Final = frozenset(
+    {*("read", "read-source", "compile", "compilation"), *("compile-syntax-check", "macro-syntax-check")}
+)
+_TYPO_WORDS: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
+_EDIT_LOADED: Final = re.compile(r"edit_files loads ")
+"""How the log says that an edit loaded definitions of a file, which are in it."""
+_NO_NAMESPACE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
+"""How a REPL says that it evaluated nothing."""
+_ENTERS: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
+ENDLESS: Final = "Endless"
+"""The class that stands for having been interrupted, as it took too long."""
+_MOVES: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
+_FAR: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Code to run in the fresh REPL, as what it was run when it was recorded."""
+
+    code: str
+    namespace: str | None = None
+    file: str | None = None
+    is_short: bool = False
+    """Whether to wait for it a moment only, as it did not end by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An error: its class, qualified where that is not the language's own, its message, and the phase it came in."""
+
+    type: str
+    message: str = ""
+    phase: str = ""
+
+    @property
+    def name(self) -> str:
+        """The class without its package."""
+        return self.type.rpartition(".")[2]
+
+    def __str__(self) -> str:
+        """The error as a REPL says it."""
+        return f"{self.name}: {self.message}" if self.message else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The outcome of a step in the fresh REPL."""
+
+    value: str | None = None
+    out: str = ""
+    raised: Raised | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One step, and how far it reproduces. `value` is that of the fresh REPL; `pattern` one of it and the recorded.
+
+    `note` says of a step that does not, in one line, what was recorded and what came. `out` is what it printed.
+    """
+
+    step: Step
+    of: Recorded
+    verdict: Verdict
+    value: str | None = None
+    pattern: str = ""
+    raised: Raised | None = None
+    out: str = ""
+    note: str = ""
+    is_typo: bool = False
+    is_hidden: bool = False
+    """Whether the log holds less of its code than was evaluated."""
+    is_patch: bool = False
+    """Whether it redefines what another module or namespace has, which a file of tests cannot."""
+
+    @property
+    def reproduces(self) -> bool:
+        """Whether nothing is to be said of it; of a typo, that it was one."""
+        return self.verdict not in {"differs", "absent"} or self.is_typo
+
+    def demoted(self, why: str) -> Checked:
+        """The checked step without its assertion, which does not hold in a file of its own; `why` becomes its note."""
+        return replace(self, verdict="differs", pattern="", out="", raised=None, note=why)
+
+
+Verifying = Generator[Question, Observed, tuple[Checked, ...]]
+
+DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
+
+
+def steps_of(code: str, dialect: str) -> tuple[Step, ...]:
+    """The steps of code; one of the whole where it cannot be told apart."""
+    steps = python_steps(code) if dialect == "python" else lisp_steps(code)
+    return steps or ((Step(code.strip(), "expression"),) if code.strip() else ())
+
+
+def verifying(evaluations: Sequence[Recorded], dialect: str) -> Verifying:
+    """Ask for every step of the evaluations in order, and give what each came to."""
+    checked: list[Checked] = []
+    own: set[tuple[str, str]] = set()
+    for evaluation in evaluations:
+        checked += yield from _verify(evaluation, dialect, own)
+    return tuple(checked)
+
+
+def _verify(
+    evaluation: Recorded, dialect: str, own: set[tuple[str, str]]
+) -> Generator[Question, Observed, list[Checked]]:
+    """Verify one evaluation; the names that the session gave itself, each with its namespace, are added to `own`."""
+    if hidden := HIDDEN.search(evaluation.code):
+        why = f"the log holds {hidden[0]} in its place, so that it cannot be run again"
+        return [
+            Checked(step, evaluation, "absent", note=why, is_hidden=True) for step in steps_of(evaluation.code, dialect)
+        ]
+    if not evaluation.values and _NO_NAMESPACE.search(evaluation.err):
+        why = f"nothing of it was evaluated: {_last_line(evaluation.err)}"
+        steps = steps_of(evaluation.code, dialect)
+        return [Checked(step, evaluation, "absent", note=why, is_typo=True) for step in steps]
+    if evaluation.file or (_EDIT_LOADED.match(evaluation.description) and evaluation.values):
+        return [(yield from _verify_load(evaluation))]
+    is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
+    # Sessions may take turns in a recording, and what one has moved to is not where the other is.
+    namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
+    values = list(evaluation.values)
+    checked: list[Checked] = []
+    for step in steps_of(evaluation.code, dialect):
+        if dialect != "python" and (entered := _ENTERS.match(step.text)):
+            yield Question(f"(require '{entered[1]})")  # it may have been loaded before
+        is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
+        is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, own))
+        own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
+        observed = yield Question(step.text, namespace, is_short=bool(evaluation.ending))
+        if observed.raised is not None:
+            checked.append(_failed(step, evaluation, observed.raised, values))
+            break
+        checked.append(replace(_came(step, evaluation, observed, values, dialect), is_patch=is_patch))
+        if dialect != "python" and (moved := _MOVES.match(step.text)):
+            namespace = moved[1]
+            evaluation = replace(evaluation, namespace=namespace)  # the rest of it is there
+    return _with_output(evaluation, checked, dialect)
+
+
+def _is_patch(
+    step: Step, namespace: str | None, dialect: str, own: set[tuple[str, str]]
+) -> Generator[Question, Observed, bool]:
+    """Whether the namespace has a name already that the step defines, and that is not the session's own."""
+    for name in step.gives:
+        if (namespace, name) in own:
+            continue
+        there = f"{name!r} in globals()" if dialect == "python" else f"(some? (resolve '{namespace}/{name}))"
+        observed = yield Question(there, namespace)
+        if observed.value in {"True", "true"}:
+            return True
+    return False
+
+
+def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]:
+    """Load the file as it was then, or as it is where an edit loaded parts of it; documents name the file as it is."""
+    step = Step(_loading(evaluation), "import")
+    observed = yield Question(evaluation.code, file=evaluation.file) if evaluation.file else Question(step.text)
+    if observed.raised is None:
+        return Checked(step, evaluation, "ran")
+    if str(observed.raised.message) in evaluation.err and evaluation.err:
+        return Checked(step, evaluation, "absent", is_typo=True, note=f"the file did not load: {observed.raised}")
+    # A message may hold what the log hides.
+    why = observed.raised.name if SECRET_MARK.search(evaluation.err) else observed.raised
+    return Checked(step, evaluation, "absent", note=f"the file does not load: {why}")
+
+
+def _loading(evaluation: Recorded) -> str:
+    """Code that loads the same file, where it can be found by the name of its module or namespace."""
+    if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
+        return f"import {module[1]}"
+    namespace = namespace_of(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
+    return f"(require '{namespace})" if namespace else f'(load-file "{evaluation.file}")'
+
+
+def _came(step: Step, evaluation: Recorded, observed: Observed, values: list[str], dialect: str) -> Checked:
+    """The verdict on a step that did not fail; its recorded value is taken from `values`."""
+    if observed.value is None:
+        return Checked(step, evaluation, "ran", out=observed.out)
+    if not values:
+        failed = _last_line(evaluation.err) or "no value"
+        return _differs(step, evaluation, failed, observed.value, observed.out)
+    recorded = values.pop(0)
+    match = None if HIDDEN.search(recorded) else compare(recorded, observed.value, dialect, evaluation.time)
+    if match is None:
+        return _differs(step, evaluation, recorded, observed.value, observed.out)
+    note = "cut when it was recorded: what is beyond came once" if match.is_cut else ""
+    verdict: Verdict = "varies" if match.pattern else "same"
+    return Checked(step, evaluation, verdict, observed.value, match.pattern, out=observed.out, note=note)
+
+
+def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[str]) -> Checked:
+    """The verdict on a step that failed, which is the end of its evaluation."""
+    if evaluation.ending and raised.type == ENDLESS:
+        return Checked(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
+    is_known = re.search(opened(raised.message or raised.name), evaluation.err) is not None
+    if values or not is_known:
+        recorded = values[0] if values else _last_line(evaluation.err) or "no failure"
+        note = _difference(recorded, str(raised))
+        return Checked(step, evaluation, "absent", note=note)
+    if is_typo(raised):
+        return Checked(step, evaluation, "absent", raised=raised, is_typo=True, note=f"it failed then as now: {raised}")
+    return Checked(step, evaluation, "raises", raised=raised)
+
+
+def is_typo(raised: Raised) -> bool:
+    """Whether an error tells of code that was never meant, as of a name that is nowhere."""
+    return (
+        raised.name in _TYPOS or raised.phase in _TYPO_PHASES or raised.message.startswith(_TYPO_WORDS)
+        or raised.type == "namespace-not-found"
+    )  # fmt: skip
+
+
+def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> list[Checked]:
+    """The steps, with their output where together it is what was recorded, else with a note where it is not."""
+    printed = "".join(one.out for one in checked)
+    is_secret = SECRET_MARK.search(evaluation.out) is not None
+    if printed == evaluation.out and not is_secret:
+        return checked
+    is_comparable = printed and evaluation.out and not is_secret
+    match = compare(evaluation.out, printed, dialect, evaluation.time) if is_comparable else None
+    said = "" if match is not None else f"printed, {_difference(evaluation.out, printed)}"
+    plain = [replace(one, out="") for one in checked]
+    for place, one in enumerate(checked):
+        if said and (one.out or place == len(checked) - 1) and one.verdict in {"ran", "same", "varies"}:
+            plain[place] = replace(plain[place], verdict="differs", pattern="", note=said)
+            break
+    return plain
+
+
+def _differs(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: str) -> Checked:
+    note = _difference(recorded, fresh)
+    value = recorded if SECRET_MARK.search(recorded) else fresh
+    return Checked(step, evaluation, "differs", value, out=out, note=note)
+
+
+def _difference(recorded: str, fresh: str) -> str:
+    """Both texts; of what was recorded without its secrets, the fresh one, which may hold them, is left out."""
+    if mark := SECRET_MARK.search(recorded):
+        return f"the log holds {mark[0]} in the place of a secret, so that nothing is compared with it"
+    return f"recorded: {_short(recorded)}; in a fresh REPL: {_short(fresh)}"
+
+
+def _short(text: str) -> str:
+    line = " ⏎ ".join(text.strip().splitlines()) or "nothing"
+    return line if len(line) <= _FAR else f"{line[:_FAR]}… ({len(text)} characters)"
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""

@@ -1,0 +1,1 @@
+"""Acts of callers: code submitted, files loaded, tests run, and edits with both as one."""

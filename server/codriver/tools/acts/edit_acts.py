@@ -1,0 +1,247 @@
+"""Acts of `edit_files` in a live REPL: what was written is loaded and tested, and put back where that fails.
+
+Nothing of the user's runs a second time for it: the REPL kept the objects that the load replaced, and has them again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
+from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
+from codriver.tools.acts.test_runs import TestArguments, run_tests
+from codriver.tools.acts.turn_tests import targets_of
+from codriver.tools.calls.gate import await_search
+from codriver.tools.calls.session_choice import await_server, server_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from codriver.core.state import Repl
+    from codriver.editing import Outcome, PutBack
+    from codriver.tools.acts.edit_loads import Gone
+    from codriver.tools.answers.lean_answers import Evaluating
+    from codriver.tools.calls.base import Call
+
+AFFECTED: Final = "affected"
+"""In the place of tests' names: those of the files that change, as far as their names tell."""
+TESTS_S: Final = 50.0
+"""For all tests of one act: a client waits a minute."""
+TEST_S: Final = 25.0
+LEAST_S: Final = 1.0
+MOST_NAMED: Final = 20
+TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
+               "stoppedIn", "stacks")  # fmt: skip
+"""The fields that an answer tells of tests that failed."""
+NO_TESTS: Final = ("no-tests", "unknown-namespace")
+NONE_NAMED: Final = "give names in test, or leave test out: then only a load that fails is put back"
+PUT_BACK: Final = "files and definitions are as before; what loading or tests did beyond them is not undone"
+
+
+class NothingToLoadError(RefusedError):
+    """Files are to be put back with their definitions, and nobody can load one of them."""
+
+    reason = "no-repl"
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(
+            f"{why or f'no connected REPL serves {file}'}, so nothing was written",
+            hint="start one (see list_sessions), or leave test and onFailure out",
+        )
+
+
+class LiveSteps:
+    """The steps of one act in the REPLs that serve its files. See `codriver.editing.acts.LiveSide`.
+
+    `rows` is what the answer says of each file's load by its place, `fields` what it says of tests and failures.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        who: str,
+        asked: Evaluating,
+        tests: Sequence[str],
+        gone: Callable[[Outcome], Mapping[int, Sequence[Gone]]],
+        *,
+        restores: bool,
+    ) -> None:
+        self.fields: dict[str, object] = {}
+        self._call = call
+        self._tests = tests
+        self._gone = gone
+        self._hold = uuid.uuid4().hex if restores else ""
+        self._loads = EditLoads(call, who, asked, hold=self._hold)
+        self._given_who = asked.who
+
+    @property
+    def rows(self) -> Mapping[int, Mapping[str, object]]:
+        """The row of each load, by the place of its file among those edited."""
+        return self._loads.rows
+
+    async def check(self, files: Iterable[str]) -> None:
+        """See before anything is written that all can be done.
+
+        Raises:
+            NothingToLoadError, CapabilityMissingError: it cannot.
+        """
+        await await_search(self._call.services.core)
+        for file in dict.fromkeys(files):
+            path = self._call.services.workspace / file
+            if not dialects_by_suffix().get(path.suffix):
+                continue
+            if self._hold or self._tests:
+                await await_server(self._call, path, self._call.services.settings.evaluate_timeout_ms / 1000)
+            repl = self._server(path)
+            if not isinstance(repl, str):
+                for capability in (*(["restore"] if self._hold else []), *(["test"] if self._tests else [])):
+                    _require(repl, capability)
+            elif self._hold or self._tests:
+                raise NothingToLoadError(file, repl)
+
+    async def load(self, outcome: Outcome) -> bool:
+        """Load what changed."""
+        await self._loads.run(outcome.files, self._gone(outcome))
+        self.fields = dict(self._loads.failure)
+        if not self._loads.is_done and not self.fields and self._hold:
+            self.fields = {"reason": "interrupted", "message": "the load was ended before it was done"}
+        elif not self._loads.is_done and not self.fields and self._tests:
+            self.fields = {"notTested": "the load is not done: get_evaluation waits for it, then run_tests"}
+        return self._loads.is_done
+
+    async def test(self, outcome: Outcome) -> bool:
+        """Run the tests, one name after the other, until one fails."""
+        if not self._tests:
+            return True
+        call, is_affected = self._call, list(self._tests) == [AFFECTED]
+        passed: list[str] = []
+        has_run = False
+        ends_at = anyio.current_time() + TESTS_S
+        for repl, name in await self._targets(outcome, is_affected=is_affected):
+            left_s = min(TEST_S, ends_at - anyio.current_time())
+            if left_s < LEAST_S:
+                self.fields = {"reason": "timed-out", "message": f"no time was left for the tests of {name}"}
+                return False
+            given: dict[str, object] = {"namespace": name, "replSessionKey": repl, "who": self._given_who}
+            given |= {"timeoutMs": int(left_s * 1000), "passed": True}
+            try:
+                answer = await run_tests(call, TestArguments.model_validate(given))
+                found, is_well = dict(answer.fields), answer.ok
+            except (RefusedError, ReplDisconnectedError) as error:
+                found, is_well = _words_of(error), False
+            if not is_well and is_affected and found.get("reason") in NO_TESTS:
+                continue
+            if not is_well:
+                self.fields = _failure(found, name)
+                return False
+            has_run = True
+            passed += [f"{row['ns']}/{row['test']}" for row in found["results"]]
+        more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
+        if not has_run:
+            return self._found_none(outcome)
+        self.fields = {"tests": [*passed[:MOST_NAMED], *more]}
+        if is_affected:
+            self.fields["chosen"] = "by the names of the changed files"
+        return True
+
+    def _found_none(self, outcome: Outcome) -> bool:
+        """The end of an edit of which no test ran: false where only what passes is to be kept."""
+        first, *others = [result.shown for result in outcome.files]
+        words = f"no test is named after {first}" + (f" or {len(others)} more" if others else "")
+        if self._hold:
+            self.fields = {"reason": "no-tests", "message": words, "hint": NONE_NAMED}
+        else:
+            self.fields = {"notTested": f"{words}: give names, or run_tests"}
+        return not self._hold
+
+    async def keep(self) -> None:
+        """Let go of what the definitions were."""
+        await self._end_holds(keep=True)
+
+    async def put_back(self) -> tuple[Sequence[str], str]:
+        """Put back the definitions."""
+        return await self._end_holds(keep=False)
+
+    async def _end_holds(self, *, keep: bool) -> tuple[Sequence[str], str]:
+        left: list[str] = []
+        why = []
+        for repl, (key, generation) in self._loads.repls.items() if self._hold else ():
+            now = self._call.state.repls.get(repl)
+            if now is None or now.phase != "connected" or now.generation != generation:
+                why.append(f"the REPL {key} is another one now, or none, and holds nothing of this")
+                continue
+            try:
+                left += await self._call.services.repls.adapter(repl).restore(self._hold, keep=keep)
+            except CodriverError as error:
+                why.append(f"{key}: {error}")
+        return left, "; ".join(why)
+
+    async def _targets(self, outcome: Outcome, *, is_affected: bool) -> list[tuple[str, str]]:
+        """The REPL and the name of each run."""
+        services = self._call.services
+        changed = [result.change.path for result in outcome.files]
+        if is_affected:
+            found = await services.work.files.run(self._call.client, partial(targets_of, services.workspace, changed))
+            servers = [(self._server(path), name) for path, name in found]
+            return [(repl.key, name) for repl, name in servers if not isinstance(repl, str)]
+        loaded = [key for key, _ in self._loads.repls.values()]
+        own = [repl.key for path in changed if not isinstance(repl := self._server(path), str)]
+        key = (loaded or own or [""])[0]
+        return [(key, name) for name in self._tests]
+
+    def _server(self, path: Path) -> Repl | str:
+        """The REPL that serves a file, or in words why none does."""
+        call = self._call
+        return server_of(path, call.state.repls.values(), call.services.workspace) or ""
+
+
+def told(put_back: PutBack) -> dict[str, object]:
+    """The fields of an answer about an act that was put back."""
+    words = PUT_BACK
+    if put_back.why:
+        words = f"files are as before; definitions were not put back: {put_back.why}"
+    fields: dict[str, object] = {"restored": words}
+    if put_back.files or put_back.names:
+        fields["leftAsNewer"] = [*put_back.files, *put_back.names]
+    return fields
+
+
+async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
+    """Put the files of a batch back, so that no watcher loads them; those that stay."""
+    services = call.services
+    with services.saves.writing():
+        left = await services.editor.put_back(caller, outcome)
+        for result in outcome.files:
+            await services.work.files.run(call.client, partial(unwatched_save, services, result.change.path))
+        return left
+
+
+def _require(repl: Repl, capability: str) -> None:
+    profile = repl.profile
+    if profile is not None and capability not in profile.capabilities:
+        message = f"{repl.key} cannot {'run tests' if capability == 'test' else 'put definitions back'}"
+        why = profile.missing.get(capability)
+        raise CapabilityMissingError(capability, why, message=f"{message}: nothing was written")
+
+
+def _failure(found: Mapping[str, object], name: str) -> dict[str, object]:
+    """The failures of a test run, without the tests that passed."""
+    rows = found.get("results")
+    failed = [row for row in rows if row.get("outcome") != "pass"] if isinstance(rows, list) else []
+    fields = {key: found[key] for key in TOLD if key in found and key != "results"}
+    if failed:
+        fields["results"] = failed
+    return fields if failed or "message" in fields else {**fields, "message": f"the tests of {name} did not pass"}
+
+
+def _words_of(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:
+    if isinstance(error, RefusedError):
+        return {"reason": error.reason, "message": error.message, "hint": error.hint}
+    return {"reason": "repl-disconnected", "message": str(error), "hint": "see list_sessions"}

@@ -1,0 +1,279 @@
+"""Runs of a project's tests in its REPL, each an evaluation of its own, and the answers about them."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from pydantic import Field
+
+from codriver.core import evaluation_queue
+from codriver.core.values import Request, TestSelection
+from codriver.errors import RefusedError
+from codriver.log.transcripts import read
+from codriver.repls.contract.adapter_values import UNKNOWN_TEST
+from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.tools.acts.submission import begin
+from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
+from codriver.tools.answers.answer_notes import with_notes, with_outside
+from codriver.tools.answers.error_reports import without_interruption, without_own_traceback
+from codriver.tools.answers.evaluation_answers import describe
+from codriver.tools.answers.lean_answers import Evaluating, lean, reader_of, wants_detail
+from codriver.tools.calls.base import UNLISTED, Answer, Call
+from codriver.tools.calls.evaluation_waits import stop, wait
+from codriver.tools.calls.session_choice import check_tree, evaluation_of, in_lane, key_of, resolve
+from codriver.tools.truth.drift_notes import notes_of_fresh, notes_of_tests, outcomes
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.values import Evaluation
+    from codriver.tools.calls.base import Json
+    from codriver.tools.calls.session_choice import Target
+
+MAX_RESULTS = 100
+"""Results of one answer: who fails more than this reads the first ones first."""
+MAX_FRAMES = 5
+ALL_TESTS = str(TestSelection())
+MAX_READ_CHARACTERS = 32 * 2**20
+STACKS_BYTES = 2000
+HINTS = {
+    "bad-arguments": "write words of test names with and, or and not before a word: parser and not slow or reader",
+    "unknown-namespace": "load its file with load_file, or correct the name",
+    "capability-missing": "leave out what this REPL cannot do, and call again",
+    "evaluation-failed": "correct what was given and call again",
+    "repl-disconnected": "see list_sessions; tests are never run twice by themselves",
+}
+"""By why tests could not be run."""
+
+HINT = "load the test file with load_file first, or in Python give its module or path as namespace"
+HY_HINT = "give the test file, as tests/test_core.hy, as namespace: Hy's files are run where they are named or loaded"
+
+
+class NoTestsError(RefusedError):
+    """The run found no test."""
+
+    reason = "no-tests"
+
+    def __init__(self, selection: str, said: str, dialect: str = "") -> None:
+        everywhere, _, match = selection.partition(" matching ")
+        where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
+        where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
+        super().__init__(
+            f"there are no tests{where}{f' that match {match}' if match else ''}",
+            hint=("correct match, words of tests' names, or leave it out; else " if match else "")
+            + (HY_HINT if dialect == "hy" else HINT),
+            details={"stdout": said} if said else None,
+        )
+
+
+class NoFailuresError(RefusedError):
+    """The tests that failed last were to be run, and none did."""
+
+    reason = "no-tests"
+
+    def __init__(self) -> None:
+        super().__init__("no test failed in the last run of this session", hint="run the tests without failed")
+
+
+class TestArguments(Evaluating):
+    """Arguments of `run_tests`."""
+
+    namespace: str | None = Field(None, description="Python: module, path or node id.")
+    test: str | None = None
+    match: str | None = Field(None, description="As pytest -k.")
+    failed: bool = False
+    fresh: bool = Field(default=False, description="In a new process.")
+    repl_session_key: str | None = None
+    timeout_ms: int = Field(25_000, ge=1000, le=600_000)
+    passed: bool = False
+    """Whether those that passed are listed, too."""
+    report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether every result is wanted, and how long each test took, for a report of them: of `codriver test`."""
+
+
+async def run_tests(call: Call, arguments: TestArguments) -> Answer:
+    """Run tests, and say what failed first."""
+    target = resolve(call.state, arguments.repl_session_key)
+    who = call.who(arguments.who)
+    check_tree(call, target, who, arguments.repl_session_key)
+    if arguments.repl_session_key is None:
+        target = in_lane(call, target, who)
+    profile = target.repl.profile
+    if profile is not None and "test" not in profile.capabilities:
+        raise CapabilityMissingError("test", profile.missing.get("test"))
+    only = await _failed_last(call, target) if arguments.failed else ()
+    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, arguments.fresh)
+    request = Request(
+        id=evaluation_queue.next_id(call.state),
+        code=str(tests),
+        session=target.session.name,
+        kind="run-tests",
+        tests=tests,
+    )
+    begin(call, target, who, request)
+    is_limited = "timeout_ms" in arguments.model_fields_set
+    current = await wait(call, request.id, arguments.timeout_ms / 1000, may_last=not is_limited)
+    if current.status != "running":
+        return await describe_run(call, current, arguments, passed=arguments.passed, whole=arguments.report)
+    # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
+    with anyio.CancelScope(shield=True):
+        did = await stop(call, current.id, f"the tests ran longer than {arguments.timeout_ms} ms")
+    over = evaluation_of(call.state, current.id)
+    answer = await describe_run(call, over, arguments, passed=arguments.passed, whole=arguments.report)
+    where = (
+        ", in no test that the REPL knows of" if "tests" in answer.fields and "stoppedIn" not in answer.fields else ""
+    )
+    fields = {
+        **answer.fields,
+        "reason": "timed-out",
+        "message": f"the tests did not end within {arguments.timeout_ms} ms and were interrupted where the REPL can"
+        + where,
+        "hint": "give a longer timeoutMs, or run fewer tests",
+        "notes": list(did),
+    }
+    return Answer(fields, ok=False)
+
+
+async def describe_run(
+    call: Call, evaluation: Evaluation, asked: Evaluating, *, passed: bool = False, whole: bool = False
+) -> Answer:
+    """The answer about an evaluation that runs tests: as any other's until it is over, then their results.
+
+    `passed`: those that passed, too. `whole`: all there is to a report of the run.
+    """
+    transcript = call.services.transcripts.get(evaluation.id)
+    report = await report_of(call, evaluation) if evaluation.over else None
+    if transcript is None or not (evaluation.over and (report or evaluation.status == "failed")):
+        return await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call))
+    said = transcript.out.last(budget(call)).text
+    if report is None:
+        message = evaluation.failure.message if evaluation.failure else ""
+        return _refused(evaluation, tail(without_own_traceback(said, message), budget(call)).text)
+    stopped = report.get("stopped")
+    if stopped:
+        said = without_interruption(said)
+    repl = call.state.repls.get(evaluation.repl)
+    if not report["tests"] and not report["results"] and not stopped:
+        raise NoTestsError(evaluation.head, said, repl.dialect if repl is not None else "")
+    fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
+    notes = await _notes(call, evaluation, report)
+    fields = with_notes(with_outside(fields, repl), notes)
+    elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
+    session = key_of(call.state, evaluation)
+    fields |= {"elapsedMs": elapsed, "sessionKey": session}
+    if stopped:
+        if _is_named(stopped):
+            fields["stoppedIn"] = _row(stopped, call.services.workspace)
+        if "frames" not in stopped and transcript.own_stacks:
+            fields["stacks"] = tail(transcript.own_stacks, STACKS_BYTES).text
+    if not wants_detail(call, asked):
+        fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation, session))
+    if evaluation.status == "done":
+        return Answer(fields)
+    hint = "results lists errors and failures first; stacktrace with this evaluationId has all frames"
+    reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
+    return Answer({**fields, "evaluationId": evaluation.id, "reason": reason, "hint": hint}, ok=False)
+
+
+def _refused(evaluation: Evaluation, said: str) -> Answer:
+    failure = evaluation.failure
+    reason = failure.type if failure else "evaluation-failed"
+    fields: dict[str, object] = {
+        "reason": reason,
+        "message": failure.message if failure else "the tests could not be run",
+        "hint": HINTS.get(reason, HINTS["evaluation-failed"]),
+    }
+    return Answer({**fields, "stdout": said} if said else fields, ok=False)
+
+
+async def _notes(call: Call, evaluation: Evaluation, report: Json) -> tuple[str, ...]:
+    """The notes on a run of tests: on code that was not as the files say, or on other ends than in the REPL."""
+    repl = call.state.repls.get(evaluation.repl)
+    if repl is None:
+        return ()
+    if not report.get("fresh"):
+        return await notes_of_tests(call, repl)
+    runs = await _runs_before(call, evaluation.repl, evaluation.session)
+    return notes_of_fresh(outcomes(report), [outcomes(one) for one in runs if not one.get("fresh")])
+
+
+async def _runs_before(call: Call, repl: str, session: str) -> list[Json]:
+    """The reports of a session's runs that are over and not forgotten, the newest first."""
+    runs = [
+        one
+        for one in call.state.evaluations.values()
+        if one.kind == "run-tests" and one.over and (one.repl, one.session) == (repl, session)
+    ]
+    reports = [await report_of(call, one) for one in reversed(runs)]
+    return [report for report in reports if report is not None]
+
+
+async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...]:
+    """Namespace and name of each test that failed in the last run of a session.
+
+    Raises:
+        NoFailuresError: there was none, or it is forgotten.
+    """
+    for report in (await _runs_before(call, target.repl.id, target.session.name))[:1]:
+        rows = [row for row in report["results"] if row["outcome"] != "pass"]
+        rows += [stopped] if (stopped := report.get("stopped")) and _is_named(stopped) else []
+        if rows:
+            return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
+    raise NoFailuresError
+
+
+async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
+    """The report of a run that is over; None where it gave none, or it is forgotten."""
+    transcript = call.services.transcripts.get(evaluation.id)
+    if transcript is None or not transcript.values():
+        return None
+    piece = await read(partial(transcript.result.read, 0, MAX_READ_CHARACTERS), transcript)
+    report: Json = json.loads(piece.text)
+    return report
+
+
+def run_json(
+    report: Json, said: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
+) -> dict[str, object]:
+    """A test run under the keys of an answer; the output from its end. `whole`: every result, and the tests' times."""
+    listed = [row for row in report["results"] if whole or passed or row["outcome"] != "pass"]
+    output = tail(said, max_bytes // 4).text
+    max_bytes -= json_bytes(output)
+    shown = [
+        _row(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
+        for row in listed[: None if whole else MAX_RESULTS]
+    ]
+    rows, note, _ = fit(shown, max_bytes)
+    counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
+    fields: dict[str, object] = {**counts, "results": rows, "count": len(rows)}
+    if len(listed) > len(rows):
+        fields["omitted"] = len(listed) - len(rows)
+    if whole:
+        fields["times"] = fit(report.get("times", []), max_bytes // 4)[0]
+    if note:
+        fields["notes"] = [note.partition(":")[0]]
+    if said:
+        fields["stdout"] = output
+    return fields
+
+
+def _row(row: Json, workspace: Path) -> dict[str, object]:
+    """A result, with the project's frames alone, innermost first."""
+    frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
+    kept = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
+    return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
+
+
+def _is_named(stopped: Json) -> bool:
+    """Whether the REPL knows the test that it was stopped in; it was in none while it looked for them."""
+    return bool(stopped["test"] != UNKNOWN_TEST)
+
+
+def _words(frame: Mapping[str, object], workspace: Path) -> str:
+    file = Path(str(frame.get("file")))
+    shown = file.relative_to(workspace) if file.is_relative_to(workspace) else file
+    return f"{shown}:{frame.get('line')} in {frame.get('function')}"

@@ -1,0 +1,1 @@
+"""Texts of answers, within their budgets and without what their readers know."""

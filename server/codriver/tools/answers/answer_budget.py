@@ -1,0 +1,199 @@
+"""Budget of an answer: how many bytes of text it has, texts cut to them, and images made content of their own.
+
+A byte of text is a byte of the answer's JSON: a newline is two there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from json.encoder import encode_basestring
+from typing import TYPE_CHECKING
+
+from codriver.tools.calls.base import Image
+from codriver.tools.calls.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codriver.tools.calls.base import Call
+
+MOST_BYTES = 6
+"""Of one character: a control character is six, and any other four at most."""
+TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
+"""An escape whose end is missing, with the whole ones before it."""
+
+MARK_BYTES = 40
+"""Words on how much a text lost, in its end's place."""
+
+ALWAYS_WHOLE_BYTES = 200
+"""Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
+IMAGE_BYTES = 4 * 2**20
+"""The base64 of all images of an answer. What models read of one is 5 MB at most."""
+IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A part of a text, and how many characters of it were left out."""
+
+    text: str
+    omitted: int = 0
+
+
+def budget(call: Call) -> int:
+    """The bytes of text that an answer has for this caller where no more is asked for."""
+    traits = traits_of(call.client_name)
+    most = traits.answer_characters - ENVELOPE_BYTES
+    return min(call.services.settings.max_text_bytes, most) if traits.has_budget else most
+
+
+def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:
+    """The bytes that an answer of `tool` has where more is `asked` for, or as much as there is."""
+    most = most_bytes(call.client_name, tool)
+    return most if asked is None else min(asked, most)
+
+
+def json_bytes(text: str) -> int:
+    """The length of a text as it stands in JSON, in bytes of UTF-8."""
+    return len(encode_basestring(text).encode("utf-8", "replace")) - 2
+
+
+def head(text: str, max_bytes: int) -> Cut:
+    """The longest beginning of `text` that has no more than `max_bytes` in JSON."""
+    if len(text) * MOST_BYTES <= max_bytes:
+        return Cut(text)
+    raw = _escaped(text[: max_bytes + 1])  # a character has at least one byte
+    if len(raw) <= max_bytes:
+        return Cut(text)
+    whole = TORN.sub(r"\1", raw[:max_bytes].decode("utf-8", "ignore"))
+    length = len(json.loads(f'"{whole}"'))
+    return Cut(text[:length], len(text) - length)
+
+
+def tail(text: str, max_bytes: int) -> Cut:
+    """The longest end of `text` that has no more than `max_bytes` in JSON."""
+    if len(text) * MOST_BYTES <= max_bytes:
+        return Cut(text)
+    # A character is as long in JSON wherever it stands.
+    length = len(head(text[: -max_bytes - 2 : -1], max_bytes).text)
+    return Cut(text[len(text) - length :], len(text) - length)
+
+
+def _escaped(text: str) -> bytes:
+    return encode_basestring(text).encode("utf-8", "replace")[1:-1]
+
+
+def shorten(value: object, max_bytes: int) -> tuple[object, str | None]:
+    """The JSON value with its long texts shortened, and a note in words where that left something out.
+
+    All texts longer than some length are cut to that length, the greatest with which they have `max_bytes` together; a
+    mark in each says how much it lost.
+    """
+    sizes = sorted(json_bytes(text) for text in _texts(value))
+    left, cap = max_bytes, 0
+    for place, size in enumerate(sizes):
+        cap = max(ALWAYS_WHOLE_BYTES, left // (len(sizes) - place))
+        if size > cap:
+            break
+        left = max(0, left - size)
+    else:
+        return value, None
+    count = sum(size > cap for size in sizes)
+    texts = "1 text is" if count == 1 else f"{count} texts are"
+    note = f"{texts} shortened to {cap} bytes: ask for fewer rows, or with a larger maxTextBytes"
+    return _cut(value, cap), note
+
+
+def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
+    """The first rows, or the `newest`, which are the last, that have no more than `max_bytes` as JSON, at least one.
+
+    Before a row is left out, long texts in all of them are shortened. With them come a note in words where texts were
+    shortened, and how many rows are left out.
+    """
+    sizes = [_row_bytes(row) for row in rows]
+    if sum(sizes) <= max_bytes:
+        return list(rows), None, 0
+    texts = [json_bytes(text) for row in rows for text in _texts(row)]
+    beside = sum(sizes) - sum(texts) + MARK_BYTES * sum(size > ALWAYS_WHOLE_BYTES for size in texts)
+    shortened, note = shorten(list(rows), max(max_bytes // 2, max_bytes - beside))
+    kept: list[object] = []
+    left = max_bytes
+    assert isinstance(shortened, list)  # noqa: S101  # as it was given
+    for row in reversed(shortened) if newest else shortened:
+        left -= _row_bytes(row)
+        if left < 0 and kept:
+            break
+        kept.append(row)
+    return (kept[::-1] if newest else kept), note, len(rows) - len(kept)
+
+
+def _row_bytes(row: object) -> int:
+    return len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")) + 1
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+
+
+def _cut(value: object, cap: int) -> object:
+    if isinstance(value, str):
+        cut = head(value, cap)
+        if not cut.omitted:
+            return value
+        return f"{cut.text}… ({cut.omitted} more characters)"
+    if isinstance(value, list | tuple):
+        return [_cut(item, cap) for item in value]
+    if isinstance(value, dict):
+        return {key: _cut(item, cap) for key, item in value.items()}
+    return value
+
+
+class Images:
+    """Takes the images out of the texts of one answer, and leaves a mark in the place of each.
+
+    Up to `most` of them, in all `max_bytes` of base64, are `taken`; where `number` is given, that one alone. The mark
+    of any other says what it is and, in the words of `way`, how to get it: base64 in a text is of no use to who reads
+    it, and long.
+    """
+
+    def __init__(self, most: int, way: str, *, max_bytes: int = IMAGE_BYTES, number: int | None = None) -> None:
+        self._most = most
+        self._way = way
+        self._left_bytes = max_bytes
+        self._number = number
+        self.seen = 0
+        self.taken: list[Image] = []
+
+    def out_of(self, text: str) -> str:
+        """The text with a mark for each image, numbered through all texts."""
+        return IMAGE.sub(self._mark, text) if "data:image/" in text else text
+
+    def out_of_json(self, value: object) -> object:
+        """The JSON value with the images taken out of all its texts."""
+        if isinstance(value, str):
+            return self.out_of(value)
+        if isinstance(value, list | tuple):
+            return [self.out_of_json(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.out_of_json(item) for key, item in value.items()}
+        return value
+
+    def _mark(self, match: re.Match[str]) -> str:
+        self.seen += 1
+        mime_type, data = match[1], match[2]
+        is_wanted = self._number in (None, self.seen) and len(self.taken) < self._most
+        if is_wanted and len(data) <= self._left_bytes:
+            self._left_bytes -= len(data)
+            self.taken.append(Image(data, mime_type))
+            return f"<<image-{self.seen}>>"
+        kilobytes = -(-len(data) * 3 // 4 // 1024)
+        return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"

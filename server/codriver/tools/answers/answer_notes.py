@@ -1,0 +1,221 @@
+"""Notes of an answer: how it compares with the same code evaluated before, and what others did meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codriver.core import activity, lanes, repl_connections
+from codriver.core.actions import ClientTold
+from codriver.core.values import MAIN_SESSION
+from codriver.log.transcripts import read
+from codriver.tools.answers.text_parts import is_same
+from codriver.tools.calls.session_choice import key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.core.state import Repl, Seen, State
+    from codriver.core.values import Evaluation
+    from codriver.log.transcripts import Part, Text, Transcript
+    from codriver.tools.calls.base import Call
+
+PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
+MAX_OTHERS = 5
+CODE_CHARACTERS = 60
+CAUSE_CHARACTERS = 160
+LOADS = ("load-file", "load-forms")
+MAX_REPEATS = 5
+"""Evaluations of the same code that are looked at to find one that ran to its end."""
+MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in which nobody else is served
+MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
+
+
+def notes_of_others(call: Call, who: str, session: str | None, stands: Seen | None) -> list[str]:
+    """The doings of others since this caller's last call, one line each, the newest last; from now on they are told.
+
+    So does how the session with this key `stands`.
+    """
+    state = call.services.core.state
+    told = activity.told_to(state, call.client, who)
+    theirs = activity.since_told(state, told, call.client, who) if told else []
+    if told is None or theirs or not activity.is_current(state, told, session, stands):
+        call.dispatch(ClientTold(session=session, seen=stands), who=who)
+    if not theirs:
+        return []
+    lines = [_line(call, evaluation) for evaluation in theirs[-MAX_OTHERS:]]
+    more = len(theirs) - len(lines)
+    return [*lines, f"and {more} more by others before these: see repl_output_log"] if more else lines
+
+
+def notes_of_background(call: Call, who: str, evaluation: Evaluation) -> list[str]:
+    """The output of background threads and tasks since this caller's last answer, in a line; from now on it is told.
+
+    Not of the evaluation that the answer is about, whose output shows it.
+    """
+    last_line = call.services.log.last_line or 0
+    told = call.services.transcripts.late.tell((call.client, who), last_line)
+    if not told or not (news := [late for late in told if late.source != evaluation.id]):
+        return []
+    newest = news[-1]
+    of_it = [late for late in news if late.source == newest.source]
+    count = sum(late.count for late in of_it)
+    others = sum(late.count for late in news) - count
+    source = f"evaluation {newest.source}" if newest.is_evaluation else newest.source
+    more = f", {others} more from others" if others else ""
+    lines = "1 line" if count == 1 else f"{count} lines"
+    return [f"{lines} from {source} since{more}: {of_it[0].head} (repl_output_log with since {news[0].first_line - 1})"]
+
+
+def _line(call: Call, evaluation: Evaluation) -> str:
+    code = " ".join(evaluation.head[: 4 * CODE_CHARACTERS].split())
+    if len(code) > CODE_CHARACTERS:
+        code = code[: CODE_CHARACTERS - 1] + "…"
+    how: str = evaluation.status
+    if evaluation.failure:
+        how += f": {evaluation.failure.type or evaluation.failure.message}"
+    return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
+
+
+def notes_of_place(call: Call, evaluation: Evaluation) -> list[str]:
+    """The notes of a caller's first evaluation in a place: how that differs from the one it will take it for."""
+    state = call.services.core.state
+    repl = state.repls.get(evaluation.repl)
+    if repl is None:
+        return []
+    own = _of_lanes(state, repl, evaluation) if evaluation.session == MAIN_SESSION else _of_own(state, repl, evaluation)
+    return [*_of_home(call, repl, evaluation), *own]
+
+
+def notes_of_generation(call: Call, evaluation: Evaluation, who: str) -> list[str]:
+    """The note of a caller's first answer from a new generation of a REPL: that what it defined there is gone, and why.
+
+    While the REPL is on its way back nothing is told: which generation comes, and why, is known when it stands.
+    """
+    repl = call.services.core.state.repls.get(evaluation.repl)
+    if repl is None or repl.phase != "connected" or not call.services.places_told.is_renewed(call.client, who, repl):
+        return []
+    why = call.services.transcripts.beginning(repl.ended, CAUSE_CHARACTERS, is_whole=True) if repl.ended else ""
+    since = f"since your last answer ({why})" if why else "since your last answer"
+    if repl.owned:
+        return [f"{repl.key} was started anew {since}: what was defined in it is gone"]
+    return [f"{repl.key} was connected anew {since}: in a new process, what was defined is gone"]
+
+
+def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
+    """The note of the first evaluation in a session of one's own: what it shares with the others."""
+    if repl.profile is None or not repl.profile.shares:
+        return []
+    session = repl.sessions.get(evaluation.session)
+    if session is not None and session.lane is not None:
+        return []
+    place = (evaluation.repl, evaluation.generation, evaluation.session)
+    is_first = not any(
+        (other.repl, other.generation, other.session) == place
+        for other in state.evaluations.values()
+        if other.number < evaluation.number
+    )
+    return [f"a session of your own: {repl.profile.shares}"] if is_first else []
+
+
+def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
+    """The note of a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
+    if evaluation.lane is None or not lanes.are_given(repl) or not repl_connections.is_first(state, evaluation):
+        return []
+    return [f"{repl.key} has {lanes.MOST} lanes, the most there may be: this session is shared"]
+
+
+def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
+    """The notes that a caller has not had on a REPL of another project, or without the project's packages."""
+    outside = repl.profile.outside if repl.profile else None
+    notes = (repl_connections.stray(call.services.core.state, repl), repl.caution, outside)
+    return [note for note in notes if note and call.services.places_told.is_news(evaluation, note)]
+
+
+def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
+    """The fields with a note on the project's packages that the REPL finds outside its working tree, if it does."""
+    outside = repl.profile.outside if repl and repl.profile else None
+    return with_notes(fields, [outside] if outside else [])
+
+
+def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, object]:
+    """The fields with more notes, if there are any."""
+    notes = fields.get("notes")
+    return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), *more]} if more else fields
+
+
+async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> tuple[list[str], bool]:
+    """The comparison of an evaluation that is over with the one before of the same code in the same session.
+
+    Beside it: whether result and output are the same, so that nobody will ask for more.
+    """
+    before, state = transcript.before, call.services.core.state
+    for _ in range(MAX_REPEATS):
+        if before is None:
+            break
+        earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
+        if earlier is None or known is None:
+            break
+        if known.status in ("done", "failed"):
+            compare = partial(_compared, evaluation, transcript, known, earlier)
+            note, is_same = await read(compare, transcript, earlier)
+            return [note] if note else [], is_same
+        before = earlier.before
+    return [], False
+
+
+def _compared(
+    evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript
+) -> tuple[str, bool]:
+    ended_alike = evaluation.status == known.status and not (evaluation.failure and known.failure)
+    if ended_alike and not _differing(transcript, earlier):
+        if evaluation.kind in LOADS and not transcript.has_printed:
+            return "", True  # its result is the module's or the last definition's name: no news
+        output = " and output" if transcript.has_printed else ""
+        return f"same result{output} as {known.id}", True
+    return _difference(evaluation, transcript, known, earlier), False
+
+
+def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
+    if evaluation.status != known.status:
+        return f"the same code ended as {known.status} in {known.id}"
+    if evaluation.failure and known.failure:
+        now, then = evaluation.failure, known.failure
+        same = (now.type, now.message) == (then.type, then.message)
+        return f"same failure as {known.id}" if same else f"not the same failure as {known.id}"
+    changed = _differing(transcript, earlier)
+    count, of = _changed_lines(transcript, earlier)
+    lines = "1 line" if count == 1 else f"{count} lines"
+    if "result" not in changed:
+        return f"same result as {known.id}, other output" + (f" in {lines}" if count else "")
+    if 0 < count < of:
+        return f"same as {known.id} except {lines}"
+    return f"not the same result as {known.id}"
+
+
+def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
+    """The parts that are others; what is too much to compare counts as another."""
+    pairs: list[tuple[Part, Text, Text]] = [("result", transcript.result, earlier.result)]
+    if transcript.has_printed or earlier.has_printed:
+        pairs += [("stdout", transcript.out, earlier.out), ("stderr", transcript.err, earlier.err)]
+    return [part for part, now, then in pairs if (now.total or then.total) and _differs(now, then)]
+
+
+def _differs(now: Text, then: Text) -> bool:
+    if now.total != then.total or now.total > MAX_SAME_CHARACTERS:
+        return True
+    return not is_same(now, then)
+
+
+def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
+    """The number of lines that are other ones, wherever they stand, and of all; zeros where there is too much."""
+    if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
+        return 0, 0
+    changed = total = 0
+    for part in PARTS:
+        now, then = transcript.text(part).all().splitlines(), earlier.text(part).all().splitlines()
+        came, left = Counter(now), Counter(then)
+        changed += max((came - left).total(), (left - came).total(), 0 if now == then else 1)
+        total += max(len(now), len(then))
+    return changed, total

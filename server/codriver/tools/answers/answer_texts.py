@@ -1,0 +1,224 @@
+"""Texts of an answer about an evaluation: its values and what it printed, cut to the bytes that there are for them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codriver.log.transcripts import read
+from codriver.tools.answers.answer_budget import MOST_BYTES, Cut, head, json_bytes, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.log.transcripts import Part, Piece, Text, Transcript
+    from codriver.tools.answers.answer_budget import Images
+
+MAX_VALUES = 100
+MAX_CUT_NOTES = 3
+REPEATED_BYTES = 200
+"""The last of several values is the result, and longer than this it is not said twice."""
+
+MAX_READ_CHARACTERS = 32 * 2**20
+"""How much of the values is read whole, to take the images out of them; of a longer one only its beginning is."""
+
+NOTE_BYTES = 250
+"""The note on what a text lacks, and the mark in its place."""
+
+SHOWN_STACKS_BYTES = 8000
+"""The bytes of a thread dump that an answer shows: about a hundred frames."""
+
+
+async def fill_in_texts(fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int) -> list[str]:
+    """Fill in values, output and stacks, cut to `max_bytes` together with the notes on that, which are given.
+
+    The images in values become content of their own.
+    """
+    if _is_short(transcript, max_bytes):
+        _short_texts(fields, transcript, images)
+        return []
+    said: list[str] = []
+    await read(partial(_texts, fields, said, transcript, images, max_bytes), transcript)
+    return said
+
+
+async def look_for_images(transcript: Transcript, images: Images) -> None:
+    """Take the images out of the values, the last first, as in an answer."""
+    places = transcript.values()
+    shown = [*places[-1:], *places[:-1][:MAX_VALUES]]
+    await read(partial(_values, transcript, shown, images, 0), transcript)
+
+
+def _is_short(transcript: Transcript, max_bytes: int) -> bool:
+    """True where all that was said can be shown as it is, as nearly always: one value at most, and nothing cut."""
+    is_plain = not (transcript.stacks or transcript.cuts or transcript.server_cut)
+    return is_plain and transcript.value_count <= 1 and transcript.total * MOST_BYTES <= max_bytes
+
+
+def _short_texts(fields: dict[str, object], transcript: Transcript, images: Images) -> None:
+    """Fill in the value and the output of a transcript that is short."""
+    if transcript.value_count:
+        fields["result"] = images.out_of(transcript.result.all())
+    if transcript.has_printed:
+        if transcript.err.total:
+            fields["stderr"] = transcript.err.all()
+        if transcript.out.total:
+            fields["stdout"] = transcript.out.all()
+    if transcript.first_line is not None:
+        fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
+
+
+def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, images: Images, max_bytes: int) -> None:
+    """Fill in what is not short, and add the notes on what is left out of it to what is `said`."""
+    values = transcript.values()
+    # One more character than can be shown, so that it is noticed where one is left out.
+    read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
+    result, *earlier = read_values or [""]
+    streams: dict[Part, Text] = {"stderr": transcript.err, "stdout": transcript.out}
+    if transcript.stacks:
+        stacks = head(transcript.own_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
+        fields["stacks"] = stacks
+        max_bytes -= json_bytes(stacks)
+        said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
+    wanted = {"result": _size(result, max_bytes + 1)}
+    ends: dict[Part, Piece] = {}
+    for key, text in streams.items():
+        if text.total:
+            ends[key] = text.last(max_bytes + 1)
+            wanted[key] = _size(ends[key].text, max_bytes + 1)
+    if earlier:
+        wanted["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated(result)])
+    is_short = sum(wanted.values()) <= max_bytes
+    shares = wanted if is_short else share(_without_notes(max_bytes, wanted), wanted)
+    if values:
+        cut = head(result, shares["result"]) if wanted["result"] > shares["result"] else Cut(result)
+        # Where its images were taken out, what is read is shorter than what is there, and whole.
+        unread = len(values[-1]) - len(result) if len(values[-1]) > MAX_READ_CHARACTERS else 0
+        dropped = 0 if earlier else transcript.result.dropped
+        fields["result"] = cut.text
+        if cut.omitted or unread or dropped:
+            has_images = not unread and len(values[-1]) != len(result)
+            place = values[-1].start + (0 if has_images else len(cut.text))
+            said.append(_left_out(transcript, "result", place, cut.omitted + unread, dropped))
+    if earlier:
+        fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
+    for key, end in ends.items():
+        fields[key] = _ends(said, transcript, key, end, shares[key])
+    said += _cut_notes(transcript)
+    if transcript.server_cut and not transcript.cuts:
+        said.append("the REPL itself cut the printed value at its print limits")
+    if transcript.first_line is not None:
+        fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
+
+
+def _without_notes(max_bytes: int, wanted: Mapping[str, int]) -> int:
+    """The bytes left for texts of these sizes, which are too long, when there is a note with each that is cut."""
+    fair = max_bytes // sum(size > 0 for size in wanted.values())
+    return max(max_bytes // 2, max_bytes - NOTE_BYTES * sum(size > fair for size in wanted.values()))
+
+
+def _values(transcript: Transcript, places: list[range], images: Images, max_characters: int) -> list[str]:
+    """The values at these places without their images, or so many characters where it is too much to look through."""
+    texts: list[str] = []
+    left = MAX_READ_CHARACTERS
+    for place in places:
+        if len(place) <= left:
+            left -= len(place)
+            texts.append(images.out_of(transcript.result.read(place.start, place.stop).text))
+        else:
+            texts.append(transcript.result.read(place.start, min(place.stop, place.start + max_characters)).text)
+    return texts
+
+
+def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    """The bytes of `max_bytes` that each may have of what it wants: a fair part, and the rest of others, in order."""
+    if sum(wanted.values()) <= max_bytes:
+        return dict(wanted)
+    fair = max_bytes // max(1, sum(size > 0 for size in wanted.values()))
+    shares = {name: min(size, fair) for name, size in wanted.items()}
+    left = max_bytes - sum(shares.values())
+    for name, size in wanted.items():
+        more = min(left, size - shares[name])
+        shares[name] += more
+        left -= more
+    return shares
+
+
+def _size(text: str, most: int) -> int:
+    """The length of a text in JSON, `most` where it is longer."""
+    return most if len(text) >= most else min(most, json_bytes(text))
+
+
+def _repeated(result: str) -> str:
+    """The last of several values as it stands among them, being the result: itself if short, else a mark."""
+    return result if _size(result, REPEATED_BYTES + 1) <= REPEATED_BYTES else "<<result>>"
+
+
+def _several(said: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int) -> list[str]:
+    """The values from the first on, within `max_bytes` together, and a note where that is not all."""
+    shown: list[str] = []
+    left = max_bytes
+    whole = True
+    for value in [*earlier, last][:MAX_VALUES]:
+        cut = head(value, max(0, left))
+        shown.append(cut.text)
+        left -= json_bytes(cut.text) + 3  # its quotes and comma
+        if cut.omitted or left <= 0:
+            whole = not cut.omitted
+            break
+    count, dropped = len(transcript.values()), transcript.result.dropped
+    if len(shown) < count or not whole or dropped:
+        short = "" if whole else ", the last of them shortened"
+        gone = f"; {dropped} characters of values before these were dropped" if dropped else ""
+        where = f"codriver://evaluation/{transcript.evaluation}/result"
+        said.append(f"values shows {len(shown)} of {count}{short}{gone}: read the resource {where} for the rest")
+    return shown
+
+
+def _ends(said: list[str], transcript: Transcript, key: Part, last: Piece, max_bytes: int) -> str:
+    """A stream whole, or its head and its tail, by whole lines where these are short, and a note on what is between.
+
+    `last`: at least so many of its characters as there may be bytes, and one more where there are more.
+    """
+    end = tail(last.text, max_bytes)
+    shown, place, closing = "", last.start, end.text
+    if last.start > last.dropped or end.omitted:
+        beginning = transcript.text(key).read(last.dropped, last.dropped + max_bytes // 2)
+        shown = head(beginning.text, max_bytes // 2).text
+        shown, closing = _whole_lines(shown, tail(last.text, max_bytes // 2).text)
+        place = beginning.start + len(shown)
+    omitted = last.total - len(closing) - place
+    if omitted or last.dropped:
+        said.append(_left_out(transcript, key, place, omitted, last.dropped))
+    return f"{shown}\n… {omitted} characters left out …\n{closing}" if omitted else closing
+
+
+def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
+    """The head of a text without a broken last line, the tail without a broken first one, where lines are short."""
+    cut = beginning.rfind("\n")
+    if len(beginning) - cut <= len(beginning) // 4:
+        beginning = beginning[:cut]
+    cut = end.find("\n") + 1
+    return beginning, end[cut:] if 0 < cut <= len(end) // 4 else end
+
+
+def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, dropped: int) -> str:
+    """The length of a part that is left out from a place on, and the call that gives it; how much before it is lost."""
+    lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
+    way = f": get_evaluation with part {part}, from {place}, length {omitted}" if omitted else ""
+    return (
+        f"{part}: {omitted} characters are left out{lost}{way}; "
+        f"also in codriver://evaluation/{transcript.evaluation}/{part}"
+    )
+
+
+def _cut_notes(transcript: Transcript) -> list[str]:
+    """A note on each value that print limits cut, with the way to the rest."""
+    if not transcript.cuts:
+        return []
+    count, notes = len(transcript.values()), []
+    for number, (words, is_kept) in list(transcript.cuts.items())[-MAX_CUT_NOTES:]:
+        which, path = ("", "[]") if number == count else (f" of value {number}", f'["${number}"]')
+        way = f"get_evaluation path {path}" if is_kept else "maxLength gives more"
+        notes.append(f"cut{which}: {words}; {way}")
+    return notes

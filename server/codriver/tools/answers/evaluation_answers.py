@@ -1,0 +1,246 @@
+"""The answer about an evaluation: its result, output and failure, as far as they go."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from codriver.core import lanes
+from codriver.core.state import Seen
+from codriver.errors import RefusedError
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
+from codriver.tools.answers.answer_budget import Images, shorten
+from codriver.tools.answers.answer_notes import (
+    notes_of_background,
+    notes_of_generation,
+    notes_of_others,
+    notes_of_place,
+    notes_of_repetition,
+)
+from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
+from codriver.tools.answers.lean_answers import lean, reader_of, wants_detail
+from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
+from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
+from codriver.tools.calls.session_choice import key_of
+from codriver.tools.truth.conflicts import notes_of_conflicts
+from codriver.tools.truth.module_places import notes_of_missing_module
+
+if TYPE_CHECKING:
+    from codriver.core.values import Evaluation, Failure
+    from codriver.tools.answers.lean_answers import Evaluating
+
+EVALUATION: dict[str, Schema | str] = {
+    "evaluationId": "string",
+    "status": "string",
+    "result": "string",
+    "values": TEXTS,
+    "ns": "string",
+    "stdout": "string",
+    "stderr": "string",
+    "stacks": "string",
+    "sessionKey": "string",
+    "who": "string",
+    "elapsedMs": "integer",
+    "outputLines": {"type": "object"},
+    "generation": "integer",
+    "notes": TEXTS,
+    "otherWhosSinceLast": TEXTS,
+    "error": {"type": "object"},
+}
+"""The schema of an answer about an evaluation, by the keys of its fields."""
+
+MOST_IMAGE_BYTES = 12 * 2**20
+"""The base64 of an image that is asked for by itself: a message may have 16 MiB."""
+
+
+class NoImageError(RefusedError):
+    """An image that was asked for is not among the values of its evaluation."""
+
+    reason = "forgotten"
+
+    def __init__(self, evaluation: str, number: int, count: int) -> None:
+        super().__init__(
+            f"evaluation {evaluation} has no image {number} that can be sent: {count} are in its values",
+            hint="a larger one than 9 MB, or what the setting maxImages forbids, is saved to a file by code",
+        )
+
+
+async def describe(
+    call: Call,
+    evaluation: Evaluation,
+    asked: Evaluating,
+    *,
+    max_images: int,
+    max_bytes: int,
+    notes: tuple[str, ...] = (),
+    own_session: str | None = None,
+) -> Answer:
+    """The answer that says how an evaluation stands: its result and output as far as they go.
+
+    It leaves out what its reader knows, unless `asked` wants detail. `own_session`: the key of the session that the
+    reader gets where it names none, if that is known.
+    """
+    await call.services.cell_writes.wait_written(evaluation)
+    fields, said, session = _standing(call, evaluation)
+    if evaluation.failure:
+        fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
+        max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
+    images = _images(max_images, call.services.settings.max_images)
+    left_out: list[str] = []
+    transcript = call.services.transcripts.get(evaluation.id)
+    if transcript is None:
+        said.append("what it said is forgotten: too much was evaluated since")
+    else:
+        left_out = await fill_in_texts(fields, transcript, images, max_bytes)
+        said += left_out
+    if namespace := evaluation.namespace:
+        fields["ns"] = namespace
+    if others := others_since(call, evaluation):
+        fields["otherWhosSinceLast"] = others
+    repetition: list[str] = []
+    is_same = False
+    if evaluation.over and transcript is not None:
+        repetition, is_same = await notes_of_repetition(call, evaluation, transcript)
+        said += repetition
+    who = _asking(call, evaluation, asked)
+    said += [*_notes_of_standing(call, evaluation), *notes_of_generation(call, evaluation, who)]
+    reader = reader_of(call, asked, who, evaluation, session, own_session)
+    stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
+    said += [*await notes_of_missing_module(call, evaluation), *await notes_of_conflicts(call, evaluation)]
+    told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
+    fields["notes"] = [*said, *notes, *told]
+    failed = evaluation.status in ("failed", "lost", "interrupted")
+    if failed:
+        fields["reason"], fields["hint"] = _reason(call, evaluation)
+    is_named = not is_same or fields["notes"] != repetition
+    shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=bool(left_out), is_named=is_named)
+    return Answer(shown, ok=not failed, images=tuple(images.taken))
+
+
+def _asking(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
+    """The caller that asks: who evaluated it, where its client asks without saying who."""
+    is_own = evaluation.client == call.client and asked.who is None
+    return evaluation.who if is_own else call.who(asked.who)
+
+
+def _error(call: Call, failure: Failure, max_bytes: int) -> object:
+    """A failure as the field of an answer, without secrets, shortened to so many bytes."""
+    error, _ = shorten(call.services.transcripts.cleared(failure_json(failure)), max_bytes)
+    return error
+
+
+def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], list[str], str]:
+    """The fields and the notes of an evaluation that are known whatever became of its texts; the key of its session."""
+    state = call.services.core.state
+    session = key_of(state, evaluation)
+    fields: dict[str, object] = {
+        "evaluationId": evaluation.id,
+        "status": evaluation.status,
+        "sessionKey": session,
+        "who": evaluation.who,
+        "generation": evaluation.generation,
+        "elapsedMs": _elapsed_ms(call, evaluation),
+    }
+    said = [*notes_of_place(call, evaluation), *evaluation.notes]
+    if cell := call.services.cell_writes.told(evaluation.id):
+        fields["cell"] = cell[0]
+        said += filter(None, cell[1:])
+    return fields, said, session
+
+
+def _notes_of_standing(call: Call, evaluation: Evaluation) -> list[str]:
+    """The way on where an evaluation is not over."""
+    if evaluation.status == "queued":
+        return queue_notes(call, evaluation)
+    if evaluation.status == "running":
+        ends = way_to_end(call, evaluation)
+        return [f"it goes on: get_evaluation with its evaluationId and waitMs waits, {ends} ends it"]
+    return [_input_note(call, evaluation)] if evaluation.status == "needs-input" else []
+
+
+def failure_json(failure: Failure) -> dict[str, object]:
+    """A failure under the keys of an answer; what is not known is absent."""
+    pairs = {
+        "class": failure.type,
+        "message": failure.message,
+        "phase": failure.phase,
+        "file": failure.file,
+        "line": failure.line,
+        "column": failure.column,
+        "form": failure.form,
+        "data": failure.data,
+        "notes": list(failure.notes) or None,
+        "trace": list(failure.trace) or None,
+        "locals": ", ".join(failure.locals) or None,
+        "chain": [{"relation": link.relation, **failure_json(link)} for link in failure.chain] or None,
+    }
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def others_since(call: Call, evaluation: Evaluation) -> list[str]:
+    """The others who evaluated in this session, or a lane beside it, since the same caller's evaluation before."""
+    repl = call.services.core.state.repls.get(evaluation.repl)
+    session = repl.sessions.get(evaluation.session) if repl else None
+    if repl is None or session is None:
+        return []
+    newest = lanes.in_common(repl, session).last_evaluation_by
+    if len(newest) == 1 and evaluation.who in newest:
+        return []
+    return sorted(who for who, number in newest.items() if who != evaluation.who and number > evaluation.previous)
+
+
+def _images(asked: int, allowed: int) -> Images:
+    """The collector of images in the values, for as many as a caller asked for and the setting allows."""
+    if allowed == 0:
+        return Images(0, "the setting maxImages allows none")
+    return Images(min(asked, allowed), "get_evaluation with part image-{number} gives it")
+
+
+async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
+    """The answer that is one image of an evaluation's values, by its number there.
+
+    Raises:
+        NoImageError: there is none.
+    """
+    transcript = call.services.transcripts.get(evaluation.id)
+    images = Images(min(1, call.services.settings.max_images), "", max_bytes=MOST_IMAGE_BYTES, number=number)
+    if transcript is not None:
+        await look_for_images(transcript, images)
+    if not images.taken:
+        raise NoImageError(evaluation.id, number, images.seen)
+    return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.taken))
+
+
+def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:
+    if evaluation.started_at is None:
+        return 0
+    return max(0, (evaluation.ended_at or call.services.now()) - evaluation.started_at)
+
+
+def _input_note(call: Call, evaluation: Evaluation) -> str:
+    repl = call.state.repls.get(evaluation.repl)
+    profile = repl.profile if repl else None
+    if profile and "stdin" in profile.capabilities:
+        return "the code reads from standard input: give it a line with send_input"
+    ends = way_to_end(call, evaluation)
+    return f"the code reads from standard input, which this REPL cannot be given: {ends} ends it"
+
+
+def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
+    match evaluation.status:
+        case "lost":
+            is_stopping = evaluation.failure is not None and evaluation.failure.type == "server-stopped"
+            reason, look = ("stopping", "") if is_stopping else ("repl-disconnected", "see list_sessions; ")
+            if evaluation.started_at is None:
+                return reason, f"{look}nothing of it was sent: evaluate it again"
+            return reason, f"{look}codriver never sends code twice, so check what it did before you repeat it"
+        case "interrupted":
+            return "interrupted", "its output until then is kept; evaluate again when the session is free"
+    failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
+    if failure is not None and failure.type == NAMESPACE_MISSING:
+        return "evaluation-failed", "load or require the namespace first, or leave namespace out; nothing was evaluated"
+    # Python is parsed whole before any of it runs, Lisp form by form.
+    reads_all_first = repl is not None and repl.dialect == "python"
+    if failure is not None and failure.phase in READING and (reads_all_first or failure.form == 1):
+        return "evaluation-failed", "correct the code and call again; nothing was evaluated"
+    return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"

@@ -1,0 +1,369 @@
+"""Tools: their declaration, the call and the services that they are given, and their answer.
+
+A tool is a description and one async function. It is given a `Call`, through which it reaches everything it may use,
+and its arguments, already checked; it gives an `Answer` or raises a `RefusedError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
+
+import anyio
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from codriver.core.records import dataclass
+from codriver.errors import RefusedError
+from codriver.net.fair_threads import Work
+from codriver.net.timers import Timeouts
+from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.ledgers.conflict_ledger import Conflicts
+from codriver.tools.ledgers.lisp_drift import LispKnown
+from codriver.tools.ledgers.saves import Saves
+from codriver.tools.ledgers.standing_queries import Waits
+from codriver.tools.ledgers.told import AppsTold, PlacesTold
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.core.actions import Action
+    from codriver.core.dispatch import Core
+    from codriver.core.state import State
+    from codriver.core.values import Evaluation
+    from codriver.datalog.solve import QueryAnswer
+    from codriver.editing import Editor
+    from codriver.log.app_log import AppLog
+    from codriver.log.output_log import Entry, OutputLog, Question
+    from codriver.log.transcripts import Transcripts
+    from codriver.repls.supervisor import Repls
+    from codriver.settings.model import Settings
+    from codriver.tools.ledgers.cell_writes import CellWrites
+    from codriver.tools.ledgers.clojuredocs_export import Export
+
+Json = Mapping[str, Any]
+Schema = dict[str, Any]
+
+MOST_EDITS_NOTED: Final = 200
+
+UNLISTED: Final = "unlisted"
+"""The mark, in a model's schema, of an argument that is taken and not listed, as it costs more than it is worth."""
+
+
+class Given(BaseModel):
+    """An object that a caller gives: camelCase outside, snake_case inside, nothing unknown, never changed."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=False)
+
+
+class Arguments(Given):
+    """The arguments of a tool."""
+
+    who: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """The caller, for `Call.who`. Every tool takes it; `evaluate_code` lists it and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A picture of an answer, base64 as it came."""
+
+    data: str
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a tool: JSON fields under camelCase keys. `ok` is false when what was asked for did not happen."""
+
+    fields: Json
+    ok: bool = True
+    images: tuple[Image, ...] = ()
+    has_numbers: bool = False
+    """Whether it holds numbers of a query, of any size."""
+    is_bare: bool = False
+    """Whether it has another program's shape, and so nothing around it."""
+    shows_told: bool = False
+    """Whether it may hold what an application takes for sensitive, as the user allowed and the call asked for."""
+
+
+@dataclass(slots=True)
+class EditsNoted:
+    """The files that each caller edited and whose tests have not run since, for the life of one server."""
+
+    changed: dict[tuple[str, Path], None] = field(default_factory=dict)
+
+    def add(self, who: str, path: Path) -> None:
+        """Note an edit; of very many files the oldest are forgotten."""
+        self.changed.pop((who, path), None)
+        self.changed[who, path] = None
+        if len(self.changed) > MOST_EDITS_NOTED:
+            del self.changed[next(iter(self.changed))]
+
+    def take(self, who: str) -> tuple[Path, ...]:
+        """The files of one caller, in the order of their edits, and none of them again."""
+        taken = tuple(path for owner, path in self.changed if owner == who)
+        for path in taken:
+            del self.changed[who, path]
+        return taken
+
+
+class LiveSettings(Protocol):
+    """The holder of the settings, which can change while the server runs."""
+
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything that tools share, for the life of one server."""
+
+    core: Core
+    live: LiveSettings
+    workspace: Path
+    log: OutputLog
+    app_log: AppLog
+    """What applications tell by their seams."""
+    transcripts: Transcripts
+    repls: Repls
+    now: Callable[[], int]
+    """Epoch milliseconds."""
+    client_counters: Callable[[], list[dict[str, object]]]
+    """One row a connected client: its queue, its losses."""
+    clojuredocs: Export
+    query: Callable[[Question], QueryAnswer]
+    """The answer to a Datalog query. Blocks: `work` has threads for it. Raises `QueryError`."""
+    history_usage: Callable[[], Mapping[str, int]]
+    """The size of the history, in memory and on disk."""
+    remembered: Callable[[], tuple[Entry, ...]]
+    """The entities that earlier runs left, in line order, then the documents of the memory, by their kinds. Blocks."""
+    editor: Editor
+    cell_writes: CellWrites
+    work: Work = field(default_factory=Work)
+    """The threads for blocking work, shared out between the clients."""
+    waits: Waits = field(default_factory=Waits)
+    """The queries that stand."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    """Of the waits for evaluations."""
+    reads_notebook: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a notebook is read: one at a time, as each may take as much memory as a notebook may."""
+    saves: Saves = field(default_factory=Saves)
+    edits_noted: EditsNoted = field(default_factory=EditsNoted)
+    apps_told: AppsTold = field(default_factory=AppsTold)
+    places_told: PlacesTold = field(default_factory=PlacesTold)
+    conflicts: Conflicts = field(default_factory=Conflicts)
+    lisp: LispKnown = field(default_factory=LispKnown)
+    withheld: Callable[[], tuple[str, ...]] = tuple
+    """What the workspace's settings say and what does not count, as its user has not accepted them, a sentence each."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings now; they can change while the server runs."""
+        return self.live.settings
+
+
+class Lasting(Protocol):
+    """The follower of a call whose answer its client fetches later, so that its evaluation takes as long as it does."""
+
+    takes_input: bool
+    """Whether the client is asked for input by other means than the call's answer."""
+    is_detached: bool
+    """Whether nobody waits for the call any more, so that the evaluation does not end with it."""
+
+    def note(self, evaluation: Evaluation) -> None:
+        """The evaluation that the call waits for is now this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a tool by one client."""
+
+    services: Services
+    client: str
+    client_name: str
+    progress: Callable[[float, str], Awaitable[None]]
+    """Tell the caller, if it asked for progress: seconds since the call began, and words."""
+    has_left: Callable[[], bool] = lambda: False
+    """Whether the client is gone, or on its way."""
+    conversation: str = ""
+    """The client's own session that the call comes from, where it names one."""
+    lasting: ClassVar[Lasting | None] = None
+    """Set in a `LastingCall` alone: a field more would make every call dearer."""
+
+    @property
+    def state(self) -> State:
+        """The state now. What runs for each evaluation takes it from `services.core`, which is a call less."""
+        return self.services.core.state
+
+    def dispatch(self, *actions: Action, who: str | None = None) -> None:
+        """Dispatch for this client; `who`: the caller, for actions that ask for it."""
+        context: dict[str, object] = {"client": self.client}
+        self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
+
+    def who(self, given: str | None) -> str:
+        """The slug of the caller, without secrets: the one given, else made from the client's name.
+
+        Raises:
+            BadWhoError: what was given is no slug, or a reserved one.
+        """
+        if given is None:
+            return client_slug(self.client_name) or "mcp-client"
+        if slug(given) in RESERVED or given != slug(given):
+            raise BadWhoError(given)
+        return self.services.log.without_secrets(given)
+
+
+class LastingCall(Call):
+    """A call that may outlast its client's patience."""
+
+    lasting: Lasting  # type: ignore[misc]  # of each its own, where others have none
+
+    def __init__(self, lasting: Lasting, call: Call) -> None:
+        super().__init__(call.services, call.client, call.client_name, call.progress, call.has_left, call.conversation)
+        object.__setattr__(self, "lasting", lasting)
+
+
+RESERVED = frozenset({"", "ui", "api"})
+"""Names that would hide who acted."""
+_BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
+
+
+def slug(text: str) -> str:
+    """`text` in kebab-case: lower-case letters and digits, single hyphens between."""
+    return _BETWEEN_WORDS.sub("-", text.lower()).strip("-")[:60].strip("-")
+
+
+@lru_cache(maxsize=64)
+def client_slug(client_name: str) -> str:
+    """The name of a client's callers where they give none: a short one, or the client's own in kebab-case."""
+    return traits_of(client_name).who or slug(client_name)
+
+
+class BadWhoError(RefusedError):
+    """The caller's name for itself is no slug or is reserved."""
+
+    reason = "bad-who"
+
+    def __init__(self, given: str) -> None:
+        super().__init__(
+            f"{given!r} cannot be used as who",
+            hint="use a kebab-case slug that names you and nobody else, such as order-reviewer; "
+            "ui, api and blank are reserved; leave it out to be named after your client",
+        )
+
+
+class BadArgumentsError(RefusedError):
+    """The arguments do not fit the tool's input schema. `known`: the names it has, by words before them."""
+
+    reason = "bad-arguments"
+
+    def __init__(self, tool: str, problems: list[dict[str, str]], known: Mapping[str, Iterable[str]]) -> None:
+        lines = "; ".join(f"{problem['argument']}: {problem['problem']}" for problem in problems)
+        super().__init__(
+            f"{tool} cannot use these arguments: {lines}",
+            hint="; ".join(f"{words} {', '.join(names) or 'none'}" for words, names in known.items()),
+            details={"problems": problems},
+        )
+
+
+TEXTS: Final = {"type": "array", "items": {"type": "string"}}
+"""The schema of a list of texts."""
+ROWS: Final = {"type": "array", "items": {"type": "object"}}
+"""The schema of a list of objects."""
+
+SAID_BY_REFUSALS: Final = frozenset(
+    {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+)
+"""Keys of a schema that no model needs to know before it is refused for them."""
+
+ANY_ANSWER: Final[Schema] = {"type": "object", "required": ["ok"]}
+"""The schema of every answer."""
+
+Run = Callable[[Call, Any], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One entry of the manifest. `needs`: any one of these capabilities; `setting`: the setting that must be on.
+
+    `languages`: the tool is listed where one of them is spoken, everywhere if empty. Of the annotations,
+    `open_world` holds of a tool that can reach beyond the workspace, as code can that it runs.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    output: Schema
+    run: Run
+    needs: tuple[str, ...] = ()
+    setting: str | None = None
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+    languages: tuple[str, ...] = ()
+    is_core: bool = False
+    """Whether an agent needs it from the start; others may be found by a client's search, by `search_hint`."""
+    search_hint: str = ""
+    lists_output: bool = False
+    """Whether `output` is listed whole: that of an evaluation is stated once, and no model is shown any."""
+    schema: Schema = field(init=False)
+    """The JSON schema of the arguments."""
+
+    @property
+    def listed_output(self) -> Schema:
+        """The schema of the answer that clients are told: they check each answer by it, so it holds of all."""
+        return self.output if self.lists_output else ANY_ANSWER
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "schema", _plain(self.arguments.model_json_schema(by_alias=True)))
+
+
+def answer_schema(**properties: Schema | str) -> Schema:
+    """The schema of a tool's answer: the envelope, and `properties` by name, each a schema or a JSON type."""
+    shown = {name: {"type": kind} if isinstance(kind, str) else kind for name, kind in properties.items()}
+    return {"type": "object", "properties": {"ok": {"type": "boolean"}, **shown}, "required": ["ok"]}
+
+
+def _first(values: object) -> list[object]:
+    """The first of an enumeration, which is its default where it has one."""
+    return values[:1] if isinstance(values, list) else []
+
+
+def _plain(schema: Schema) -> Schema:
+    """A pydantic schema without what tells a client nothing: titles, and references inlined."""
+    definitions = schema.pop("$defs", {})
+
+    def visit(node: object) -> object:
+        if isinstance(node, list):
+            return [visit(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if "$ref" in node:
+            return visit(definitions[node["$ref"].rsplit("/", 1)[1]])
+        options = node.get("anyOf")
+        if options and {"type": "null"} in options and len(options) == 2:
+            # An optional argument is left out, not null: say its type alone, which every client understands.
+            kept = next(option for option in options if option != {"type": "null"})
+            node = {**kept, **{key: value for key, value in node.items() if key not in ("anyOf", "default")}}
+        named = node.get("properties")
+        plain = {
+            key: visit(value) for key, value in node.items() if key not in SAID_BY_REFUSALS and key != "properties"
+        }
+        if plain.get("default", True) in (None, False, 0, [], *_first(plain.get("enum"))):
+            del plain["default"]
+        if isinstance(named, dict):
+            shown = {name: value for name, value in named.items() if UNLISTED not in value}
+            plain["properties"] = {name: visit(value) for name, value in shown.items()}
+        return plain
+
+    result = visit(schema)
+    assert isinstance(result, dict)  # noqa: S101  # the schema of a model is an object
+    if not result.get("properties"):
+        # Strict modes, such as that of OpenAI's models, take no object that is open and says nothing.
+        result["additionalProperties"] = False
+    result.pop("description", None)
+    return result

@@ -1,0 +1,95 @@
+"""One envelope for every answer, and the one place where errors become answers."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.tools.calls.base import Answer, BadArgumentsError, Call, Tool
+from codriver.tools.calls.gate import await_search, await_start, refusal
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.base import Arguments, Json
+
+logger = logging.getLogger(__name__)
+
+
+async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
+    """The answer of the tool, if it can be used now. Whatever the tool, its caller has to be named well.
+
+    Raises:
+        RefusedError: it cannot, or will not.
+    """
+    core = call.services.core
+    if tool.needs and core.state.life.is_searching:
+        await await_search(core)
+    refused = refusal(tool, core.state, call.services.settings)
+    if refused is not None:
+        refused = await await_start(tool, core, call.services.settings)
+    if refused is not None:
+        raise refused
+    given = parse(tool, arguments)
+    if given.who is not None:
+        call.who(given.who)
+    return await tool.run(call, given)
+
+
+async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
+    """The tool's answer in the envelope, whatever happens; only a cancelled call gives none."""
+    try:
+        given = await run(tool, call, arguments)
+        if given.is_bare:
+            return given
+        fields = {"ok": given.ok, **given.fields}
+        return Answer(fields, given.ok, given.images, given.has_numbers, shows_told=given.shows_told)
+    except RefusedError as error:
+        fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}
+    except ReplDisconnectedError as error:
+        hint = "it is tried again by itself: look at list_sessions, and check what was done before you repeat it"
+        fields = {"reason": "repl-disconnected", "message": str(error), "hint": hint}
+    except Exception as error:
+        logger.exception("the tool %s failed", tool.name)
+        message = f"{tool.name} failed inside codriver: {type(error).__name__}"
+        hint = "this is a fault of codriver: server_health counts it, and the server's log has the details"
+        fields = {"reason": "internal-error", "message": message, "hint": hint}
+    return Answer({"ok": False, **fields}, ok=False)
+
+
+def parse(tool: Tool, arguments: Json) -> Arguments:
+    """The arguments as the tool's own type.
+
+    Raises:
+        BadArgumentsError: they do not fit, with every problem by argument.
+    """
+    try:
+        return tool.arguments.model_validate(arguments)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        problems = [
+            {
+                "argument": ".".join(map(str, problem["loc"])) or "arguments",
+                "problem": problem["msg"].removeprefix("Value error, "),
+            }
+            for problem in found
+        ]
+        known: dict[str, list[str]] = {}
+        for problem in found:
+            known |= _names_around(tool, problem["loc"])
+        raise BadArgumentsError(tool.name, problems, known) from error
+
+
+def _names_around(tool: Tool, place: tuple[str | int, ...]) -> dict[str, list[str]]:
+    """The arguments that can stand beside the one at this place, by where that is in words."""
+    within: Any = tool.schema
+    found = {f"the arguments of {tool.name} are:": list(within.get("properties", {}))}
+    for depth, step in enumerate(place):
+        if isinstance(step, int):
+            within = within.get("items", {})
+            if names := within.get("properties"):
+                found = {f"each of {'.'.join(map(str, place[:depth]))} takes": list(names)}
+        else:
+            within = within.get("properties", {}).get(step, {})
+    return found

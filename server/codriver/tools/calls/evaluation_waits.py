@@ -1,0 +1,172 @@
+"""Waiting for an evaluation, with progress and the reason why it waits itself; giving it input; and stopping it."""
+
+from __future__ import annotations
+
+import math
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core.actions import CancelQueued, InputGiven, InputWanted
+from codriver.core.state import holder
+from codriver.errors import RefusedError
+from codriver.net.timers import Timeout
+from codriver.tools.calls.session_choice import evaluation_of
+
+if TYPE_CHECKING:
+    from codriver.core.values import Evaluation
+    from codriver.log.transcripts import Transcript
+    from codriver.tools.calls.base import Call
+
+PROGRESS_S = 5.0
+PROGRESS_CHARACTERS = 200
+BEHIND_INPUT_S = 0.5
+"""How long an input prompt ahead is waited out: of a client that has just left it is ended at once."""
+SETTLE_S = 2.0
+"""How long an interrupted evaluation is given to end."""
+
+
+async def wait(
+    call: Call, evaluation: str, timeout_s: float, *, owns: bool = True, may_last: bool = False
+) -> Evaluation:
+    """The evaluation when it is over, wants input or waits behind one that does, or `timeout_s` have passed.
+
+    Progress goes out every five seconds. When a call that `owns` its evaluation is cancelled, the evaluation is
+    stopped: if queued it never runs, if running it is interrupted. What is lasting is waited for without end if it
+    `may_last`, and also while it wants input that the client is asked for.
+    """
+    core, lasting = call.services.core, call.lasting if owns else None
+    transcript = call.services.transcripts.get(evaluation)
+    began = told = monotonic()
+    deadline = math.inf if lasting is not None and may_last else began + timeout_s
+    held_up_since: float | None = None
+    try:
+        while True:
+            current = evaluation_of(core.state, evaluation)
+            now = monotonic()
+            if lasting is not None:
+                lasting.note(current)
+            is_asked = lasting is not None and lasting.takes_input
+            if current.over or (current.status == "needs-input" and not is_asked):
+                return current
+            if now >= deadline or transcript is None:
+                return current
+            is_held_up = current.status == "queued" and lasting is None and _is_behind_input(call, current)
+            held_up_since = (held_up_since or now) if is_held_up else None
+            if held_up_since is not None and now - held_up_since >= BEHIND_INPUT_S:
+                return current
+            if now >= told + PROGRESS_S:
+                told = now
+                await call.progress(now - began, _progress(call, evaluation))
+            until = min(deadline, told + PROGRESS_S)
+            await _changed(call, transcript, min(until, now + BEHIND_INPUT_S) if is_held_up else until)
+    except anyio.get_cancelled_exc_class():
+        if owns and not (lasting is not None and lasting.is_detached):
+            with anyio.move_on_after(2 * SETTLE_S, shield=True):
+                await stop(call, evaluation, _why_cancelled(call))
+        raise
+
+
+async def _changed(call: Call, transcript: Transcript, until: float) -> None:
+    """Wait until the evaluation changed, or this moment. To wake all who wait costs less than a cancel scope."""
+    timeouts, timeout = call.services.timeouts, Timeout(until, transcript.signal)
+    timeouts.set(timeout)
+    try:
+        await transcript.change()
+    finally:
+        timeouts.drop(timeout)
+
+
+def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
+    """Whether it waits for one that waits for input, maybe for ever: whoever waits for it has to know.
+
+    One whose client is gone, or whose end was asked for, does not wait for long.
+    """
+    ahead = holder(call.state, evaluation)
+    if ahead is None or ahead.status != "needs-input" or ahead.stop_asked:
+        return False
+    return ahead.client is None or ahead.client in call.state.clients
+
+
+def _why_cancelled(call: Call) -> str:
+    client = f"its client {call.client_name}" if call.client_name else "its client"
+    if call.state.life.phase != "started":
+        return "the server stops"
+    return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
+
+
+async def give_input(call: Call, evaluation: Evaluation, text: str) -> None:
+    """Give a line to code that reads. It runs on before the line is sent, as it may at once want another.
+
+    Raises:
+        RefusedError: the REPL did not take the line; the evaluation wants input again.
+        ReplDisconnectedError: the connection is over, which ends the evaluation.
+    """
+    _tell(call, InputGiven(evaluation.id))
+    try:
+        await call.services.repls.adapter(evaluation.repl).send_input(f"{text}\n", evaluation.place)
+    except RefusedError:
+        _tell(call, InputWanted(evaluation.id))
+        raise
+
+
+def _tell(call: Call, action: InputGiven | InputWanted) -> None:
+    """Dispatch it, and let the call's follower know of it before anything else happens to the evaluation."""
+    call.dispatch(action)
+    if call.lasting is not None:
+        call.lasting.note(evaluation_of(call.state, action.evaluation))
+
+
+async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
+    """End an evaluation by what can end it, and say in words what was done. Harmless when it is over."""
+    current = evaluation_of(call.state, evaluation)
+    if current.status == "queued":
+        call.dispatch(CancelQueued(evaluation, f"taken out of the queue before it ran: {why}"))
+        return ("it was still queued and was taken out of the queue: its code never ran",)
+    if current.over:
+        return ("it was over already",)
+    return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=SETTLE_S)
+
+
+def _progress(call: Call, evaluation: str) -> str:
+    current = evaluation_of(call.state, evaluation)
+    if current.status == "queued":
+        return "; ".join(queue_notes(call, current))
+    transcript = call.services.transcripts.get(evaluation)
+    # Of what is in memory in any case: blank space beyond that hides the line, which is only to look at.
+    said = transcript.out.last(10 * PROGRESS_CHARACTERS).text if transcript else ""
+    last = said.rstrip().rsplit("\n", 1)[-1][-PROGRESS_CHARACTERS:]
+    return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
+
+
+def way_to_end(call: Call, evaluation: Evaluation) -> str:
+    """The means that ends a running evaluation, in words, by what its REPL can do."""
+    repl = call.state.repls.get(evaluation.repl)
+    profile = repl.profile if repl is not None else None
+    if repl is None or profile is None or "interrupt" in profile.capabilities or evaluation.kind == "run-tests":
+        return "interrupt_evaluation"
+    if repl.owned or "restart" in profile.capabilities:
+        return f"restart_repl ({repl.key} cannot interrupt)"
+    return f"a restart where {repl.key} was started (it cannot interrupt)"
+
+
+def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
+    """Why a queued evaluation does not run yet, and the ways out."""
+    state = call.state
+    repl = state.repls.get(evaluation.repl)
+    if repl is not None and repl.phase != "connected":
+        why = f": {repl.note}" if repl.note else ""
+        return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
+    ahead = holder(state, evaluation)
+    if ahead is None:
+        return ["other evaluations are ahead of it in this session"]
+    now = call.services.now()
+    since_s = max(0, now - (ahead.started_at or now)) // 1000
+    how = ", which waits for input," if ahead.status == "needs-input" else ""
+    ways = ["give it input with send_input" if how else "wait with get_evaluation"]
+    ways.append(f"end that one with {way_to_end(call, ahead)}")
+    profile = repl.profile if repl is not None else None
+    if profile is not None and not profile.is_serial and profile.isolation != "none":
+        ways.append("evaluate with isolate: true")
+    return [f"the session is held by evaluation {ahead.id} of {ahead.who}{how} for {since_s} s; {', or '.join(ways)}"]

@@ -1,0 +1,139 @@
+"""The gate: which tools are on offer now. Listing and calling ask the same question here, as clients cache lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core.values import LISP, PYTHON
+from codriver.errors import RefusedError
+from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.settings.model import spelled
+
+if TYPE_CHECKING:
+    from codriver.core.dispatch import Core
+    from codriver.core.state import State
+    from codriver.settings.model import Settings
+    from codriver.tools.calls.base import Tool
+
+LOOK_S = 0.02
+SEARCH_S = 10.0
+"""The first search for REPLs takes a second at most, on a disk that answers."""
+START_S = 10.0
+"""The embedded REPLs connect within a second or two, those on the JVM mostly within ten."""
+
+
+class SwitchedOffError(RefusedError):
+    """A setting has switched the tool off."""
+
+    reason = "switched-off"
+
+    def __init__(self, tool: str, setting: str, outcome: str = "") -> None:
+        super().__init__(
+            f"{tool} is switched off by the setting {setting} of this workspace{outcome}",
+            hint=f"only the user can switch it on, by {setting} = true: `codriver config show` tells where it is set",
+        )
+
+
+async def await_languages(core: Core) -> None:
+    """Wait until the workspace's files were looked at: only then it is known which tools are of use."""
+    with anyio.move_on_after(SEARCH_S):
+        while core.state.languages_of_files is None:
+            await anyio.sleep(LOOK_S)
+
+
+async def await_search(core: Core) -> None:
+    """Wait until the first search for REPLs is over: only then it is known what can be used."""
+    with anyio.move_on_after(SEARCH_S):
+        while core.state.life.is_searching:
+            await anyio.sleep(LOOK_S)
+
+
+async def await_start(tool: Tool, core: Core, settings: Settings) -> RefusedError | None:
+    """The refusal of a tool that no connected REPL can serve, once those that come up had time to connect."""
+    with anyio.move_on_after(START_S):
+        while isinstance(refused := refusal(tool, core.state, settings), CapabilityMissingError):
+            if not any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values()):
+                break
+            await anyio.sleep(LOOK_S)
+    return refused
+
+
+def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
+    """Why `tool` cannot be used now; None when it can."""
+    if refused := switched_off(tool, settings):
+        return refused
+    if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
+        wanted = tool.needs[0]
+        is_any = any(repl.phase == "connected" for repl in state.repls.values())
+        message = None if is_any else f"no REPL is connected, and {tool.name} needs one"
+        return CapabilityMissingError(wanted, _provider(wanted, state, settings), message=message)
+    return None
+
+
+def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> SwitchedOffError | None:
+    """The refusal of a `tool` that is switched off; `by`: what else would do the same, and did nothing."""
+    if tool.setting is None or getattr(settings, tool.setting):
+        return None
+    return SwitchedOffError(by or tool.name, spelled(tool.setting), ": nothing was written" if by else "")
+
+
+def on_offer(
+    tools: tuple[Tool, ...], state: State, settings: Settings, *, lists_once: bool = False
+) -> tuple[Tool, ...]:
+    """The tools to list now, in the order given: those that can be used, of the languages that are spoken.
+
+    For a client that `lists_once` also those that can be used once a REPL is there. A tool of another language is
+    answered all the same where it is called: it may create the first file.
+    """
+    languages = state.languages()
+    spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
+    return tuple(tool for tool in spoken if _may_be_listed(refusal(tool, state, settings), lists_once=lists_once))
+
+
+def _may_be_listed(refused: RefusedError | None, *, lists_once: bool) -> bool:
+    # An application is seldom there, and its tools are dear.
+    is_to_come = isinstance(refused, CapabilityMissingError) and refused.capability != "seam"
+    return refused is None or (lists_once and is_to_come)
+
+
+def _provider(capability: str, state: State, settings: Settings) -> str:
+    """The way to a capability that no connected REPL has, in words."""
+    ways = {
+        repl.profile.missing[capability]
+        for repl in state.repls.values()
+        if repl.profile and capability in repl.profile.missing
+    }
+    if ways:
+        return "; ".join(sorted(ways))
+    is_of_kernels = capability == "cells"
+    coming = ", ".join(
+        repl.key
+        for repl in state.repls.values()
+        if repl.is_coming
+        # One that failed is started again, and may well fail again: why it failed is told.
+        and not (repl.phase == "waiting" and repl.note)
+        and (not is_of_kernels or repl.origin.text.startswith("jupyter"))
+    )
+    if is_of_kernels and not coming:
+        return "a Jupyter kernel has it: the user starts one with codriver serve --repl jupyter, or in a notebook"
+    if coming:
+        return f"the REPL {coming} is starting: call again when list_sessions shows it connected"
+    gone = "; ".join(
+        f"{repl.key}: {repl.note}"
+        for repl in state.repls.values()
+        if repl.phase in ("stopped", "waiting") and repl.note
+    )
+    why = f" ({gone})" if gone else ""
+    start = "start one (its port file is found within a second)"
+    if settings.repl or why:
+        return f"no connected REPL has it{why}: {start}, or see list_sessions"
+    return f"no connected REPL has it: {to_name_one(state)}, or {start}"
+
+
+def to_name_one(state: State) -> str:
+    """The words for naming a REPL in the settings: the one that the files call for, Python's where they say nothing."""
+    repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
+    trusted = " and have the user run `codriver trust`" if state.repl_needs_trust else ""
+    return f"put repl = ['{repl}'] in codriver.toml{trusted}" if repl else "name one as repl in codriver.toml"

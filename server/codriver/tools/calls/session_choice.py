@@ -1,0 +1,329 @@
+"""Choice of the session that a call means: the one named, else the caller's lane in the only REPL; never a guess."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+
+from codriver.core import lanes
+from codriver.core.actions import LaneWanted, SessionOpened
+from codriver.core.evaluation_queue import session_key
+from codriver.core.records import dataclass
+from codriver.core.repl_connections import other_tree
+from codriver.core.state import free_name, without_merely_found
+from codriver.core.values import MAIN_SESSION, Evaluation, Lane
+from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.net.seen_clients import OWN_NAMES
+from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.calls.gate import LOOK_S, to_name_one
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from codriver.core.state import Repl, Session, State
+    from codriver.tools.calls.base import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A session, and the REPL it belongs to."""
+
+    repl: Repl
+    session: Session
+    lane: Lane | None = None
+    """The caller's lane, where the session is not it: the REPL is not connected yet, or has no lane left."""
+
+    @property
+    def key(self) -> str:
+        """The key by which clients know it."""
+        return session_key(self.repl, self.session.name)
+
+
+class NoReplError(RefusedError):
+    """There is no REPL at all."""
+
+    reason = "no-repl"
+
+    def __init__(self, repls: Sequence[Repl], to_name_one: str) -> None:
+        found = [repl.key for repl in repls if repl.origin.is_merely_found and repl.phase == "connected"]
+        waiting = [repl for repl in repls if repl.key not in found]
+        tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
+        super().__init__(
+            "no REPL is connected" + (f"; known but not reached: {tried}" if tried else ""),
+            hint=f"a kernel that somebody else started is used by its name: give replSessionKey {' or '.join(found)}"
+            if found
+            else "start an nREPL in the workspace (it is found by its port file within a second), "
+            f"or {to_name_one}, which a running server reads at once",
+        )
+
+
+class AmbiguousSessionError(RefusedError):
+    """More than one session could be meant."""
+
+    reason = "ambiguous-session"
+
+    def __init__(self, repls: Sequence[Repl]) -> None:
+        keys = [repl.key for repl in repls]
+        shown = [f"{repl.key} (of another working tree)" if other_tree(repl) else repl.key for repl in repls]
+        super().__init__(
+            f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
+            hint=f"call again with replSessionKey set to one of: {', '.join(shown)}",
+            details={"sessions": list(keys), "count": len(keys)},
+        )
+
+
+class UnknownSessionError(RefusedError):
+    """The named session does not exist."""
+
+    reason = "unknown-session"
+
+    def __init__(self, given: str, keys: Sequence[str]) -> None:
+        super().__init__(
+            f"there is no REPL session {given!r}",
+            hint=f"the sessions are: {', '.join(keys)}" if keys else "no REPL is connected: see list_sessions",
+            details={"sessions": list(keys), "count": len(keys)},
+        )
+
+
+class ReplStoppedError(RefusedError):
+    """The REPL was given up."""
+
+    reason = "repl-stopped"
+
+    def __init__(self, repl: Repl) -> None:
+        super().__init__(
+            f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
+            hint="call restart_repl if it is a process that codriver starts; else start the REPL itself",
+        )
+
+
+class OtherTreeError(RefusedError):
+    """The REPL that a port file led to runs in another working tree of the workspace's repository."""
+
+    reason = "other-worktree"
+
+    def __init__(self, target: Target, tree: str) -> None:
+        super().__init__(
+            f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
+            "another one of the same repository, so the code it has loaded is not this one's",
+            hint=f"to use it all the same, give replSessionKey {target.key}; else start a REPL here, and delete the "
+            f"port file {target.repl.origin.text} if it is left over",
+            details={"sessionKey": target.key},
+        )
+
+
+class UnknownEvaluationError(RefusedError):
+    """No evaluation has this id."""
+
+    reason = "unknown-evaluation"
+
+    def __init__(self, given: str) -> None:
+        super().__init__(
+            f"no evaluation {given!r} is known",
+            hint="ids are forgotten after about a thousand evaluations and when the server restarts; "
+            "repl_output_log has what was evaluated, its $history also the code of earlier servers",
+        )
+
+
+def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target:
+    """The session that `key` names, or the only one there is; one that is leaving only if it `may_leave`.
+
+    A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous; nor does a
+    kernel that was merely found, which stands in for no REPL that was asked for or that we started.
+
+    Raises:
+        NoReplError, AmbiguousSessionError, UnknownSessionError, ReplStoppedError: as they say.
+    """
+    if key is None:
+        repls = state.repls.values()
+        reachable = [one for one in repls if one.phase != "stopped" and (one.phase != "waiting" or one.generation)]
+        if len(state.repls) > 1:
+            origins = [repl.origin for repl in repls]
+            is_wanted = any(one.kind != "port-file" and not one.is_merely_found for one in origins)
+            known = without_merely_found(reachable)
+            reachable = [repl for repl in known if not (is_wanted and repl.origin.is_merely_found)]
+        if not reachable:
+            raise NoReplError(tuple(repls), to_name_one(state))
+        only, *others = reachable
+        if others:
+            raise AmbiguousSessionError(reachable)
+        return Target(only, only.sessions[MAIN_SESSION])
+    for repl in state.repls.values():
+        for session in repl.sessions.values():
+            if session_key(repl, session.name) == key and (may_leave or not session.is_leaving):
+                if repl.phase == "stopped":
+                    raise ReplStoppedError(repl)
+                return Target(repl, session)
+    candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
+    named = [session_key(repl, one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
+    raise UnknownSessionError(key, named)
+
+
+def own(call: Call, key: str | None, who: str) -> Target:
+    """The session that `key` names; without one, that of `who` in the only REPL: its lane if used, else the shared one.
+
+    Raises:
+        RefusedError: as `resolve` says.
+    """
+    target = resolve(call.services.core.state, key)
+    if key is not None or not lanes.are_given(target.repl):
+        return target
+    lane = _lane(call, who)
+    found = lanes.find(call.state, target.repl, lane, call.client) if lane else None
+    return Target(target.repl, found) if found is not None and found.is_used else target
+
+
+def session_field(target: Target, asked: str | None) -> dict[str, object]:
+    """The `sessionKey` of an answer; none where it is the lane that the caller gets as it `asked` for no session."""
+    return {} if asked is None and target.session.lane is not None else {"sessionKey": target.key}
+
+
+def in_lane(call: Call, target: Target, who: str) -> Target:
+    """The session in which `who` evaluates that named none: its lane in the REPL of `target`, which is made if need be.
+
+    It is `target` where there are no lanes, or no more. One of a REPL on its way is for the lane when it is there.
+    """
+    lane, repl = _lane(call, who), target.repl
+    if lane is None or not (lanes.are_given(repl) or repl.profile is None):
+        return target
+    if repl.profile is None:
+        return Target(repl, target.session, lane)
+    found = lanes.find(call.state, repl, lane, call.client)
+    if found is None or found.client != call.client:
+        call.dispatch(LaneWanted(repl.id, lane))
+        repl = call.state.repls[repl.id]
+        found = lanes.find(call.state, repl, lane, call.client)
+    return Target(repl, target.session if found is None else found, lane if found is None else None)
+
+
+def _lane(call: Call, who: str) -> Lane | None:
+    """The lane of a caller, in whichever REPL; None where it shares a session with all."""
+    if not call.services.settings.lanes or not call.client or call.client_name.startswith(OWN_NAMES):
+        return None
+    return Lane(call.client_name, who, call.conversation)
+
+
+def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
+    """Refuse to evaluate in a REPL of another working tree, until this caller has named it, and so means it.
+
+    Raises:
+        OtherTreeError: it is one, and was not named since it was connected.
+    """
+    repl, tree = target.repl, other_tree(target.repl)
+    if tree is None or named is not None:
+        return
+    asked = (repl.id, repl.generation, call.client, who)
+    if not any((one.repl, one.generation, one.client, one.who) == asked for one in call.state.evaluations.values()):
+        raise OtherTreeError(target, tree)
+
+
+def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:
+    """The connected REPL that serves a file; None when none does; in words which could, when that is not clear.
+
+    Of those that speak the likeliest dialect it is the one whose project is nearest to the file. A kernel that was
+    merely found serves files only where there is no other REPL.
+    """
+    dialects = dialects_by_suffix().get(file.suffix, ())
+    speaking = [repl for repl in without_merely_found(repls) if repl.phase == "connected" and repl.dialect in dialects]
+    able = [repl for repl in speaking if other_tree(repl) is None]
+    if not able:
+        there = next(iter(speaking), None)
+        return f"{there.key} runs in another working tree" if there else None
+
+    def distance(repl: Repl) -> tuple[int, int]:
+        home = _home(repl, workspace)
+        inside = file.is_relative_to(home)
+        return dialects.index(repl.dialect), -len(home.parts) if inside else 1
+
+    nearest = min(map(distance, able))
+    best = [repl for repl in able if distance(repl) == nearest]
+    if len(best) == 1:
+        return best[0]
+    return f"{' and '.join(sorted(repl.key for repl in best))} could serve it alike"
+
+
+async def await_server(call: Call, file: Path, wait_s: float) -> None:
+    """Wait for a REPL on its way that may serve a file, as an evaluation does, where no other one serves it."""
+    dialects = dialects_by_suffix().get(file.suffix, ())
+    with anyio.move_on_after(wait_s):
+        while server_of(file, call.state.repls.values(), call.services.workspace) is None:
+            if not any(repl.is_coming and repl.dialect in dialects for repl in call.state.repls.values()):
+                return
+            await anyio.sleep(LOOK_S)
+
+
+def _home(repl: Repl, workspace: Path) -> Path:
+    """The folder of the project that a REPL was started in, as far as it is known."""
+    if repl.profile is not None and repl.profile.project_root:
+        return Path(repl.profile.project_root)
+    if repl.origin.kind == "port-file":
+        folder = Path(repl.origin.text).parent
+        return folder.parent if folder.name.startswith(".") else folder
+    return workspace
+
+
+def evaluation_of(state: State, given: str) -> Evaluation:
+    """The evaluation with the id `given`.
+
+    Raises:
+        UnknownEvaluationError: there is none, or it is forgotten.
+    """
+    evaluation = state.evaluations.get(given)
+    if evaluation is None:
+        raise UnknownEvaluationError(given)
+    return evaluation
+
+
+def target_of(state: State, evaluation: Evaluation) -> Target:
+    """The session of an evaluation.
+
+    Raises:
+        UnknownSessionError: it, or its REPL, is gone.
+    """
+    repl = state.repls.get(evaluation.repl)
+    if repl is None or evaluation.session not in repl.sessions:
+        raise UnknownSessionError(evaluation.session, [one.key for one in state.repls.values()])
+    return Target(repl, repl.sessions[evaluation.session])
+
+
+def key_of(state: State, evaluation: Evaluation) -> str:
+    """The key of the session an evaluation belongs to, also when its REPL is gone."""
+    repl = state.repls.get(evaluation.repl)
+    return session_key(repl, evaluation.session) if repl else evaluation.repl
+
+
+async def isolated(call: Call, target: Target, who: str) -> Target:
+    """The session of `who` and this client beside `target`, opened now if it is not there yet. It ends with the client.
+
+    Raises:
+        CapabilityMissingError: this REPL keeps nothing apart, or is not connected yet.
+        ReplDisconnectedError: it was lost meanwhile.
+    """
+    repl = target.repl
+    if repl.profile is None:
+        raise CapabilityMissingError("sessions", f"the REPL {repl.key} is not connected yet: call again when it is")
+    if repl.profile.isolation == "none":
+        raise CapabilityMissingError(
+            "sessions", f"the REPL {repl.key} keeps nothing apart: evaluate without isolate, in a namespace of your own"
+        )
+    while True:
+        repl = _still_there(call, repl)
+        asked = (one for one in repl.sessions.values() if one.lane is None)
+        apart = next((one for one in asked if (one.who, one.client) == (who, call.client)), None)
+        if apart is not None:
+            return Target(repl, apart)
+        name = free_name(who, repl.sessions)
+        await call.services.repls.adapter(repl.id).open_session(name)
+        # Somebody may have taken the name meanwhile: then the next one is tried.
+        if name not in _still_there(call, repl).sessions:
+            call.dispatch(SessionOpened(repl.id, name), who=who)
+
+
+def _still_there(call: Call, repl: Repl) -> Repl:
+    known = call.state.repls.get(repl.id)
+    if known is None or known.profile is None:
+        raise ReplDisconnectedError("it was lost while a session was opened in it; call again when it is back")
+    return known

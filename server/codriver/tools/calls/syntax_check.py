@@ -1,0 +1,301 @@
+"""Code that cannot be read is refused before anything of it is accepted: Lisp by its brackets, Python by its parser.
+
+So is a file whose name says that it is no source of the session's language.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import warnings
+from contextlib import suppress
+from functools import lru_cache, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from codriver.core.state import without_merely_found
+from codriver.core.values import NOT_LISP, Form
+from codriver.errors import CodriverError, RefusedError
+from codriver.lisp.balance import balance
+from codriver.lisp.bracket_errors import explain
+from codriver.lisp.plain_form import is_plain_form
+from codriver.lisp.reader import TooManyFormsError, read, top_level_forms
+from codriver.repls.kinds import session_for, suffixes_of
+from codriver.repls.nrepl.seam_providers import is_laid_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.core.state import Repl, State
+    from codriver.lisp.bracket_errors import Unbalanced
+    from codriver.lisp.reader import Reading
+    from codriver.repls.contract.adapter_values import SyntaxFault
+    from codriver.tools.calls.base import Call
+
+MAX_FORMS = 1_000_000
+"""Some 5 MB of source. Reading holds 40 bytes for each."""
+MAX_TOP_LEVEL_FORMS = 100_000
+"""Of each the text, the place and the value are kept until all have run: 150 bytes and more."""
+MAX_PYTHON_CHARACTERS = 2**18
+"""Parsing more holds up everybody for a fifth of a second or longer; the REPL itself parses all before it runs any."""
+
+
+class UnbalancedError(RefusedError):
+    """The code's brackets do not balance, so it was not evaluated."""
+
+    reason = "unbalanced"
+
+    def __init__(self, unbalanced: Unbalanced, proposal: str | None) -> None:
+        details: dict[str, object] = {
+            "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
+        }
+        hint = "correct the code and call again; nothing was evaluated"
+        if proposal is not None:
+            details["balancedText"] = proposal
+            hint += "; balancedText is what its indentation suggests: use it only if it says what you mean"
+        super().__init__(f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
+
+
+class CodeOfTooManyFormsError(RefusedError):
+    """The code has more forms than are read for an evaluation."""
+
+    reason = "too-many-forms"
+
+    def __init__(self, most: int, which: str) -> None:
+        super().__init__(
+            f"this code has too many forms: {most:,} {which} are the most, and nothing was evaluated",
+            hint="evaluate it in several parts, or let the code read its data from a file",
+            details={"most": most},
+        )
+
+
+class PythonSyntaxError(RefusedError):
+    """The code is no Python, so it was not evaluated."""
+
+    reason = "syntax-error"
+
+    def __init__(self, error: SyntaxError, code: str) -> None:
+        line, column = error.lineno or 1, max(error.offset or 1, 1)
+        super().__init__(
+            f"this is no Python: {error.msg} (line {line}, column {column})",
+            hint=_in_python(code.splitlines()[line - 1 : line]) + "; nothing was evaluated",
+            details={
+                "error": {
+                    "class": type(error).__name__,
+                    "message": error.msg,
+                    "phase": "read",
+                    "line": line,
+                    "column": column,
+                }
+            },
+        )
+
+
+class WrongLanguageError(RefusedError):
+    """The file is in no language that the session speaks."""
+
+    reason = "wrong-language"
+
+    def __init__(self, path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> None:
+        hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
+        if not path.suffix:
+            hint += ", and one without an ending whose first line is #!…"
+        needed = session_for(path.suffix)
+        more = f"{path.suffix} needs {needed}" if needed else "data is read by code of its own language"
+        super().__init__(
+            f"{path.name} is no source file of the session {key}, which speaks {dialect}: nothing was loaded",
+            hint=f"{hint}; {more}",
+        )
+
+
+class CodeUnreadableError(RefusedError):
+    """The REPL cannot read the code, so it was not evaluated."""
+
+    reason = "syntax-error"
+
+    def __init__(self, fault: SyntaxFault) -> None:
+        where = f" (line {fault.line}, column {fault.column or 1})" if fault.line else ""
+        error: dict[str, object] = {"class": fault.type, "message": fault.message, "phase": "read"}
+        error |= {"line": fault.line, "column": fault.column or 1} if fault.line else {}
+        super().__init__(
+            f"the REPL cannot read this code: {fault.message}{where}",
+            hint="correct the code and call again; nothing was evaluated",
+            details={"error": error},
+        )
+
+
+NO_CODE = frozenset({
+    "authors", "changelog", "codeowners", "containerfile", "copying", "dockerfile", "jenkinsfile", "justfile",
+    "license", "makefile", "notice", "pipfile", "procfile", "readme",
+})  # fmt: skip
+"""Files without an ending that have a format of their own, which may happen to read as code: `web: app`, `A = 1`."""
+
+
+MAGICS: Mapping[str, str] = MappingProxyType({
+    "%timeit": "timeit.timeit(...)", "%time": "time.perf_counter() before and after", "%run": "load_file",
+    "%cd": "os.chdir(...)", "%pwd": "os.getcwd()", "%pip": "subprocess.run([sys.executable, '-m', 'pip', ...])",
+    "%load_ext": "import", "%who": "dir()", "%env": "os.environ", "%matplotlib": "nothing: figures need no setting",
+})  # fmt: skip
+"""Python's own way to do what IPython's magics do."""
+
+
+_MAY_BE_DOUBTFUL = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
+"""Of escapes, of numbers that run into words, and of jumps out of `finally` Python warns as it parses. To look for them
+costs less than to change the filters of warnings and back, which are the whole process's. Source: CPython's tokenizer,
+and PEP 765."""
+_ASSIGNED = re.compile(r"[^=!%]+=\s*(?=[!%])")
+"""The beginning of a line that keeps what one of IPython's commands gives."""
+
+
+def _in_python(lines: list[str]) -> str:
+    """The correction of the line with the error: of IPython's own syntax, by what Python has for it."""
+    text = lines[0].strip() if lines else ""
+    keeps = ""
+    if assigned := _ASSIGNED.match(text):
+        text, keeps = text[assigned.end() :], ", capture_output=True, text=True"
+    if text.startswith("!"):
+        return f"!command is IPython's: call subprocess.run({text[1:].strip()!r}, shell=True, check=True{keeps})"
+    if text.startswith("%"):
+        magic = "%" + text.lstrip("%").partition(" ")[0]
+        return f"{magic} is a magic of IPython: use {MAGICS.get(magic, 'plain Python')}"
+    return "correct the code and call again"
+
+
+def meant(state: State, key: str | None) -> list[Repl]:
+    """The REPLs that code for the session of this key may be meant for."""
+    repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
+    if key is None:
+        return without_merely_found(repls)
+    # Where no session is called so, any of them may be meant: the code is read before the name is refused.
+    return [repl for repl in repls if key == repl.key or key.startswith(f"{repl.key}/")] or repls
+
+
+def speaks_lisp(repls: list[Repl]) -> bool:
+    """Whether code is Lisp, as far as the REPLs it may be meant for tell."""
+    for repl in repls:
+        if repl.dialect in NOT_LISP:
+            return False
+    return bool(repls)
+
+
+def check_language(path: Path, text: str, repl: Repl) -> None:
+    """Refuse a file whose name says that it is in another language. One without an ending may be in any.
+
+    A name that begins with a dot is that of settings (`.env`), unless the first line names who runs it.
+
+    Raises:
+        WrongLanguageError: it is.
+    """
+    suffixes = suffixes_of(repl.dialect)
+    if path.suffix:
+        is_source = path.suffix in suffixes or is_laid_in(repl.dialect, path)
+    else:
+        is_source = text.startswith("#!") or not (path.name.startswith(".") or path.name.lower() in NO_CODE)
+    if suffixes and not is_source:
+        raise WrongLanguageError(path, repl.key, repl.dialect, suffixes)
+
+
+def check_brackets(code: str) -> Reading:
+    """The reading of Lisp code; what cannot be read to its end is refused.
+
+    Raises:
+        UnbalancedError: says where, and what the indentation suggests.
+        CodeOfTooManyFormsError: so many are not read.
+    """
+    try:
+        reading = read(code, most_forms=MAX_FORMS)
+    except TooManyFormsError as error:
+        raise CodeOfTooManyFormsError(MAX_FORMS, "in all") from error
+    if len(reading.forms) > MAX_TOP_LEVEL_FORMS:
+        raise CodeOfTooManyFormsError(MAX_TOP_LEVEL_FORMS, "at the top level")
+    if reading.fault is None:
+        return reading
+    balanced = balance(code)
+    raise UnbalancedError(explain(code, reading.fault), None if balanced.error else balanced.text)
+
+
+def check_python(repls: list[Repl], code: str) -> None:
+    """Refuse what is no Python for any of the REPLs it may be meant for.
+
+    A REPL with a newer Python than ours, or one that did not say which it has, parses for itself.
+
+    Raises:
+        PythonSyntaxError: says where.
+    """
+    if len(code) > MAX_PYTHON_CHARACTERS or not repls or not all(map(_parses_as_we_do, repls)):
+        return
+    try:
+        if not _MAY_BE_DOUBTFUL.search(code):
+            ast.parse(code)
+            return
+        # What is only doubtful is for the REPL to warn of.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(code)
+    except SyntaxError as error:
+        raise PythonSyntaxError(error, code) from error
+    except (ValueError, RecursionError, MemoryError):
+        # A null character, or code nested too deep: the limits of our parser are not those of the REPL's.
+        return
+
+
+async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
+    """Refuse what a REPL that reads for itself says it cannot read. One that does not answer says it when it runs.
+
+    Raises:
+        CodeUnreadableError: says why, and where if that is known.
+    """
+    if repl.phase != "connected" or repl.profile is None or not repl.profile.reads_itself:
+        return
+    fault = None
+    with suppress(CodriverError):
+        fault = await call.services.repls.adapter(repl.id).fault_of(code)
+    if fault is not None:
+        raise CodeUnreadableError(fault)
+
+
+def _parses_as_we_do(repl: Repl) -> bool:
+    """Whether code that our parser refuses is refused by the REPL's too."""
+    profile = repl.profile
+    if profile is None or profile.dialect != "python" or profile.reads_itself:
+        return False
+    return _is_not_newer(profile.versions.get("python", ""))
+
+
+@lru_cache(maxsize=16)
+def _is_not_newer(version: str) -> bool:
+    """Whether a version of Python is ours or an older one."""
+    major, _, rest = version.partition(".")
+    minor = rest.partition(".")[0]
+    if not (major.isdecimal() and minor.isdecimal()):
+        return False
+    return (int(major), int(minor)) <= sys.version_info[:2]
+
+
+AT_ONCE_CHARACTERS = 2**15
+"""Reading the brackets of more takes so long that others would notice."""
+
+
+async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> tuple[Form, ...]:
+    """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole. Refused is what nobody can read.
+
+    Raises:
+        UnbalancedError, PythonSyntaxError: it cannot be read.
+    """
+    if not lisp:
+        check_python(readers, code)
+        return ()
+    texts = call.services.work.texts
+    # What comes after long code does not overtake it, however short it is.
+    if len(code) <= AT_ONCE_CHARACTERS and not texts.is_busy(call.client):
+        return _lisp_forms(code)
+    return await texts.run(call.client, partial(_lisp_forms, code))
+
+
+def _lisp_forms(code: str) -> tuple[Form, ...]:
+    if is_plain_form(code):
+        return (Form(code, 1, 1),)
+    spans = top_level_forms(code, check_brackets(code))
+    return tuple([Form(code[span.start : span.end], span.line, span.column) for span in spans])

@@ -1,0 +1,194 @@
+"""Conflicts: who redefined what another caller uses or is about to redefine, told once, with what differs.
+
+Advice, and never a lock: nothing waits, and nothing is refused. It is computed from the code that was sent or written,
+by name and by the space that the name belongs to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.values import MAIN_SESSION
+from codriver.editing import code_names
+from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.calls.session_choice import server_of
+from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, Conflict, Edit, Life, Said, ago, found, is_own
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from codriver.core.state import State
+    from codriver.core.values import Evaluation, Request
+    from codriver.editing import FileResult
+    from codriver.editing.code_names import Language
+    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.session_choice import Target
+
+MOST_NOTES: Final = 3
+AT_ONCE_CHARACTERS: Final = 2**13
+"""Code that is read without a thread of its own."""
+EDIT_BYTES: Final = 2**18
+"""Of a file's text that is kept to tell what differs."""
+RECENT_MS: Final = 3_600_000
+
+
+def language_of(dialect: str) -> Language:
+    """The language that a REPL's code is read as: Lisp where nobody knows yet."""
+    return "python" if dialect == "python" else "hy" if dialect == "hy" else "lisp"
+
+
+def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
+    """Keep what is sent to a REPL, to tell the others of it."""
+    repl, session = target.repl, target.session
+    language = language_of(repl.dialect)
+    is_apart = language != "lisp" and session.lane is None and session.name != MAIN_SESSION
+    evaluation = call.services.core.state.evaluations.get(request.id)
+    if is_apart or request.kind == "run-tests" or evaluation is None:
+        return
+    code = "\n".join(form.text for form in request.forms) if request.kind == "load-forms" else request.code
+    if len(code) > MOST_CHARACTERS:
+        return
+    space = request.namespace or session.namespace or "user"
+    life = call.services.conflicts.life(repl)
+    if language == "python":
+        space = life.module(request.namespace or "__main__")
+        if request.kind == "load-file" and request.file:
+            space = _module(request.file, str(call.services.workspace))
+            life.modules.add(space)
+    elif language == "hy":
+        space = "Hy"
+    now, is_file = call.services.now(), request.kind == "load-file"
+    said = Said(request.id, evaluation.number, who, call.client, now, code, language, space, is_file)
+    life.add(said)
+
+
+async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
+    """The notes of the first answer about an evaluation: what others redefined of what it uses or redefined."""
+    life = call.services.conflicts.lives.get(evaluation.repl)
+    if life is None or len(life.callers) < 2 or life.generation != evaluation.generation:
+        return []
+    said = next((one for one in reversed(life.said) if one.evaluation == evaluation.id), None)
+    if said is None or not call.services.conflicts.is_news(evaluation.id):
+        return []
+    return await _notes(call, life, said)
+
+
+async def _notes(call: Call, life: Life, said: Said) -> list[str]:
+    news = sum(len(one.code) for one in takewhile(lambda one: one.number > life.glanced, reversed(life.said)))
+    find = partial(found, call.state, life, said)
+    if len(said.code) + news <= AT_ONCE_CHARACTERS:
+        met = find()
+    else:
+        met = await call.services.work.texts.run(call.client, find)
+    return _told(call, said.who, met)
+
+
+def _told(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
+    """The conflicts among these that a caller was not told yet, in words."""
+    told = [one for one in met if call.services.conflicts.is_news(call.client, who, *one.key)]
+    notes = [one.told(call.services.now()) for one in told[:MOST_NOTES]]
+    more = len(told) - len(notes)
+    return [*notes, f"and {more} more definitions of others: see repl_output_log"] if more else notes
+
+
+async def notes_of_edits(call: Call, who: str, results: Iterable[FileResult]) -> list[str]:
+    """The notes of an edit of files: what others did since to them, and to what the changed definitions use."""
+    notes: list[str] = []
+    for result in results:
+        change = result.change
+        texts = [_text(change.before.data), _text(change.after)]
+        edit = Edit(who, call.client, call.services.now(), *texts)
+        notes += await _of_edit(call, change.path, result.shown, edit)
+    return notes
+
+
+def note_of_write(call: Call, who: str, path: Path, shown: str) -> str:
+    """The note of a write by other means than ours: who else edited the file last; blank if nobody, or it was told."""
+    edit = Edit(who, call.client, call.services.now())
+    return _others_edit(call, shown, edit, call.services.conflicts.edited(path, edit))
+
+
+def _text(data: bytes | None) -> str | None:
+    """The text of a file as it is kept; blank where there was none, None where it is too long."""
+    return None if data is not None and len(data) > EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
+
+
+async def _of_edit(call: Call, path: Path, shown: str, edit: Edit) -> list[str]:
+    services, state = call.services, call.state
+    earlier = services.conflicts.edited(path, edit)
+    is_shared = any(not is_own(state, edit, one) for one in earlier)
+    repl = server_of(path, state.repls.values(), services.workspace)
+    life = services.conflicts.lives.get(repl.id) if repl is not None and not isinstance(repl, str) else None
+    beside = life is not None and any(caller != (edit.client, edit.who) for caller in life.callers)
+    language = _language_of_file(path)
+    if language is None or not (is_shared or beside):
+        return []
+    space = _module(str(path), str(services.workspace)) if language == "python" else "user"
+    edits = EditsOf(language, space, shown, (*earlier, edit) if is_shared else (edit,))
+    find = partial(_found_in_edit, state, edits, life if beside else None)
+    met = await services.work.texts.run(call.client, find)
+    told = _told(call, edit.who, met)
+    note = _others_edit(call, shown, edit, earlier)
+    return told or ([note] if note else [])
+
+
+def _others_edit(call: Call, shown: str, edit: Edit, earlier: Sequence[Edit]) -> str:
+    """The note that somebody else edited a file last, once and for an hour."""
+    last = earlier[-1] if earlier else None
+    if last is None or is_own(call.state, edit, last) or edit.at_ms - last.at_ms > RECENT_MS:
+        return ""
+    is_news = call.services.conflicts.is_news(call.client, edit.who, shown, last.at_ms)
+    return f"{last.who} edited {shown} {ago(edit.at_ms - last.at_ms)} ago" if is_news else ""
+
+
+@dataclass(frozen=True, slots=True)
+class EditsOf:
+    """The edits of one file, the newest last, and how its text is read."""
+
+    language: Language
+    space: str
+    shown: str
+    edits: tuple[Edit, ...]
+
+
+def _found_in_edit(state: State, of: EditsOf, life: Life | None) -> list[Conflict]:
+    """The conflicts of the newest edit of a file with those before it, and with what was sent to a REPL. Blocks."""
+    base = of.edits[0].before or ""
+    there = Life(0)
+    there.add(Said("", 1, "", None, 0, base, of.language, of.space, is_file=True))
+    for number, edit in enumerate(of.edits, 2):
+        said = _changed(of, edit, number)
+        there.add(said)
+    met = found(state, there, said)
+    if life is not None:
+        met += found(state, life, replace(said, number=state.evaluated + 1))
+    return met
+
+
+def _changed(of: EditsOf, edit: Edit, number: int) -> Said:
+    """The changes of an edit, as code that was sent: its definitions that are other ones than before, or gone."""
+    before = code_names.makings(edit.before or "", of.language, of.space)
+    after = code_names.makings(edit.after or "", of.language, of.space)
+    old, names = {(one.space, one.name, one.form) for one in before}, {(one.space, one.name) for one in after}
+    new = [one for one in after if (one.space, one.name, one.form) not in old]
+    gone = [replace(one, text="", form=None) for one in before if (one.space, one.name) not in names]
+    code = "\n".join(dict.fromkeys([*(one.text for one in new), *(f"(def {one.name})" for one in gone)]))
+    space = after[0].space if after else of.space
+    head = code_names.header(edit.after or "", of.language)
+    return Said(
+        "", number, edit.who, edit.client, edit.at_ms, code, of.language, space,
+        head=head, place=f"in {of.shown}", found=(*new, *gone),
+    )  # fmt: skip
+
+
+def _language_of_file(path: Path) -> Language | None:
+    dialects = dialects_by_suffix().get(path.suffix, ())
+    return language_of(dialects[0]) if dialects else None
+
+
+def _module(file: str, workspace: str) -> str:
+    return file.removeprefix(workspace).removesuffix(".py").strip("/\\").replace("/", ".").replace("\\", ".")

@@ -1,0 +1,80 @@
+"""The handoff of a running server: what its log and memory hold, and how its REPLs and clients are at this moment."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.log.defined_names import names_on_disk
+from codriver.log.evaluated_steps import read_story
+from codriver.log.handoff_report import MOST_BYTES, Present, compose
+from codriver.net.seen_clients import OWN_NAMES
+from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.calls.base import client_slug
+
+if TYPE_CHECKING:
+    from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
+    from codriver.log.evaluated_steps import Story
+    from codriver.tools.calls.base import Services
+
+SEARCH_SHARE: Final = 0.7
+"""Of the time that the answer may take, for what is remembered and for the search of source files."""
+MOST_ENTITIES: Final = 4000
+"""The newest, which are put together in a tenth of a second."""
+
+
+async def handoff(
+    services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MOST_BYTES
+) -> str:
+    """The handoff for the caller `reader`, whose client is `client`; empty where there is nothing to tell.
+
+    `is_for_another`: the client is a command or a hook's program, and one of the others may be the reader's own.
+    """
+    story, on_disk = await services.work.files.run(client, partial(_story, services, SEARCH_SHARE * wait_s))
+    state = services.core.state
+    present = Present(
+        now=services.now(),
+        repls=tuple(map(_repl, state.repls.values())),
+        running=tuple([_running(one, services.now()) for one in state.unfinished()]),
+        others=_others(services, reader, client, is_for_another=is_for_another),
+        on_disk=on_disk,
+    )
+    return compose(story, present, reader, most_bytes=most_bytes)
+
+
+def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
+    """The story of what was done, and the names it defined that are in a file. Blocks."""
+    ends_at = time.monotonic() + search_s
+    over = [one for one in services.core.state.evaluations.values() if one.status in ("done", "failed")]
+    entries = (*services.remembered(), *services.log.entries())[-MOST_ENTITIES:]
+    story = read_story(entries, {one.id: _failed(one) for one in over})
+    defined = {name for step in story.steps for name in step.names}
+    left_s = ends_at - time.monotonic()
+    return story, names_on_disk(services.workspace, defined, tuple(dialects_by_suffix()), left_s)
+
+
+def _failed(evaluation: Evaluation) -> str | None:
+    failure = evaluation.failure
+    return f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}" if failure else None
+
+
+def _repl(repl: Repl) -> str:
+    generation = f", generation {repl.generation}" if repl.generation else ""
+    return f"{repl.key} ({repl.dialect}, {repl.phase}{generation})"
+
+
+def _running(evaluation: Evaluation, now: int) -> str:
+    since = f" for {max(0, now - evaluation.started_at) // 1000} s" if evaluation.started_at else ""
+    return f"{evaluation.id} of {evaluation.who}, {evaluation.status}{since}: {evaluation.head}"
+
+
+def _others(services: Services, reader: str, client: str, *, is_for_another: bool) -> tuple[str, ...]:
+    """The other clients by their callers' names, each once; our own commands are none."""
+    rows = services.client_counters()
+    names = [str(row["name"]) for row in rows if row["id"] != client and row["name"]]
+    found = [client_slug(name) for name in names if not name.startswith(OWN_NAMES)]
+    if is_for_another and reader in found:
+        found.remove(reader)
+    return tuple(sorted(set(found)))

@@ -1,0 +1,189 @@
+"""Fifty sessions exported: what comes out is green in a process of its own, and red where a definition changes."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+
+import anyio
+import pytest
+from real_repls import repl
+from recorded_sessions import LISP, PYTHON
+
+from codriver.commands.fresh_runs import FreshRuns, drive_check, verified
+from codriver.documents.document_check import check_document
+from codriver.documents.page import Origin, Page
+from codriver.documents.recordings import Recorded
+from codriver.repls.launch.fresh_repl import FreshRepl, keep_event
+from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
+
+RUN_S = 300
+FEW = ("function", "raises", "prints", "list_grows", "redefined", "async", "address", "typo")
+FEW_LISP = ("raises", "redefined", "macro")
+SHARED = {"basilisp": "lisp", "clojure": "jvm"}
+WORDS = {"python": "python", "basilisp": "lisp", "clojure": "clojure"}
+
+
+class Apart:
+    """The adapter of a REPL in which each session has a session of its own, so that few processes serve many."""
+
+    def __init__(self, adapter, name):
+        self._adapter = adapter
+        self._name = name
+        self.profile = adapter.profile
+        self.run_tests = adapter.run_tests
+
+    def start_evaluation(self, request, ended):
+        self._adapter.start_evaluation(replace(request, session=self._name), ended)
+
+
+@contextlib.asynccontextmanager
+async def apart(repl, name):
+    adapter = repl._adapter
+    await adapter.open_session(name)
+    try:
+        yield FreshRepl(Apart(adapter, name), repl._heard, RUN_S)
+    finally:
+        await adapter.close_session(name)
+
+
+def begun(name, codes, dialect):
+    """The evaluations of a session before they ran; of a Lisp in a namespace of its own."""
+    before = [] if dialect == "python" else [f"(ns recorded.{name.replace('_', '-')})"]
+    namespace = "" if dialect == "python" else f"recorded.{name.replace('_', '-')}"
+    return [
+        Recorded(f"{name}-{number}", code, namespace="" if code in before else namespace)
+        for number, code in enumerate([*before, *codes], 1)
+    ]
+
+
+async def record(repl, evaluations):
+    """What a log holds of evaluations after they ran."""
+    done = []
+    for one in evaluations:
+        ran = await repl.run(one.code, namespace=one.namespace or None)
+        done.append(replace(one, values=ran.values, out=ran.out, err=ran.err, time=time.time_ns() // 1_000_000))
+    return done
+
+
+@contextlib.asynccontextmanager
+async def two_repls(dialect, workspace):
+    """One REPL to record in, of a Lisp that of all tests, and one that has seen nothing of it to verify in."""
+    runs = FreshRuns(workspace, WORDS[dialect], RUN_S)
+    async with shared(dialect) if dialect in SHARED else runs.repl() as first, runs.repl() as second:
+        yield runs, first, second
+
+
+@contextlib.asynccontextmanager
+async def shared(dialect):
+    heard = {}
+    place = repl(SHARED[dialect]).address
+    async with connect_nrepl(place, listener=partial(keep_event, heard), workspace=None, is_remote=False) as adapter:
+        yield FreshRepl(adapter, heard, RUN_S)
+
+
+async def exported(sessions, dialect, workspace, check=None):
+    """By name: the document of each session and its steps. `check` is given them while the REPLs are there."""
+    found = {}
+    async with two_repls(dialect, workspace) as (runs, first, second):
+        for name, (codes, _) in sessions.items():
+            async with apart(first, name) as own:
+                evaluations = await record(own, begun(name, codes, dialect))
+            async with apart(second, name) as own:
+                checked = await verified(own, evaluations, dialect)
+            async with apart(second, f"{name}-again") as own:
+                asking = check_document(checked, dialect, "test", origin(name))
+                found[name] = await drive_check(asking, next(asking), partial(runs.run, own, "test", origin(name)))
+        if check is not None:
+            await check(found, partial(runs.run, first))
+    return found
+
+
+def origin(name):
+    return Origin("py", "python", "2026-01-02", f"exported.{name.replace('_', '-')}-test")
+
+
+def changed(text, change):
+    old, new = change
+    assert old in text, f"{old!r} is not in\n{text}"
+    return text.replace(old, new, 1)
+
+
+def pytest_outcomes(folder):
+    """By file: whether every test passed, in a process of its own."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:basilisp_test_runner", "-rA",
+               "--rootdir", str(folder), str(folder)]  # fmt: skip
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False, env=environ, cwd=folder)
+    passed = re.findall(r"^PASSED \S*?(test_\w+)\.py::(\w+)", done.stdout, re.MULTILINE)
+    failed = re.findall(r"^(?:FAILED|ERROR) \S*?(test_\w+)\.py", done.stdout, re.MULTILINE)
+    return {name for name, _ in passed} - set(failed), set(failed), len(passed), done.stdout
+
+
+def write_python(folder, found, change=lambda _name, text: text):
+    folder.mkdir()
+    for name, document in found.items():
+        (folder / f"test_{name}.py").write_text(change(name, document.text))
+
+
+def check_python(names, tmp_path):
+    sessions = {name: PYTHON[name] for name in names}
+    found = anyio.run(exported, sessions, "python", tmp_path)
+    write_python(tmp_path / "plain", found)
+    write_python(tmp_path / "changed", found, lambda name, text: changed(text, sessions[name][1]))
+    green, red, tests, said = pytest_outcomes(tmp_path / "plain")
+    assert not red, said
+    assert green == {f"test_{name}" for name in sessions}
+    green, _, _, said = pytest_outcomes(tmp_path / "changed")
+    assert not green, f"green that should be red: {green}\n{said}"
+    return found, tests
+
+
+def marked(found):
+    return {name: [one.note for one in document.checked if not one.reproduces] for name, document in found.items()}
+
+
+def test_a_few_sessions_are_exported_green_and_red_where_a_definition_changes(tmp_path):
+    found, tests = check_python(FEW, tmp_path)
+    assert tests >= len(FEW)
+    assert not any(marked(found).values()), marked(found)
+    assert "ff(1)" not in found["typo"].text.partition("# Left out:")[0]
+
+
+def check_lisp(names, dialect, workspace):
+    """Export sessions; every document is green as it is, and red with its change."""
+    sessions, failed, red = {name: LISP[name] for name in names}, set(), set()
+
+    async def check(found, run):
+        for name, document in found.items():
+            text = changed(document.text, LISP[name][1])
+            if await run("test", origin(name), Page(document.text.splitlines())):
+                failed.add(name)
+            if await run("test", origin(name), Page(text.splitlines())):
+                red.add(name)
+
+    found = anyio.run(exported, sessions, dialect, workspace, check)
+    assert not any(marked(found).values()), marked(found)
+    assert not failed
+    assert set(names) == red, f"green that should be red: {set(names) - red}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", SHARED)
+def test_sessions_in_lisp_are_exported_green_and_red_where_a_definition_changes(dialect, tmp_path):
+    check_lisp(FEW_LISP, dialect, tmp_path)
+
+
+def check_all(folder):
+    """All fifty sessions, and those of a Lisp in both: for the benchmark, which has the time."""
+    found, tests = check_python(PYTHON, folder)
+    steps = [one for document in found.values() for one in document.checked]
+    share = sum(one.reproduces for one in steps) / len(steps)
+    assert share >= 0.95, marked(found)
+    for dialect in SHARED:
+        check_lisp(LISP, dialect, folder)
+    return tests, share

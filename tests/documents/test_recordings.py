@@ -1,0 +1,105 @@
+"""Recordings: what the log's entries tell of evaluations, which are chosen, and how they are kept in a file."""
+
+import pytest
+
+from codriver.documents.recordings import (
+    NothingChosenError,
+    Recorded,
+    Recording,
+    RecordingError,
+    as_lines,
+    from_lines,
+    of_ids,
+    recorded,
+    since_checkpoint,
+)
+
+
+def entry(category, text, evaluation="e-1", **more):
+    return {"category": category, "text": text, "evaluation": evaluation, "timestamp": 5, **more}
+
+
+def test_an_evaluation_is_put_together_of_its_entries():
+    (one,) = recorded([
+        entry("otherOutput", "checkpoint: start"),
+        entry("evaluatedCode", "print(1)\n2", who="me", ns="user"),
+        entry("evaluationOutput", "1"),
+        entry("evaluationOutput", "\n"),
+        entry("evaluationResults", "None"),
+        entry("evaluationResults", "2"),
+        entry("otherOutput", "it took long"),
+    ])  # fmt: skip
+    said = Recorded("e-1", "print(1)\n2", "me", "user", "checkpoint: start", values=("None", "2"), out="1\n", time=5)
+    assert one == said
+
+
+def test_a_file_that_was_loaded_is_known_by_what_the_log_says_before():
+    (one,) = recorded([entry("otherOutput", "load /shop/a.py"), entry("evaluatedCode", "x = 1")])
+    assert one.file == "/shop/a.py"
+    assert not one.description
+
+
+def test_what_the_log_holds_without_its_code_is_left_out():
+    assert recorded([entry("evaluationResults", "2"), {"category": "otherOutput", "text": "hello"}]) == ()
+
+
+def sessions(*descriptions):
+    return [Recorded(f"e-{number}", "1", description=text) for number, text in enumerate(descriptions, 1)]
+
+
+def test_the_newest_checkpoint_of_a_name_counts():
+    found = since_checkpoint(sessions("checkpoint: a", "", "checkpoint: a", "checkpoint: b", ""), "a")
+    assert [one.id for one in found] == ["e-3", "e-4", "e-5"]
+    with pytest.raises(NothingChosenError, match="checkpoint: c"):
+        since_checkpoint(sessions("checkpoint: a"), "c")
+
+
+def test_a_checkpoint_is_found_by_the_name_that_it_set():
+    found = since_checkpoint(sessions("", "Checkpoint:  the parser\n works ", ""), "the parser  works")
+    assert [one.id for one in found] == ["e-2", "e-3"]
+
+
+def test_ids_are_taken_in_the_order_in_which_they_ran():
+    assert [one.id for one in of_ids(sessions("", "", ""), ["e-3", "e-1"])] == ["e-1", "e-3"]
+    with pytest.raises(NothingChosenError, match="e-9"):
+        of_ids(sessions(""), ["e-1", "e-9"])
+
+
+def test_a_recording_comes_back_from_its_lines_as_it_was():
+    evaluation = Recorded(
+        "e-1", "f('ü')\n", "me", "shop", "why", "", ("1", "2"), "out\n", "err", "it was interrupted", 7
+    )
+    recording = Recording("python", "python", (evaluation, Recorded("e-2", "x")))
+    assert from_lines(as_lines(recording)) == recording
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "x", "version": 1}', "no json", '{"format": "codriver-recording", "version": 99, "dialect": "python", "repl": ""}'])  # fmt: skip  # noqa: E501
+def test_what_is_no_recording_is_refused_in_words(text):
+    with pytest.raises(RecordingError, match="no recording"):
+        from_lines(text)
+
+
+@pytest.mark.parametrize("text", ["", "a\u2028b", "a\x85b\x0b\x0cc\x1cd\u2029e", "\ud800", "a\r\nb\rc", "9" * 9999])
+def test_every_text_survives_a_recording(text):
+    told = Recording(
+        "python", "python", (Recorded("e-1", text, values=(text, "1"), out=text, err=text, description=text),)
+    )
+    assert from_lines(as_lines(told).encode().decode()) == told
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["[1,2]", '"id"', "7", "null", '{"id":"e"}', '{"id":"e","code":"1","time":1e999}',
+     '{"id":"e","code":"1","values":7}', '{"id":"e","code":"1","values":"abc"}',
+     '{"id":"e","code":"1","time":[]}', "[" * 100_000, "9" * 9999, "{"],
+)  # fmt: skip
+def test_a_hostile_row_is_refused_by_its_line(row):
+    head = as_lines(Recording("python", "python", ()))
+    with pytest.raises(RecordingError, match="line 3 "):
+        from_lines(f"{head}\n{row}\n")
+
+
+def test_a_hostile_head_is_refused():
+    for head in ("[]", "7", "{}", '{"format": 1}', '{"format": []}', ""):
+        with pytest.raises(RecordingError):
+            from_lines(head + "\n")

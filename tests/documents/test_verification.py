@@ -1,0 +1,320 @@
+"""Verification and documents, with the answers of a fresh REPL given by hand."""
+
+import ast
+import json
+from dataclasses import replace
+
+import pytest
+
+from codriver.documents import lisp_documents, python_documents
+from codriver.documents.document_check import DocumentFailsError, Failed, FormatUnknownError, check_document
+from codriver.documents.layout import arrange
+from codriver.documents.notebook import notebook
+from codriver.documents.page import Origin
+from codriver.documents.python_steps import python_steps
+from codriver.documents.recordings import Recorded
+from codriver.documents.verification import Observed, Raised, verifying
+
+ORIGIN = Origin("py", "python", "2026-01-02")
+
+
+def verified(evaluations, answers, dialect="python"):
+    """What comes of evaluations where each step's answer stands in `answers`, by its code; else it gives nothing."""
+    asking, asked = verifying(evaluations, dialect), []
+    try:
+        question = next(asking)
+        while True:
+            asked.append(question)
+            question = asking.send(answers.get(question.code, Observed()))
+    except StopIteration as stop:
+        return stop.value, asked
+
+
+def notes(checked):
+    return [(one.verdict, one.note) for one in checked]
+
+
+def write_document(checked, answer, form="test", dialect="python"):
+    asking, pages = check_document(checked, dialect, form, ORIGIN), []
+    try:
+        page = next(asking)
+        while True:
+            pages.append(page)
+            page = asking.send(answer(page))
+    except StopIteration as stop:
+        return stop.value, pages
+
+
+def line_of(page, text):
+    return next(number for number, line in enumerate(page.lines, 1) if text in line)
+
+
+def test_each_step_is_run_once_where_it_was_run_then():
+    _, asked = verified([Recorded("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": Observed("1")})
+    assert [one.namespace for one in asked] == ["shop"] * 3
+    assert [one.code for one in asked] == ["'x' in globals()", "x = 1", "x"]
+
+
+def test_definitions_that_an_edit_loaded_are_those_of_their_file():
+    loaded = Recorded(
+        "e-1", "def price(n): ...", values=("<module 'shop' from '/w/shop.py'>",),
+        description="edit_files loads shop.py, line 1",
+    )  # fmt: skip
+    checked, asked = verified([loaded], {})
+    assert [one.code for one in asked] == ["import shop"]
+    assert [(one.verdict, one.step.role) for one in checked] == [("ran", "import")]
+
+
+def test_forms_that_an_edit_loaded_are_those_of_their_file():
+    loaded = Recorded(
+        "e-1", "(defn price [n] n)", namespace="shop.core", values=("#'shop.core/price",),
+        description="edit_files loads core.clj, line 4",
+    )  # fmt: skip
+    _, asked = verified([loaded], {}, "clojure")
+    assert [one.code for one in asked] == ["(require 'shop.core)"]
+
+
+def test_code_of_two_sessions_runs_each_in_its_own_namespace():
+    moved = Recorded("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
+    other = Recorded("e-2", "(+ 1 2)", namespace="user", values=("3",))
+    checked, asked = verified([moved, other], {"(+ 1 2)": Observed("3")}, "clojure")
+    run = [(one.code, one.namespace) for one in asked if not one.code.startswith("(some?")]
+    assert run == [("(ns shop.high)", "user"), ("(def x 1)", "shop.high"), ("(+ 1 2)", "user")]
+    assert [one.of.namespace for one in checked] == ["user", "shop.high", "user"]
+
+
+def test_a_value_that_came_again_holds_and_another_is_marked_with_both():
+    checked, _ = verified(
+        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("3")}
+    )
+    assert notes(checked) == [("same", ""), ("differs", "recorded: 2; in a fresh REPL: 3")]
+
+
+def test_code_with_a_secret_taken_out_is_not_run_and_marked():
+    checked, asked = verified([Recorded("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
+    assert not asked
+    assert checked[0].verdict == "absent"
+    assert "<<redacted:API_KEY>>" in checked[0].note
+
+
+def test_a_value_with_a_secret_taken_out_is_not_asserted():
+    checked, _ = verified([Recorded("e-1", "f()", values=("'<<redacted:API_KEY>>'",))], {"f()": Observed("'abc'")})
+    assert checked[0].verdict == "differs"
+
+
+@pytest.mark.parametrize(
+    ("recorded", "came"),
+    [
+        ({"values": ("'<<redacted:shop token>>'",)}, Observed("'hunter2'")),
+        ({"values": ("None",), "out": "<<redacted:shop token>>\n"}, Observed("None", out="hunter2\n")),
+        ({"err": "ValueError: <<redacted:shop token>>\n"}, Observed(raised=Raised("ValueError", "hunter2"))),
+        ({"err": "ValueError: <<redacted:shop token>>\n"}, Observed("'hunter2'")),
+        ({"values": ("'<<redacted:shop token>>'",)}, Observed(raised=Raised("KeyError", "hunter2"))),
+    ],
+)
+def test_beside_a_text_with_a_secret_taken_out_the_other_text_is_never_shown(recorded, came):
+    checked, _ = verified([Recorded("e-1", "f()", **recorded)], {"f()": came})
+    assert "hunter2" not in repr([replace(one, of=None) for one in checked])
+    assert "<<redacted:shop token>>" in checked[0].note
+
+
+def test_an_error_that_came_again_is_expected_and_a_typo_left_out():
+    evaluations = [Recorded("e-1", "1/0\nx = 1", err="ZeroDivisionError: division by zero\n"),
+                   Recorded("e-2", "nope", err="NameError: name 'nope' is not defined\n")]  # fmt: skip
+    answers = {
+        "1/0": Observed(raised=Raised("ZeroDivisionError", "division by zero")),
+        "nope": Observed(raised=Raised("NameError", "name 'nope' is not defined")),
+    }
+    checked, asked = verified(evaluations, answers)
+    assert [one.verdict for one in checked] == ["raises", "absent"]
+    assert checked[1].is_typo
+    assert "x = 1" not in [one.code for one in asked], "what stood behind the failure did not run then either"
+
+
+def test_what_redefines_a_name_of_another_module_is_no_part_of_a_test_file():
+    evaluation = Recorded("e-1", "def price(n):\n    return 4\nprice(1)\nother(2)", namespace="shop", values=("4", "2"))
+    answers = {"'price' in globals()": Observed("True"), "price(1)": Observed("4"), "other(2)": Observed("2")}
+    checked, _ = verified([evaluation], answers)
+    assert [one.is_patch for one in checked] == [True, False, False]
+    document, _ = write_document(checked, lambda _page: ())
+    tests, _, left_out = document.text.partition("# Left out:")
+    assert "from shop import other, price" in tests
+    assert "def price" not in tests
+    assert "it redefines what shop has" in left_out
+
+
+def test_what_a_session_defined_itself_it_may_define_again():
+    evaluations = [Recorded(f"e-{number}", "(defn f [])", namespace="mine", values=("#'mine/f",)) for number in (1, 2)]
+    checked, asked = verified(evaluations, {"(defn f [])": Observed("#'mine/f")}, "clojure")
+    assert [one.is_patch for one in checked] == [False, False]
+    assert [one.code for one in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
+
+
+def test_a_script_enters_the_namespaces_in_which_its_forms_ran():
+    evaluations = [Recorded("e-1", "(price 1)", namespace="shop.core", values=("3",)),
+                   Recorded("e-2", "(ns mine)"), Recorded("e-3", "(f)", namespace="mine", values=("1",)),
+                   Recorded("e-4", "(g)", namespace="user", values=("2",))]  # fmt: skip
+    answers = {"(price 1)": Observed("3"), "(f)": Observed("1"), "(g)": Observed("2")}
+    checked, _ = verified(evaluations, answers, "clojure")
+    text = lisp_documents.script(checked, ORIGIN).text
+    assert "(require 'shop.core)\n(in-ns 'shop.core)\n(price 1)\n;; => 3\n(ns mine)\n(f)\n" in text
+    assert "\n(in-ns 'user)\n(g)\n" in text
+
+
+def test_what_was_interrupted_is_waited_for_a_moment_and_left_out():
+    evaluation = Recorded("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
+    checked, asked = verified([evaluation], {"spin()": Observed(raised=Raised("Endless", "it had not ended"))})
+    assert all(one.is_short for one in asked)
+    assert [(one.verdict, one.is_typo) for one in checked] == [("ran", False), ("absent", True)]
+
+
+@pytest.mark.parametrize(
+    ("err", "values", "answer"),
+    [
+        ("", ("1",), Observed(raised=Raised("ValueError", "no"))),
+        ("ValueError: no\n", (), Observed("1")),
+        ("ValueError: no\n", (), Observed(raised=Raised("ValueError", "something else"))),
+    ],
+)
+def test_a_failure_that_did_not_come_or_came_otherwise_is_marked(err, values, answer):
+    checked, _ = verified([Recorded("e-1", "f()", values=values, err=err)], {"f()": answer})
+    assert not checked[0].reproduces
+    assert "recorded:" in checked[0].note
+
+
+def test_output_is_part_of_what_has_to_come_again():
+    evaluation = Recorded("e-1", "f()", values=("1",), out="hello\n")
+    checked, _ = verified([evaluation], {"f()": Observed("1", "hello\n")})
+    assert (checked[0].verdict, checked[0].out) == ("same", "hello\n")
+    checked, _ = verified([evaluation], {"f()": Observed("1", "goodbye\n")})
+    assert notes(checked) == [("differs", "printed, recorded: hello; in a fresh REPL: goodbye")]
+
+
+def test_steps_that_share_what_changes_are_one_test_and_others_their_own():
+    codes = ["import random", "def f(x):\n    return x", "xs = []", "f(1)", "xs.append(2)", "random.seed(1)", "xs",
+             "random.random()", "f(2)"]  # fmt: skip
+    given = {"f(1)": "1", "xs.append(2)": "None", "random.seed(1)": "None", "xs": "[2]", "random.random()": "0.1", "f(2)": "2"}  # fmt: skip  # noqa: E501
+    evaluations = [Recorded(f"e-{number}", code, values=(given[code],) if code in given else ())
+                   for number, code in enumerate(codes)]  # fmt: skip
+    checked, _ = verified(evaluations, {code: Observed(value) for code, value in given.items()})
+    layout = arrange(checked, "python")
+    assert [one.step.text for one in layout.above] == codes[:2]
+    assert [[one.step.text for one in test] for test in layout.tests] == [
+        ["xs = []", "xs.append(2)", "xs"], ["f(1)"], ["random.seed(1)", "random.random()"], ["f(2)"],
+    ]  # fmt: skip
+
+
+def test_a_text_over_several_lines_keeps_them_where_it_is_moved():
+    code, value = "s = ['''a\n  b\n''']", "['a\\n  b\\n']"
+    checked, _ = verified([Recorded("e-1", f"{code}\ns", values=(value,))], {"s": Observed(value)})
+    document, _ = write_document(checked, lambda _page: ())
+    assert "    s = ['''a\n  b\n''']\n    assert s == ['a\\n  b\\n']\n" in document.text
+
+
+def test_tests_that_do_not_hold_apart_are_written_as_one():
+    evaluations = [Recorded("e-1", "a()", values=("1",)), Recorded("e-2", "b()", values=("2",))]
+    checked, _ = verified(evaluations, {"a()": Observed("1"), "b()": Observed("2")})
+
+    def answer(page):
+        return (
+            (Failed("test_2", (line_of(page, "b()"),), "AssertionError"),) if page.text.count("def test_") > 1 else ()
+        )
+
+    document, pages = write_document(checked, answer)
+    assert len(pages) == 2
+    assert document.text.count("def test_") == 1
+    assert all(one.reproduces for one in document.checked)
+
+
+def test_what_holds_in_no_file_of_its_own_loses_its_assertion_and_says_so():
+    checked, _ = verified(
+        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("2")}
+    )
+
+    def answer(page):
+        failing = [number for number, line in enumerate(page.lines, 1) if "assert b()" in line]
+        return tuple(Failed("test_1", (number,), "AssertionError: 3") for number in failing)
+
+    document, _ = write_document(checked, answer)
+    assert "assert a() == 1" in document.text
+    assert "assert b()" not in document.text
+    assert "does not hold in a file of its own: AssertionError: 3" in document.text
+
+
+def test_a_document_that_never_holds_is_not_given():
+    checked, _ = verified([Recorded("e-1", "a()", values=("1",))], {"a()": Observed("1")})
+    with pytest.raises(DocumentFailsError):
+        write_document(checked, lambda _page: (Failed("", (), "SyntaxError"),))
+
+
+def test_what_a_dialect_has_no_document_for_is_refused_with_the_way_on():
+    for form, dialect in (("notebook", "clojure"), ("test", "hy"), ("test", "squint")):
+        with pytest.raises(FormatUnknownError, match="--format script"):
+            write_document((), lambda _page: (), form, dialect)
+
+
+def test_a_script_of_code_that_awaits_runs_as_python_does():
+    codes = ["import asyncio", "async def f():\n    return 3", "x = await f()", "x"]
+    evaluations = [Recorded(f"e-{number}", code, values=("3",) * (code == "x")) for number, code in enumerate(codes)]
+    checked, _ = verified(evaluations, {"x": Observed("3")})
+    document, _ = write_document(checked, lambda _page: (), "script")
+    ast.parse(document.text)
+    assert "# => 3" in document.text
+
+
+def test_a_notebook_is_of_the_format_that_it_names():
+    evaluations = [Recorded("e-1", "print(1)\n2", values=("None", "2"), out="1\n", description="two steps"),
+                   Recorded("e-2", "1/0", err="ZeroDivisionError: division by zero")]  # fmt: skip
+    answers = {
+        "print(1)": Observed("None", "1\n"),
+        "2": Observed("2"),
+        "1/0": Observed(raised=Raised("ZeroDivisionError", "division by zero")),
+    }
+    checked, _ = verified(evaluations, answers)
+    book = json.loads(notebook(checked, ORIGIN))
+    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+    assert [cell["cell_type"] for cell in book["cells"]] == ["markdown", "markdown", "code", "code"]
+    assert len({cell["id"] for cell in book["cells"]}) == 4
+    code = book["cells"][2]
+    assert "".join(code["source"]) == "print(1)\n2"
+    assert [output["output_type"] for output in code["outputs"]] == ["stream", "execute_result"]
+    assert book["cells"][3]["outputs"][0]["ename"] == "ZeroDivisionError"
+
+
+def test_a_rich_comment_holds_forms_and_values_of_a_lisp():
+    evaluations = [Recorded("e-1", '(f "a\n  b")', values=("1",))]
+    checked, _ = verified(evaluations, {'(f "a\n  b")': Observed("1")}, "clojure")
+    text = lisp_documents.comment(checked, ORIGIN).text
+    assert text.startswith("(comment\n")
+    assert '  (f "a\n  b")\n  ;; => 1\n  )\n' in text
+
+
+def test_a_rich_comment_of_python_is_what_its_prompt_would_show():
+    checked, _ = verified([Recorded("e-1", "def f():\n    return 1\nf()", values=("1",))], {"f()": Observed("1")})
+    text = python_documents.comment(checked, ORIGIN).text
+    assert text.endswith("# >>> def f():\n# ...     return 1\n# >>> f()\n# 1\n")
+
+
+def test_a_namespace_of_a_lisp_document_requires_all_in_one_clause():
+    evaluations = [Recorded("e-1", "(ns shop (:require [clojure.set :as set]) (:import [java.util Date]))"),
+                   Recorded("e-2", "(set/union #{1} #{2})", namespace="shop", values=("#{1 2}",)),
+                   Recorded("e-3", "(price 1)", namespace="other.core", values=("3",))]  # fmt: skip
+    answers = {"(set/union #{1} #{2})": Observed("#{2 1}"), "(price 1)": Observed("3")}
+    checked, _ = verified(evaluations, answers, "clojure")
+    text = lisp_documents.test_file(arrange(checked, "clojure"), checked, ORIGIN, "clojure").text
+    assert text.count(":require ") == 1
+    for part in (
+        "[clojure.test :refer [deftest is]]",
+        "[clojure.set :as set]",
+        "[other.core :refer :all]",
+        "(:import ",
+    ):
+        assert part in text
+    assert "(is (= '#{2 1} (set/union #{1} #{2})))" in text
+
+
+def test_names_of_python_are_those_of_its_module():
+    (step,) = python_steps("def f(a, b=DEFAULT):\n    c = a\n    return [g(x) for x in c]")
+    assert step.gives == {"f"}
+    assert step.uses == {"DEFAULT", "g"}
+    assert step.needs == {"DEFAULT"}
