@@ -1,23 +1,20 @@
 """The server on uvloop, where it is installed: the same promises on the other event loop."""
 
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import live_server
 import pytest
 from live_server import Live, until
+from needs import modules
 
 from codriver.app import serve
 from codriver.settings.model import Settings
 
-needs_uvloop = pytest.mark.skipif(
-    find_spec("uvloop") is None, reason="uvloop is not installed: pip install 'codriver[fast]'"
-)
-
 
 @pytest.fixture
 def live(tmp_path, monkeypatch):
+    modules("uvloop")
     usual = live_server.environ
     monkeypatch.setattr(live_server, "environ", lambda folder: {**usual(folder), "CODRIVER_EVENT_LOOP": "uvloop"})
     running = Live(tmp_path, "--repl", "python")
@@ -25,7 +22,6 @@ def live(tmp_path, monkeypatch):
     running.stop()
 
 
-@needs_uvloop
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_it_serves_clients_and_relays_on_uvloop_and_stops_cleanly(live):
     assert "uvloop" in Path(f"/proc/{live.process.pid}/maps").read_text()

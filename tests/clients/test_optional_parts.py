@@ -1,8 +1,6 @@
 """Completion, log messages and tasks as real clients use them over the relay: the SDKs of Python and TypeScript."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +14,7 @@ from mcp.client import Client
 from mcp.client.extension import ClientExtension, ResultClaim
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, GetTaskRequestParams, PromptReference, Request, Result
+from needs import node
 
 import codriver_relay
 
@@ -93,10 +92,7 @@ async def test_the_python_sdk_completes_listens_and_follows_a_task(live):
 
 
 def test_the_typescript_sdk_completes_listens_and_follows_a_task(live):
-    node = shutil.which("node")
-    if node is None or not (NODE / "node_modules").exists():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("needs Node and `npm install --prefix tests/node`")
-    command = [node, str(NODE / "sdk-v1-optional.mjs"), sys.executable, *relay(live)]
+    command = [node("@modelcontextprotocol/sdk"), str(NODE / "sdk-v1-optional.mjs"), sys.executable, *relay(live)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

@@ -1,8 +1,6 @@
 """Real MCP clients over the relay: the Python SDK's in both protocol eras, and the TypeScript SDK's."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +10,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
+from needs import node
 
 import codriver_relay
 
@@ -41,10 +40,7 @@ async def test_the_python_sdk_lists_calls_and_reads(live, mode):
 
 @pytest.mark.parametrize("script", ["sdk-v1.mjs", "sdk-v2.mjs"])
 def test_the_typescript_sdk_lists_and_calls(live, script):
-    node = shutil.which("node")
-    if node is None or not (NODE / "node_modules").exists():
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("needs Node and `npm install --prefix tests/node`")
-    command = [node, str(NODE / script), sys.executable, *relay(live)]
+    command = [node("@modelcontextprotocol/sdk"), str(NODE / script), sys.executable, *relay(live)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {"first": "evaluate_code", "result": "42", "isError": True}

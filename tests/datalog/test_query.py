@@ -2,13 +2,12 @@
 
 import json
 import re
-import shutil
 import subprocess
 from itertools import permutations
 from pathlib import Path
 
 import pytest
-from needs import do_without
+from needs import node
 
 from codriver.datalog.errors import QueryError
 from codriver.log.output_log import OutputLog
@@ -602,8 +601,7 @@ def test_a_query_sees_the_log_as_it_was_when_it_began():
 
 
 def test_every_example_agrees_with_datascript():
-    if not shutil.which("node") or not (NODE / "node_modules" / "datascript").is_dir():
-        do_without("DataScript is missing: install node, and run `npm install` in tests/node")
+    program = node("datascript")
     queries = [query for query, _ in SHAPES if not re.search(r"pull|:keys|:strs", query) and not query.startswith("{")]
     # What it has no reader or function for, and a `not` that it refuses for standing first.
     others = r'#"|str/|get-some|^\(not'
@@ -621,7 +619,7 @@ def test_every_example_agrees_with_datascript():
     ]
     theirs = [re.sub(r":output/[a-z-]+", r'"\g<0>"', query) for query in queries]
     done = subprocess.run(
-        ["node", "-e", script],
+        [program, "-e", script],
         input=json.dumps({"entities": entities, "queries": theirs}),
         cwd=NODE,
         capture_output=True,

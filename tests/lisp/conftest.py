@@ -1,26 +1,20 @@
 """Real code for the tests of Lisp text: Clojure's own sources, Basilisp's and Hy's."""
 
 import json
-import shutil
 import subprocess
 import zipfile
 from importlib.metadata import files
 from pathlib import Path
 
 import pytest
-from needs import do_without
+from needs import do_without, node
 
 CLOJURE_JAR = Path("/usr/share/java/clojure.jar")
 
 
-def missing(what, remedy):
-    """Fail where everything must be there, skip where a developer may lack something."""
-    do_without(f"{what} is missing: {remedy}")
-
-
 def clojure_sources():
     if not CLOJURE_JAR.exists():
-        missing(str(CLOJURE_JAR), "install Debian's package `clojure`")
+        do_without(f"{CLOJURE_JAR} is missing: install Debian's package `clojure`")
     with zipfile.ZipFile(CLOJURE_JAR) as jar:
         return {name: jar.read(name).decode() for name in jar.namelist() if name.endswith(".clj")}
 
@@ -29,7 +23,7 @@ def package_sources(package, suffix):
     try:
         paths = [path for path in files(package) or () if path.suffix == suffix]
     except ModuleNotFoundError:
-        missing(package, "run `pip install 'codriver[dev]'`")
+        do_without(f"{package} is not installed: pip install 'codriver[dev]'")
     return {str(path): Path(path.locate()).read_bytes().decode() for path in paths}
 
 
@@ -65,11 +59,8 @@ class ParinferPeer:
 @pytest.fixture(scope="session")
 def parinfer_js():
     script = Path(__file__).parent / "parinfer_peer.mjs"
-    package = Path(__file__).parents[1] / "node" / "node_modules" / "parinfer"
-    if shutil.which("node") is None or not package.exists():
-        missing("parinfer.js", "install node, and run `npm install` in tests/node")
     with subprocess.Popen(
-        ["node", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+        [node("parinfer"), str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
     ) as process:
         yield ParinferPeer(process)
         process.stdin.close()

@@ -1,7 +1,6 @@
 import contextlib
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from live_server import WAIT_S, until
+from needs import program
 
 from codriver.net.admission import first_bytes_verdict, is_loopback, peer_uid, token_matches
 from codriver.net.kernel_sockets import (
@@ -254,9 +254,7 @@ def test_the_same_bytes_without_a_stranger_before_them_do_evaluate(live, tmp_pat
     ],
 )
 def test_curl_gets_no_answer_and_evaluates_nothing(live, tmp_path, scheme, options):
-    curl = shutil.which("curl")
-    if curl is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("curl is missing: install the package curl")
+    curl = program("curl", install="install the package curl")
     before = evaluated(live)
     command = [curl, "--silent", "--max-time", "20", *options, f"{scheme}://127.0.0.1:{live.port}/x"]
     given = evaluation(tmp_path / "mark")

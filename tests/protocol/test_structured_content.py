@@ -1,11 +1,11 @@
 """The two forms of an answer: the text is what JavaScript makes of the structure; some clients get the text alone."""
 
 import json
-import shutil
 import subprocess
 
 import pytest
 from live_server import serving, until
+from needs import node
 
 MODERN = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
 SAYING_IT_AGAIN = """
@@ -43,11 +43,10 @@ def live(tmp_path_factory):
         yield running
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="JavaScript is needed to see what it writes")
 def test_the_text_is_byte_for_byte_what_javascript_makes_of_the_structure(live):
     with live.client() as client:
         lines = [client.line("tools/call", {"name": tool, "arguments": given}) for tool, given in CALLS]
-    done = subprocess.run(["node", "-e", SAYING_IT_AGAIN], input=b"".join(lines), capture_output=True, check=True)
+    done = subprocess.run([node(), "-e", SAYING_IT_AGAIN], input=b"".join(lines), capture_output=True, check=True)
     pairs = json.loads(done.stdout)
     assert len(pairs) == len(CALLS)
     assert [text for text, _ in pairs] == [again for _, again in pairs]

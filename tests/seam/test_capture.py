@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import captured_calls
 import pytest
 from captured_calls import CAPTURED, line_of
+from needs import interpreter
 from seam_shop import ask, refused
-from worker_client import working
 
 import codriver_seam as seam
 from codriver_seam import recording, streams
@@ -25,8 +25,7 @@ PAY = f"call pay args=(amount={{}}, token=<not shown>) result={{}} from={capture
 
 @pytest.fixture(scope="module", params=["3.8", "3.11", "3.12", "3.13"])
 def told(request, tmp_path_factory):
-    if (path := working(f"python{request.param}")) is None:
-        pytest.skip(f"python{request.param} is not installed")
+    path = interpreter(f"python{request.param}")
     folder = tmp_path_factory.mktemp("captured")
     (folder / "shop.py").write_text(CAPTURED)
     env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{SERVER}"}

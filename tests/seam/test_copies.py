@@ -10,8 +10,8 @@ from pathlib import Path
 import forked
 import pytest
 from live_server import WAIT_S, environ
-from needs import do_without
-from worker_client import NAMES, Repl, texts, working
+from needs import do_without, interpreter
+from worker_client import NAMES, Repl, texts
 
 import codriver
 
@@ -68,9 +68,7 @@ def shows_itself(folder, python, *folders):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_copy_shows_an_application_and_evaluates_in_it_in_every_python(copied, tmp_path, name):
-    if (python := working(name)) is None:
-        pytest.skip(f"{name} is not installed")
-    assert shows_itself(tmp_path, python, copied) == copied / "codriver_seam"
+    assert shows_itself(tmp_path, interpreter(name), copied) == copied / "codriver_seam"
 
 
 def test_the_path_for_python_holds_the_package_alone_and_is_all_an_application_needs(project):

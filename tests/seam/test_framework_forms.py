@@ -2,13 +2,12 @@
 
 import itertools
 import json
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from needs import do_without
+from needs import do_without, node
 from real_repls import clojure
 
 from codriver.repls.nrepl import re_frame
@@ -126,9 +125,7 @@ def _program(dialect):
 
 def _command(dialect, folder):
     if dialect == BROWSER:
-        if shutil.which("node") is None or not NBB.exists():
-            do_without("install node, and run `npm install` in tests/node")
-        return ["node", str(NBB), "-cp", str(HERE / "frameworks"), str(folder / "program.cljs")]
+        return [node("nbb", "cli.js"), str(NBB), "-cp", str(HERE / "frameworks"), str(folder / "program.cljs")]
     command = clojure(str(folder / "program.cljs"), paths=[HERE / "frameworks"])
     if isinstance(command, str):
         do_without(command)

@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import dataclass
+from importlib import import_module
 
 import pytest
+from needs import modules
 from seam_shop import START, TOKEN, ask, refused
 
 import codriver_seam as seam
@@ -369,8 +371,9 @@ def test_an_origin_is_found_by_its_evaluation_too():
 
 
 def test_what_is_sensitive_is_hidden_within_collections_of_basilisp():
+    modules("basilisp")
     names = ("keyword", "vector", "list", "map", "set")
-    keyword, vector, lists, maps, sets = (pytest.importorskip(f"basilisp.lang.{name}") for name in names)
+    keyword, vector, lists, maps, sets = (import_module(f"basilisp.lang.{name}") for name in names)
     users, token = keyword.keyword("users"), keyword.keyword("token")
     user = maps.map({token: "s3cr3t-token"})
     for collection, shown in (
@@ -388,7 +391,8 @@ def test_what_is_sensitive_is_hidden_within_collections_of_basilisp():
 
 
 def test_a_path_of_keywords_leads_into_maps_of_basilisp_and_to_what_is_hidden_there(shop):
-    keyword, vector, maps = (pytest.importorskip(f"basilisp.lang.{name}") for name in ("keyword", "vector", "map"))
+    modules("basilisp")
+    keyword, vector, maps = (import_module(f"basilisp.lang.{name}") for name in ("keyword", "vector", "map"))
     users, token, qualified = keyword.keyword("users"), keyword.keyword("token"), keyword.keyword("b", "a")
     state = maps.map({users: vector.vector([maps.map({token: "s3cr3t-token", qualified: 7, "plain": 8})])})
     seam.frame("lisp", lambda: state, snapshot="none", sensitive=[(users, "*", token)])

@@ -4,13 +4,13 @@ import asyncio
 import json
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from needs import interpreter
 from seam_shop import TOKEN, ask
 from web_application import environment
 
@@ -18,14 +18,6 @@ import codriver_seam as seam
 
 SERVER = Path(seam.__file__).parents[1]
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-
-
-def python(version):
-    """An interpreter of that version; the test is skipped without one."""
-    for path in [shutil.which(f"python{version}"), *map(str, PYENV.glob(f"versions/{version}.*/bin/python{version}"))]:
-        if path and not subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode:
-            return path
-    pytest.skip(f"python{version} is not installed")
 
 
 @pytest.fixture
@@ -289,7 +281,7 @@ def test_calls_of_named_functions_are_events_and_no_others(version, how, tmp_pat
     (tmp_path / "shop_calls.py").write_text(CALLED)
     env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SERVER}"}
     done = subprocess.run(
-        [python(version), "-c", CALLS], env=env, capture_output=True, text=True, timeout=60, check=False
+        [interpreter(f"python{version}"), "-c", CALLS], env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
     said, trace = done.stdout.splitlines()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from live_server import environ
+from needs import do_without, program
 
 import codriver_relay
 from codriver import __version__
@@ -354,8 +355,8 @@ def test_an_entry_that_init_wrote_starts_a_server_for_its_workspace(workspace, m
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("uvx") is None, reason="uv is not installed")
 def test_uvx_runs_the_relay_of_this_checkout(workspace, tmp_path, stack):
+    program("uvx", install="pip install uv", is_expected=False)
     (workspace / "shop.py").touch()
     (workspace / ".git").mkdir()
     ours = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
@@ -363,7 +364,7 @@ def test_uvx_runs_the_relay_of_this_checkout(workspace, tmp_path, stack):
     from_here = ["uvx", "--from", str(Path(__file__).parents[2])]
     fetched = subprocess.run([*from_here, "codriver", "--version"], env=ours, capture_output=True, check=False)
     if fetched.returncode:
-        pytest.skip(f"uvx cannot build here: {fetched.stderr[-300:]!r}")
+        do_without(f"uvx cannot build here: {fetched.stderr[-300:]!r}", is_expected=False)
     stop = [*from_here, "codriver", "-w", str(workspace), "stop"]
     stack.callback(subprocess.run, stop, env=ours, capture_output=True, check=False)
     words = [*from_here[1:], "codriver-relay", "--workspace", "auto", "--start"]

@@ -1,10 +1,66 @@
-"""What a test needs and may not find."""
+"""What a test needs and may not find: each need says what to install, and is skipped without, or fails on CI."""
 
 import os
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
+NODE_MODULES = Path(__file__).parents[1] / "node" / "node_modules"
 
-def do_without(words):
-    """Fail where everything must be there, skip where a developer may lack something; `words` say what to install."""
-    pytest.fail(words) if os.environ.get("CI") else pytest.skip(words)
+
+def do_without(words, *, is_expected=True):
+    """Fail where everything must be there, skip where a developer may lack something; `words` say what to install.
+
+    What nobody `is_expected` to have, as every Python that there is, is skipped on CI too.
+    """
+    is_on_ci = os.environ.get("CI") and is_expected
+    pytest.fail(words) if is_on_ci else pytest.skip(words, allow_module_level=True)
+
+
+def program(*names, install, is_expected=True):
+    """The path of a program that has one of these names."""
+    found = next(filter(None, map(shutil.which, names)), None)
+    return found or do_without(f"{names[0]} is not installed: {install}", is_expected=is_expected)
+
+
+def modules(*names):
+    """Go on where all these modules can be imported, which come with what Codriver's developers install."""
+    for name in names:
+        if find_spec(name) is None:
+            do_without(f"{name} is not installed: pip install 'codriver[dev]'")
+
+
+def missing_node(package=None, file="package.json"):
+    """What to install before Node can run this file of a package of `tests/node`; empty where it can."""
+    if shutil.which("node") and (package is None or (NODE_MODULES / package / file).exists()):
+        return ""
+    return "install node" if package is None else f"install node, and run `npm install` in tests/node (for {package})"
+
+
+def node(package=None, file="package.json"):
+    """The path of Node, which has that package of `tests/node`."""
+    if words := missing_node(package, file):
+        do_without(words)
+    return shutil.which("node")
+
+
+def working(name):
+    """The interpreter `name`, of PATH or of pyenv; None where there is none, or only something that stands for one."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for path in [shutil.which(name), *map(str, pyenv.glob(f"versions/*/bin/{name}"))]:
+        if path and subprocess.run([path, "-c", "pass"], capture_output=True, check=False, timeout=60).returncode == 0:
+            return path
+    return None
+
+
+def interpreter(name):
+    """The path of an interpreter; nobody has all."""
+    return working(name) or do_without(f"{name} is not installed: pyenv install it", is_expected=False)
+
+
+def expect_clients(words):
+    """Do without other people's clients, which `.ci/run` may have been unable to install."""
+    do_without(words, is_expected="CODRIVER_TESTS_WITHOUT_CLIENTS" not in os.environ)

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
+from needs import expect_clients
 
 HERE = Path(__file__).parents[1] / "clients"
 RUN_S = 120
@@ -36,9 +36,7 @@ def program(name):
     """The client's program; without it the test is skipped, and fails on CI."""
     found = shutil.which(name, path=str(HERE / "node_modules" / ".bin"))
     if found is None:
-        words = f"{name} is not installed: npm install --prefix tests/clients"
-        is_expected = os.environ.get("CI") and not os.environ.get("CODRIVER_TESTS_WITHOUT_CLIENTS")
-        pytest.fail(words) if is_expected else pytest.skip(words)
+        expect_clients(f"{name} is not installed: npm install --prefix tests/clients")
     return found
 
 

@@ -131,6 +131,13 @@ def missing(name):
     return "" if is_there else PACKAGES[name]
 
 
+def need(*names):
+    """Go on where one of these kernels is installed."""
+    absent = [missing(name) for name in names]
+    if all(absent):
+        do_without(f"no kernel of {', '.join(names)} is installed: {', '.join(absent)}")
+
+
 def environment(folder):
     """The environment of a kernel that shares nothing with the user's own, and does not know that it is tested.
 
@@ -149,8 +156,7 @@ def environment(folder):
 
 def start(name):
     """A new kernel, which listens; the caller stops it."""
-    if packages := missing(name):
-        do_without(f"the kernel {name!r} is not installed: {packages}")
+    need(name)
     from jupyter_client.connect import write_connection_file  # noqa: PLC0415  # where kernels are tested only
 
     for tries_left in (2, 1, 0):

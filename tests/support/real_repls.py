@@ -19,13 +19,12 @@ from io import RawIOBase
 from pathlib import Path
 
 import pytest
-from needs import do_without
+from needs import NODE_MODULES, do_without, missing_node
 
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.launch import recipes, watchdog
 from codriver.repls.launch.processes import _read_address
 
-NODE_MODULES = Path(__file__).parents[1] / "node" / "node_modules"
 START_S = 300
 
 java = ["java", "-XX:TieredStopAtLevel=1"]
@@ -114,10 +113,9 @@ def _hy():
 
 def _node(package, script):
     def command():
-        path = NODE_MODULES / package / script
-        if shutil.which("node") is None or not path.exists():
-            return f"install node, and run `npm install` in tests/node (for {package})"
-        return ["node", str(path), "nrepl-server", ":port", str(_free_port())]
+        if words := missing_node(package, script):
+            return words
+        return ["node", str(NODE_MODULES / package / script), "nrepl-server", ":port", str(_free_port())]
 
     return command
 
@@ -153,11 +151,16 @@ def missing(name):
     return command if isinstance(command, str) else None
 
 
+def need(name):
+    """Go on where the REPL `name` is installed."""
+    if words := missing(name):
+        do_without(f"the REPL {name!r} is not installed: {words}")
+
+
 def start(name):
     """A new server; the caller stops it."""
+    need(name)
     command = COMMANDS[name]()
-    if isinstance(command, str):
-        do_without(f"the REPL {name!r} is not installed: {command}")
     folder = Path(tempfile.mkdtemp(prefix=f"repl-{name}-"))
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])

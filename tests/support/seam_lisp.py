@@ -3,12 +3,11 @@
 import json
 import os
 import queue
-import shutil
 import subprocess
 import threading
 from pathlib import Path
 
-import pytest
+from needs import do_without, node
 from real_repls import clojure
 
 ROOT = Path(__file__).parents[2]
@@ -107,11 +106,15 @@ def started(dialect):
     if dialect == "jvm":
         command = clojure("-m", "driver", paths=(SEAM, APP))
         if isinstance(command, str):
-            pytest.skip(command)
+            do_without(command)
     else:
-        if shutil.which("node") is None or not NBB.exists():
-            pytest.skip("install node, and run `npm install` in tests/node (for nbb)")
-        command = ["node", str(NBB), "-cp", os.pathsep.join(map(str, (SEAM, APP))), str(APP / "driver.cljc")]
+        command = [
+            node("nbb", "cli.js"),
+            str(NBB),
+            "-cp",
+            os.pathsep.join(map(str, (SEAM, APP))),
+            str(APP / "driver.cljc"),
+        ]
     lisp = Lisp(dialect, command)
     lisp.run("(require '[codriver.seam :as seam] '[shop])")
     return lisp

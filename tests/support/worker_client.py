@@ -2,11 +2,9 @@
 
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 from codriver.repls.launch import recipes
 from codriver.wire.bencode import Decoder, encode
@@ -14,15 +12,6 @@ from codriver.wire.bencode import Decoder, encode
 WORKER = str(recipes.WORKER)
 WAIT_S = 60
 NAMES = [f"python3.{minor}" for minor in range(8, 16)]
-
-
-def working(name):
-    """The interpreter `name`, of PATH or of pyenv; None where there is none, or only something that stands for one."""
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    for path in [shutil.which(name), *map(str, pyenv.glob(f"versions/*/bin/{name}"))]:
-        if path and subprocess.run([path, "-c", "pass"], capture_output=True, check=False, timeout=60).returncode == 0:
-            return path
-    return None
 
 
 class Repl:

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 from live_server import serving
+from needs import modules
 
 PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    for name in ("matplotlib", "PIL", "pandas"):
-        pytest.importorskip(name, reason=f"install {name}: pip install matplotlib pillow pandas")
+    modules("matplotlib", "PIL", "pandas")
     with serving(tmp_path_factory.mktemp("images"), "--repl", "python", "--python", sys.executable) as served:
         yield served
 

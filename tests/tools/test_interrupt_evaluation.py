@@ -6,8 +6,7 @@ import struct
 import pytest
 from anyio.from_thread import start_blocking_portal
 from live_server import serving, until
-from needs import do_without
-from real_repls import NODE_MODULES, fresh, missing, repl
+from real_repls import NODE_MODULES, fresh, need, repl
 from scripted_nrepl import OPS, scripted
 
 LOOPS = {
@@ -135,8 +134,7 @@ def test_a_repl_that_cannot_be_interrupted_is_said_to_run_on(tmp_path):
 
 
 def test_what_a_repl_cannot_interrupt_is_ended_by_a_restart_where_codriver_starts_it(tmp_path):
-    if why := missing("nbb"):
-        do_without(why)
+    need("nbb")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "node_modules").symlink_to(NODE_MODULES)
     with serving(tmp_path, "--repl", "nbb") as live, live.client() as client:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from live_server import serving, until
+from needs import modules
 
 from codriver.tools.calls.base import Arguments
 from codriver.tools.manifest import BY_NAME, MANIFEST
@@ -148,7 +149,7 @@ def test_the_tools_of_a_language_appear_with_its_first_file_and_are_answered_bef
 
 
 def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
-    pytest.importorskip("basilisp")
+    modules("basilisp")
     with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
         assert set(client.tools()) >= LISP_TOOLS
 

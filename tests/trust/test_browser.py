@@ -4,13 +4,13 @@ import contextlib
 import http.server
 import json
 import os
-import shutil
 import socket
 import subprocess
 import threading
 
 import pytest
 from live_server import WAIT_S, until
+from needs import program
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -166,10 +166,8 @@ def evaluation(mark):
 
 @contextlib.contextmanager
 def browsing(folder, address, *options):
-    program = next(filter(None, map(shutil.which, NAMES)), None)
-    if program is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("no browser here: install the package chromium")
-    command = [program, "--headless=new", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}", *options]
+    browser = program(*NAMES, install="install the package chromium")
+    command = [browser, "--headless=new", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}", *options]
     if os.getuid() == 0:
         command.append("--no-sandbox")  # a browser's sandbox does not work for root
     with (folder / "log").open("wb") as log:

@@ -16,6 +16,7 @@ from pathlib import Path
 import forked
 import pytest
 from live_server import WAIT_S, Live, environ, serving
+from needs import do_without
 
 import codriver_relay
 
@@ -421,7 +422,7 @@ def test_all_of_it_holds_for_a_user_who_is_not_root(request):
         "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search",
     ]  # fmt: skip
     if shutil.which("setpriv") is None or subprocess.run([*become, "true"], check=False).returncode:
-        pytest.skip("there is no setpriv here that makes a second user: install util-linux")
+        do_without("there is no setpriv here that makes a second user: install util-linux", is_expected=False)
     env = environ(home) | {"HOME": str(home)}
     command = [*become, sys.executable, "-m", "codriver"]
     place = ["--workspace", str(home / "workspace")]

@@ -2,16 +2,16 @@
 
 import json
 import random
-import shutil
 import subprocess
 
 import pytest
+from needs import do_without, program
 
 from codriver.lisp.edit import Edited, Rename, apply
 from codriver.lisp.rename.binding_forms import occurrences
 from codriver.lisp.source_text import Document
 from codriver.lisp.targeting import Target
-from lisp.conftest import CLOJURE_JAR, missing
+from lisp.conftest import CLOJURE_JAR
 
 JARS = [CLOJURE_JAR.with_name(f"{name}.jar") for name in ("clojure", "spec.alpha", "core.specs.alpha")]
 COUNT = 40
@@ -191,11 +191,12 @@ def cases(seed=58):
 
 @pytest.mark.slow
 def test_clojure_gives_the_same_values_after_a_renaming():
-    if shutil.which("java") is None or not all(jar.exists() for jar in JARS):
-        missing("Clojure", "install a JDK and Debian's package `clojure`")
+    java = program("java", install="install a JDK")
+    if not all(jar.exists() for jar in JARS):
+        do_without("Clojure is missing: install Debian's package `clojure`")
     found, refused = cases()
     texts = [text for before, after, _ in found for text in (before, after)]
-    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", ":".join(map(str, JARS)), "clojure.main", "-e", RUN]
+    command = [java, "-XX:TieredStopAtLevel=1", "-cp", ":".join(map(str, JARS)), "clojure.main", "-e", RUN]
     given = "".join(json.dumps(text) + "\n" for text in texts)
     values = subprocess.run(command, input=given, capture_output=True, encoding="utf-8", timeout=170, check=True).stdout
     answers = values.splitlines()

@@ -4,8 +4,7 @@ import socket
 import time
 
 import pytest
-from needs import do_without
-from real_repls import fresh, missing
+from real_repls import fresh
 
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.wire.bencode import Decoder, encode
@@ -16,8 +15,6 @@ WAIT_S = 20
 
 @pytest.fixture
 def hy():
-    if why := missing("hy"):
-        do_without(why)
     with fresh("hy") as running:
         yield running
 

@@ -16,8 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """A server in a workspace in which a human has a notebook open, in a Jupyter Server of their own."""
-    if real_kernels.missing("ipykernel"):
-        real_kernels.do_without("ipykernel is not installed")
+    real_kernels.need("ipykernel")
     folder = tmp_path_factory.mktemp("found")
     workspace = folder / "workspace"
     workspace.mkdir()

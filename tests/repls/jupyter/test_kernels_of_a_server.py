@@ -33,9 +33,8 @@ def started(tmp_path_factory):
     spec = folder / "specs" / "kernels" / "deno" / "kernel.json"
     spec.parent.mkdir(parents=True)
     spec.write_text(json.dumps({"argv": ["deno", "jupyter", "--kernel", "--conn", "{connection_file}"]}))
+    real_kernels.need(*WORDS)
     words = [word for name, word in WORDS.items() if not real_kernels.missing(name)]
-    if not words:
-        real_kernels.do_without("no kernel is installed")
     with variables(JUPYTER_PATH=folder / "specs"):
         live = Live(folder, "--python", PYTHON, *(part for word in words for part in ("--repl", word)))
     with live.client() as client:
@@ -48,8 +47,7 @@ def started(tmp_path_factory):
 @pytest.mark.parametrize("name", WORDS)
 def test_a_kernel_that_is_started_evaluates_and_survives_a_restart(started, name):
     _live, client = started
-    if real_kernels.missing(name):
-        real_kernels.do_without(f"the kernel {name!r} is not installed")
+    real_kernels.need(name)
     key = KEYS[name]
     code, result = CODE[key]
     for generation in (1, 2):
@@ -84,8 +82,7 @@ def test_no_kernel_outlives_a_server_that_is_killed(started):
 
 
 def test_a_kernel_is_asked_to_end_and_its_file_goes_with_the_server(tmp_path):
-    if real_kernels.missing("ipykernel"):
-        real_kernels.do_without("ipykernel is not installed")
+    real_kernels.need("ipykernel")
     left = tmp_path / "left"
     code = f"import atexit, pathlib; atexit.register(pathlib.Path({str(left)!r}).touch)"
     with serving(tmp_path, "--python", PYTHON, "--repl", "jupyter") as live, live.client() as client:

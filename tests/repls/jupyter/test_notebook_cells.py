@@ -6,7 +6,6 @@ import subprocess
 import pytest
 import real_kernels
 from live_server import WAIT_S, serving, until
-from needs import do_without
 
 pytestmark = pytest.mark.slow
 
@@ -102,8 +101,7 @@ def test_the_session_of_a_notebooks_own_kernel_is_listed_and_no_other_is_taken(l
 
 
 def test_a_kernel_of_ours_that_ends_in_a_cell_leaves_the_file_and_the_next_cell_waits_for_its_successor(tmp_path):
-    if packages := real_kernels.missing("ipykernel"):
-        do_without(f"the kernel 'ipykernel' is not installed: {packages}")
+    real_kernels.need("ipykernel")
     python = str(real_kernels.VENV / "bin" / "python")
     cells = {"end": "import os; os._exit(1)", "next": "1 + 2"}
     with serving(tmp_path, "--repl", "jupyter", "--python", python) as live, live.client() as client:

@@ -5,11 +5,11 @@ import os
 import subprocess
 import sys
 
+import needs
 import pytest
 
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.jupyter import python_programs
-from repls.worker.test_interpreters import working
 
 LOOP = """
 import sys
@@ -44,9 +44,7 @@ class Interpreter:
 
 @pytest.fixture(scope="module", params=["python3.8", f"python3.{sys.version_info[1]}"])
 def process(request, tmp_path_factory):
-    path = working(request.param)
-    if path is None:
-        pytest.skip(f"{request.param} is not installed")
+    path = needs.interpreter(request.param)
     folder = tmp_path_factory.mktemp("kernel")
     command = [path, "-u", "-c", LOOP]
     pipe = subprocess.PIPE

@@ -1,5 +1,4 @@
 import contextlib
-import shutil
 import socket
 import ssl
 import subprocess
@@ -10,7 +9,7 @@ from uuid import uuid4
 import anyio
 import pytest
 from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
-from needs import do_without
+from needs import program
 
 from codriver.repls.contract.errors import ReplUnreachableError
 from codriver.repls.jupyter import server_api
@@ -192,12 +191,11 @@ async def test_nothing_that_listens_is_said_in_words():
 @pytest.fixture
 def certificate(tmp_path):
     """A certificate that nobody vouches for, with its key."""
-    if not shutil.which("openssl"):
-        do_without("openssl is needed to make a certificate")
+    openssl = program("openssl", install="install the package openssl")
     path = tmp_path / "own.pem"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -days 1"
     subprocess.run(
-        ["openssl", *words.split(), "-keyout", tmp_path / "key", "-out", tmp_path / "certificate"],
+        [openssl, *words.split(), "-keyout", tmp_path / "key", "-out", tmp_path / "certificate"],
         capture_output=True, timeout=60, check=True,
     )  # fmt: skip
     path.write_bytes((tmp_path / "key").read_bytes() + (tmp_path / "certificate").read_bytes())

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import modules
 
 from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import RuntimeFolder
@@ -15,7 +16,7 @@ from codriver.repls.jupyter.started_kernels import StartedKernels
 from codriver.repls.launch.discovery import _asked_command
 from codriver.repls.launch.recipes import RecipeError, check_word, recipe
 
-pytest.importorskip("jupyter_client", reason="install codriver[jupyter]")
+modules("jupyter_client")
 
 
 def write_spec(folder, name, spec):

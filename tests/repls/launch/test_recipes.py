@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from linked_tree import git, linked_tree, write
 from live_server import serving, until
+from needs import do_without, modules
 
 from codriver.repls.kinds import by_word
 from codriver.repls.launch import recipes
@@ -61,7 +62,7 @@ def test_python_runs_with_python3_of_path_else_with_our_own(place):
 
 
 def test_lisp_says_whose_interpreter_is_used_when_the_projects_has_no_basilisp(place):
-    pytest.importorskip("basilisp", reason="install codriver[lisp]")
+    modules("basilisp")
     workspace, environ = place
     install(workspace / ".venv/bin", "python")
     made = recipe("lisp", workspace, environ)
@@ -347,7 +348,7 @@ def test_a_python_that_is_too_old_is_named_as_that(tmp_path, version):
     found = [str(path) for path in Path.home().glob(f".pyenv/versions/{version}*/bin/python")]
     python = next(iter(found), None) or shutil.which(f"python{version}")
     if python is None:
-        pytest.skip(f"python{version} is not installed: nothing else is too old")
+        do_without(f"python{version}, which is too old, is not installed: pyenv install it", is_expected=False)
     with serving(tmp_path, "--repl", "python", "--python", python) as live, live.client() as client:
 
         def note():

@@ -3,7 +3,6 @@
 import pytest
 import real_repls
 from live_server import serving, until
-from needs import do_without
 from process_states import is_running
 
 PROJECT = """\
@@ -28,8 +27,7 @@ TEST = """\
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    if why := real_repls.missing("leiningen"):
-        do_without(f"Leiningen is not installed: {why}")
+    real_repls.need("leiningen")
     folder = tmp_path_factory.mktemp("leiningen")
     files = {"project.clj": PROJECT, "src/app/core.clj": CORE, "test/app/core_test.clj": TEST}
     for name, text in files.items():

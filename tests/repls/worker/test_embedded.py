@@ -5,7 +5,8 @@ import sys
 
 import pytest
 from application import PROGRAM, SEAM, running
-from worker_client import NAMES, asked_for_input, begun, text, texts, working
+from needs import interpreter
+from worker_client import NAMES, asked_for_input, begun, text, texts
 
 
 @pytest.fixture(scope="module")
@@ -212,9 +213,7 @@ def test_it_is_refused_unless_it_is_enabled(tmp_path):
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != f"python3.{sys.version_info.minor}"])
 def test_it_runs_in_every_python_that_is_installed_here(tmp_path, name):
-    if (path := working(name)) is None:
-        pytest.skip(f"{name} is not installed")
-    with running(tmp_path, python=path) as program:
+    with running(tmp_path, python=interpreter(name)) as program:
         assert text(program.evaluate("print(price(4))"), "out") == "8\n"
         endless = program.send("eval", code="print('begun', flush=True)\nwhile True: pass")
         assert begun(program, endless)

@@ -4,13 +4,13 @@ import contextlib
 
 import pytest
 from linked_tree import linked_tree
-from worker_client import NAMES, Repl, asked_for_input, begun, text, texts, working
+from needs import interpreter
+from worker_client import NAMES, Repl, asked_for_input, begun, text, texts
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def process(request, tmp_path_factory):
-    if (path := working(request.param)) is None:
-        pytest.skip(f"{request.param} is not installed")
+    path = interpreter(request.param)
     with contextlib.closing(Repl(tmp_path_factory.mktemp("any"), "--supervised", python=path)) as repl:
         repl.connect()
         (version,) = texts(repl.evaluate("import sys\n'python%d.%d' % sys.version_info[:2]"), "value")
@@ -190,8 +190,7 @@ def test_what_a_session_apart_makes_can_be_pickled_and_looked_up(apart):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_packages_that_are_not_of_the_working_tree_are_told_by_name_and_place(tmp_path, name):
-    if (path := working(name)) is None:
-        pytest.skip(f"{name} is not installed")
+    path = interpreter(name)
     main, linked = tmp_path / "main", tmp_path / "linked"
     python = linked_tree(main, linked, python=path)
     with contextlib.closing(Repl(linked, "--supervised", "--checkout", str(main), python=python)) as repl:
