@@ -171,6 +171,11 @@ NAMED_TWICE = {
     "evaluator": "one in each adapter",
     "failures": "one in each adapter",
 }
+NAMED_IN_THE_RELAY_TOO = {
+    "kept_lists": "one writes what the other reads",
+    "messages": "those of kernels, and those of MCP",
+    "streams": "those of an application, and those of a client",
+}
 COMMON_NAMES = {"__init__", "__main__", "base", "errors"}
 
 
@@ -178,7 +183,9 @@ def test_a_file_name_stands_once():
     names = Counter(path.stem for path in modules())
     assert {name for name, times in names.items() if times > 1} - COMMON_NAMES == NAMED_TWICE.keys()
     with_seam = Counter(path.stem for path in [*modules(), *SEAM.rglob("*.py"), *RELAY.rglob("*.py")])
-    assert len({name for name, times in with_seam.items() if times > 1} - COMMON_NAMES) <= 6
+    twice = {name for name, times in with_seam.items() if times > 1}
+    assert twice >= NAMED_IN_THE_RELAY_TOO.keys()
+    assert len(twice - COMMON_NAMES - NAMED_IN_THE_RELAY_TOO.keys()) <= 6
 
 
 def arrows(folder):
@@ -203,10 +210,10 @@ def test_few_arrows_run_between_the_parts_of_a_large_house(folder, most):
     assert len(found) <= most, f"{len(found)} of at most {most}: {sorted(found)}"
 
 
-@pytest.mark.parametrize("folder", [SERVER, SEAM], ids=["codriver", "codriver_seam"])
+@pytest.mark.parametrize("folder", [SERVER, SEAM, RELAY], ids=["codriver", "codriver_seam", "codriver_relay"])
 def test_no_modules_import_one_another_in_a_circle(folder):
     ours = [path for path in folder.rglob("*.py") if path != folder / "__init__.py"]
-    files = {".".join(path.relative_to(SERVER.parent).with_suffix("").parts): path for path in ours}
+    files = {".".join(path.relative_to(folder.parent).with_suffix("").parts): path for path in ours}
     known = {name.removesuffix(".__init__"): path for name, path in files.items()}
 
     def module_of(name):
@@ -223,6 +230,20 @@ def test_the_relay_uses_the_standard_library_alone(path):
     assert used <= sys.stdlib_module_names | {"codriver_relay"}
 
 
+# The relay's modules in one straight line: each may import those before it.
+LINE = (
+    "without_poll", "messages", "streams", "own_files", "workspace", "peer", "target", "kept_lists", "starter", "roots",
+    "reconnect", "command_line", "__init__", "hook", "__main__",
+)  # fmt: skip
+
+
+def test_the_relay_is_one_straight_line():
+    assert {path.stem for path in RELAY.glob("*.py")} == set(LINE)
+    for place, module in enumerate(LINE):
+        names = {name.split(".")[1] for name in imports(RELAY / f"{module}.py") if name.startswith("codriver_relay.")}
+        assert names & set(LINE) <= set(LINE[:place]), module
+
+
 def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it_hosts():
     for path in (SERVER / "repls" / "worker").glob("*.py"):
         used = {name for name in imports(path) if not name.startswith("codriver.repls.worker.")}
@@ -231,12 +252,13 @@ def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it
 
 
 def test_no_module_has_more_than_400_lines_and_no_function_more_than_50():
-    # The relay alone is one file, which is copied to a stable place.
-    ours = [*SERVER.rglob("*.py"), *SEAM.rglob("*.py")]
-    long = {name_of(path): lines for path in ours if (lines := path.read_text().count("\n")) > 400}
+    ours = [*SERVER.rglob("*.py"), *SEAM.rglob("*.py"), *RELAY.rglob("*.py")]
+    most = {path: 600 if path.is_relative_to(RELAY) else 400 for path in ours}
+    long = {name_of(path): lines for path in ours if (lines := path.read_text().count("\n")) > most[path]}
     functions = {
         f"{name_of(path)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in ours
+        if not path.is_relative_to(RELAY)
         for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }

@@ -22,7 +22,10 @@ import sys
 import time
 from _thread import allocate_lock, start_new_thread
 
-from codriver_relay import PLACE, Target, UnreachableError, is_border, open_streams
+from codriver_relay.own_files import PLACE
+from codriver_relay.streams import open_streams
+from codriver_relay.target import Target, UnreachableError
+from codriver_relay.workspace import is_border
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +126,7 @@ def answer_of(client: str, event: str) -> str:
     # Copilot runs the hooks of Claude Code's settings too, and has hooks of its own for the same.
     if workspace is None or (client == "claude-code" and "COPILOT_CLI" in os.environ):
         return "{}"
-    import json  # noqa: PLC0415 - see above
+    import json
 
     given = json.loads(read_input())
     asked = question(client, event, given)
@@ -154,14 +157,14 @@ def find_served() -> str | None:
 
     From there upward, and never in a folder that no workspace may be.
     """
-    for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):  # noqa: PTH109 - see codriver_relay.Target
+    for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):
         folder = os.path.realpath(start) if start.startswith("/") else ""
         for _ in range(MOST_FOLDERS if folder else 0):
             if is_border(folder):
                 break
-            if os.path.lexists(os.path.join(folder, *PLACE, "port")):  # noqa: PTH118 - see codriver_relay.Target
+            if os.path.lexists(os.path.join(folder, *PLACE, "port")):
                 return folder
-            folder = os.path.dirname(folder)  # noqa: PTH120 - see codriver_relay.Target
+            folder = os.path.dirname(folder)
     return None
 
 
@@ -255,9 +258,9 @@ def ask(workspace: str, request: bytes) -> Json:
         UnreachableError: there is no server, or it is not that of the workspace.
         OSError, ValueError, LookupError, TypeError: it answers nothing of use.
     """
-    import json  # noqa: PLC0415 - see above
+    import json
 
-    connection = Target(os.path.join(workspace, *PLACE, "port"), "127.0.0.1").connect()  # noqa: PTH118 - see there
+    connection = Target(os.path.join(workspace, *PLACE, "port"), "127.0.0.1").connect()
     connection.sendall(request + b"\n")
     said = b""
     while len(said) <= ANSWER_BYTES:

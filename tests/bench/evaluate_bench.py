@@ -14,12 +14,11 @@ import sys
 import tempfile
 from contextlib import closing
 
-from live_server import Relayed, serving, until
+from live_server import RELAY, Relayed, serving, until
 from peers import BY_PACKAGE, MissingPeerError, serving_least, serving_peer
 from real_repls import missing, repl
 from report import in_turns, main
 
-import codriver_relay
 from codriver.wire.bencode import Decoder, encode
 
 TITLE = "evaluate (+ 1 2) on JVM nREPL"
@@ -101,7 +100,7 @@ def measure(report):
         serving_least(port) as (_, least_port),
     ):
         relayed, direct = live.relay(name="relayed"), live.client(name="direct")
-        least = Relayed([sys.executable, "-I", "-S", codriver_relay.__file__, str(least_port)], live.environ)
+        least = Relayed([sys.executable, "-I", "-S", RELAY, str(least_port)], live.environ)
         until(lambda: "interrupt_evaluation" in direct.tools(), "the REPL")
         assert session_of(direct) != session_of(relayed), "the ways are not comparable: two of them share a session"
         quick, plain = Raw(port, quick=True), Raw(port, quick=False)

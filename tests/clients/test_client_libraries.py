@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from live_server import environ
+from live_server import RELAY, environ
 from needs import expect_clients
 
-import codriver_relay
 from codriver.tools.manifest import MANIFEST
 
 CLIENTS = Path(__file__).parents[1] / "clients"
@@ -32,7 +31,7 @@ def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library
     # A library hands few variables on to a server, so the server's folders are found by the home folder alone.
     shared = {key: value for key, value in environ(tmp_path).items() if not key.startswith("XDG_")}
     env = {**shared, "HOME": str(tmp_path), "OPENAI_AGENTS_DISABLE_TRACING": "1"}
-    start = ["env", "CODRIVER_MCP_SOCKET_SERVER_PORT=0", sys.executable, codriver_relay.__file__, port_file, "--start"]
+    start = ["env", "CODRIVER_MCP_SOCKET_SERVER_PORT=0", sys.executable, RELAY, port_file, "--start"]
     try:
         done = subprocess.run(
             [venv / "bin" / "python", CLIENTS / f"{library}_client.py", *start],

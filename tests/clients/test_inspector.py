@@ -5,10 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from live_server import environ
+from live_server import RELAY, environ
 from real_clients import RUN_S, program
-
-import codriver_relay
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +18,7 @@ def inspect(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inspector")
     (folder / "workspace").mkdir()
     port_file = folder / "workspace" / ".calva" / "mcp-server" / "port"
-    relay = [sys.executable, codriver_relay.__file__, str(port_file), "--start"]
+    relay = [sys.executable, RELAY, str(port_file), "--start"]
     # It hands few variables on to a server, so the server's folders are found by the home folder alone.
     shared = {key: value for key, value in environ(folder).items() if not key.startswith("XDG_")}
     env = {**shared, "HOME": str(folder), "NO_COLOR": "1"}

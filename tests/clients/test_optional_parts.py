@@ -8,15 +8,13 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from live_server import until
+from live_server import RELAY, until
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.extension import ClientExtension, ResultClaim
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, GetTaskRequestParams, PromptReference, Request, Result
 from needs import node
-
-import codriver_relay
 
 NODE = Path(__file__).parents[1] / "node"
 
@@ -29,7 +27,7 @@ def live(live):
 
 
 def relay(live):
-    return ["-I", "-S", str(codriver_relay.__file__), str(live.port_file)]
+    return ["-I", "-S", RELAY, str(live.port_file)]
 
 
 class CreatedTask(Result):

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import anyio
 import pytest
+from live_server import RELAY
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 from needs import node
 
-import codriver_relay
-
 NODE = Path(__file__).parents[1] / "node"
 
 
 def relay(live):
-    return ["-I", "-S", str(codriver_relay.__file__), str(live.port_file)]
+    return ["-I", "-S", RELAY, str(live.port_file)]
 
 
 @pytest.mark.anyio

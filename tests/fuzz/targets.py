@@ -30,7 +30,7 @@ from codriver.setup import jsonc
 from codriver.tools.manifest import MANIFEST
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.framing import LineDecoder, LineRoom, LineTooLongError
-from codriver_relay import Lines, parse, survey, walk
+from codriver_relay.messages import Lines, parse, survey, walk
 from fuzz.drawing import pieces, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
 

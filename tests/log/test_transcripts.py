@@ -7,12 +7,11 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_server import serving
+from live_server import RELAY, serving
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
 
-import codriver_relay
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 from codriver.tools.answers.answer_texts import share
@@ -88,7 +87,7 @@ def forgetful(tmp_path_factory):
 
 
 def relayed(live):
-    arguments = ["-I", "-S", str(codriver_relay.__file__), str(live.port_file)]
+    arguments = ["-I", "-S", RELAY, str(live.port_file)]
     return stdio_client(StdioServerParameters(command="python3", args=arguments))
 
 

@@ -6,9 +6,8 @@ import sys
 
 import forked
 import pytest
-from live_server import WAIT_S, Relayed, environ, serving, until
+from live_server import RELAY, WAIT_S, Relayed, environ, serving, until
 
-import codriver_relay
 from codriver.net.registration import allow_start, is_stopped_for_good, stop_for_good
 from codriver.protocol.calls import NEW_SERVER
 
@@ -64,7 +63,7 @@ def test_a_server_that_a_relay_started_is_no_child_of_it(tmp_path):
     workspace.mkdir()
     port_file = workspace / ".calva" / "mcp-server" / "port"
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
-    with Relayed([sys.executable, codriver_relay.__file__, str(port_file), "--start"], env) as client:
+    with Relayed([sys.executable, RELAY, str(port_file), "--start"], env) as client:
         server = client.call("server_health")["pid"]
         # Some clients, opencode for one, end all the descendants of what they started.
         until(lambda: client.process.pid not in ancestors(server), "the server's way out")
@@ -84,7 +83,7 @@ def test_a_server_that_a_relay_started_is_no_child_of_it(tmp_path):
 def relayed(tmp_path, workspace):
     port_file = workspace / ".calva" / "mcp-server" / "port"
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
-    with Relayed([sys.executable, codriver_relay.__file__, str(port_file), "--start"], env, name="ann") as client:
+    with Relayed([sys.executable, RELAY, str(port_file), "--start"], env, name="ann") as client:
         yield client
 
 

@@ -7,9 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from live_server import WAIT_S, Live, Relayed, serving
-
-import codriver_relay
+from live_server import RELAY, WAIT_S, Live, Relayed, serving
 
 WHERE = "import os\nos.getcwd()"
 
@@ -46,7 +44,7 @@ def test_a_command_starts_its_own_server_instead(workspaces):
 
 def test_a_relay_reaches_its_own_server_or_none(workspaces):
     killed, other = workspaces
-    command = [sys.executable, "-I", "-S", codriver_relay.__file__, str(killed.port_file), "--start"]
+    command = [sys.executable, "-I", "-S", RELAY, str(killed.port_file), "--start"]
     with Relayed(command, killed.environ) as client:
         assert client.call("server_health")["workspace"] == str(killed.workspace)
     with other.relay() as client:
@@ -55,7 +53,7 @@ def test_a_relay_reaches_its_own_server_or_none(workspaces):
 
 def test_without_start_the_relay_gives_up_and_no_request_passes(workspaces):
     killed, other = workspaces
-    command = [sys.executable, "-I", "-S", codriver_relay.__file__, str(killed.port_file)]
+    command = [sys.executable, "-I", "-S", RELAY, str(killed.port_file)]
     call = {
         "jsonrpc": "2.0",
         "id": 1,

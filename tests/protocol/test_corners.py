@@ -6,9 +6,8 @@ import sys
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from live_server import Relayed, until
+from live_server import RELAY, Relayed, until
 
-import codriver_relay
 from codriver.protocol.surrogates import has_halves, without_halves
 
 BOM = b"\xef\xbb\xbf"
@@ -30,7 +29,7 @@ def reach(live, request):
     connected = []
 
     def reached():
-        relay = [sys.executable, "-I", "-S", codriver_relay.__file__, str(live.port_file)]
+        relay = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
         is_direct = request.param == "client"
         one = live.client(handshake=False) if is_direct else Relayed(relay, live.environ, handshake=False)
         connected.append(one)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__init__.py"
-HASTY = "import codriver_relay; codriver_relay.ANSWERS_S = 5; codriver_relay.main()"
+RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__main__.py"
+HASTY = "import codriver_relay.reconnect; codriver_relay.reconnect.ANSWERS_S = 5; codriver_relay.main()"
 """A relay that waits for answers less long than others."""
 THREADS = "CODRIVER_RELAY_THREADS"
 """The variable by which a relay waits for pipes by threads, as on a system that cannot poll them.

@@ -11,9 +11,9 @@ import pytest
 from live_server import environ
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-import codriver_relay
 from codriver.repls.kinds import project_marks
-from codriver_relay import is_border, path_of, workspace_of_roots
+from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, path_of, workspace_of_roots
+from codriver_relay.workspace import PROJECT_FILES, is_border
 from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request
 
 QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-roots", "method": "roots/list"}
@@ -25,7 +25,7 @@ print("it is for <" + sys.argv[sys.argv.index("--workspace") + 1] + ">", file=sy
 sys.exit(5)
 """
 """A server that only says for which workspace it is started, and is not to be waited for."""
-HASTY = "import codriver_relay; codriver_relay.ROOTS_S = 0.2; codriver_relay.main()"
+HASTY = "import codriver_relay.roots; codriver_relay.roots.ROOTS_S = 0.2; codriver_relay.main()"
 
 
 def initialize(**capabilities):
@@ -92,7 +92,7 @@ def refusal(relay, number=1):
 
 
 def test_the_two_lists_of_project_files_are_one():
-    assert set(codriver_relay.PROJECT_FILES) == {"codriver.toml", *project_marks()}
+    assert set(PROJECT_FILES) == {"codriver.toml", *project_marks()}
 
 
 def test_the_folder_that_the_client_names_goes_first(auto, project, tmp_path):
@@ -101,7 +101,7 @@ def test_the_folder_that_the_client_names_goes_first(auto, project, tmp_path):
     assert served(auto(folder=project, CLAUDE_PROJECT_DIR=str(named))) == named
 
 
-@pytest.mark.parametrize("mark", [*sorted(codriver_relay.PROJECT_FILES), ".calva/mcp-server/lock", ".git/HEAD", ".git"])
+@pytest.mark.parametrize("mark", [*sorted(PROJECT_FILES), ".calva/mcp-server/lock", ".git/HEAD", ".git"])
 def test_the_nearest_folder_with_a_sign_of_a_workspace_is_it(auto, place, mark):
     inner = place / "a" / "b"
     inner.mkdir(parents=True)
@@ -364,9 +364,9 @@ def test_the_greeting_promises_nothing_that_the_server_does_not_keep(stack, proj
     stack.callback(second.close)
     second.send(initialize())
     server = second.receive()["result"]
-    greeting = json.loads(json.dumps(codriver_relay.GREETING))
+    greeting = json.loads(json.dumps(GREETING))
     for name, promised in greeting["capabilities"].items():
         assert promised.items() <= server["capabilities"][name].items()
     assert greeting["serverInfo"]["name"] == server["serverInfo"]["name"]
-    assert set(codriver_relay.HANDSHAKE_VERSIONS) == set(HANDSHAKE_PROTOCOL_VERSIONS)
-    assert codriver_relay.HANDSHAKE_VERSIONS[0] == HANDSHAKE_PROTOCOL_VERSIONS[-1]
+    assert set(HANDSHAKE_VERSIONS) == set(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert HANDSHAKE_VERSIONS[0] == HANDSHAKE_PROTOCOL_VERSIONS[-1]

@@ -8,7 +8,7 @@ import pytest
 from live_server import until
 
 from codriver.app.kept_lists import MAX_CLIENTS, circumstances, write
-from codriver_relay import read_kept
+from codriver_relay.kept_lists import read_kept
 from relay.cold_server import GREETING, INITIALIZE, LIST, QUESTION, TOOLS, kept, rewrite
 from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, request
 

@@ -186,7 +186,7 @@ def test_a_server_that_dies_during_the_repeated_handshake_is_tried_again(relay, 
     reopen_session(relay, host)
 
 
-STRICT = "import codriver_relay; codriver_relay.HANDSHAKE_S = 5; codriver_relay.main()"
+STRICT = "import codriver_relay.reconnect; codriver_relay.reconnect.HANDSHAKE_S = 5; codriver_relay.main()"
 
 
 def test_a_server_that_says_all_but_the_answer_to_the_repeated_handshake_is_left(start_relay, host):

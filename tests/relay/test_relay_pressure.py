@@ -154,7 +154,7 @@ def test_answers_that_came_before_a_reset_are_answers(relay, host):
 
 WRITER = """
 import os, threading, time
-from codriver_relay import Output
+from codriver_relay.streams import Output
 
 class SlowLock:
     def __init__(self, lock):

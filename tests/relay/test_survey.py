@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codriver_relay import SURVEY_BYTES, Lines, survey
+from codriver_relay.messages import SURVEY_BYTES, Lines, survey
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text('"\\{}[]:,id', max_size=12)
 IDS = st.integers() | TEXT

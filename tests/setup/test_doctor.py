@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from live_server import serving
+from live_server import RELAY, serving
 
 import codriver_relay
 from codriver import __version__
@@ -278,7 +278,7 @@ def test_a_relay_that_does_not_reach_the_server_is_wrong(launch, machine, server
 
 def test_the_relay_is_tried_as_a_client_starts_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
-        launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), live.workspace)
+        launch = Launch(Path(sys.executable), Path(RELAY), live.workspace)
         assert obstacle(launch, live.port_file) is None
         assert "cannot be started" in obstacle(replace(launch, python=tmp_path / "none"), live.port_file)
         assert "it ended with status" in obstacle(replace(launch, relay=tmp_path / "none.py"), live.port_file)

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from live_server import RELAY
 from real_clients import AGENTS, Place, program
 from scripted_model import SAID, serving_model
 
-import codriver_relay
 from codriver.setup.agent_files import Wanted, plan_agent_files
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
@@ -21,7 +21,7 @@ def test_the_agent_evaluates(tmp_path, name):
     place = Place(tmp_path)
     place.trust()
     (place.workspace / "module.py").write_text("")
-    launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), place.workspace)
+    launch = Launch(Path(sys.executable), Path(RELAY), place.workspace)
     machine = Environment(place.home, "linux", place.environment)
     (change,) = plan([known_clients()[name]], launch, machine)
     apply(change)

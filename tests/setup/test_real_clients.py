@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import until
+from live_server import RELAY, until
 from real_clients import Place, program
 
-import codriver_relay
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, entry_name, known_clients
 
@@ -65,7 +64,7 @@ def test_the_client_itself_lists_the_entry(place, tmp_path, name, scope):
 @pytest.mark.parametrize("name", CONNECTED)
 def test_the_client_itself_connects_where_nobody_started_a_server(place, name):
     (command, *words), expected = CONNECTED[name]
-    write_entry(place, name, "workspace", Launch(Path(sys.executable), Path(codriver_relay.__file__), place.workspace))
+    write_entry(place, name, "workspace", Launch(Path(sys.executable), Path(RELAY), place.workspace))
     try:
         shown = place.run(program(command), *words, CODRIVER_MCP_SOCKET_SERVER_PORT="0")
         assert re.search(expected, shown), shown
@@ -76,7 +75,7 @@ def test_the_client_itself_connects_where_nobody_started_a_server(place, name):
 def test_auggie_connects_and_lists_the_tools(place):
     """It asks for servers only once it has a task, and gets no further without an account: the server is asked."""
     auggie = program("auggie")
-    launch = Launch(Path(sys.executable), Path(codriver_relay.__file__), place.workspace)
+    launch = Launch(Path(sys.executable), Path(RELAY), place.workspace)
     write_entry(place, "auggie", "user", launch)
     settings = place.home / ".augment" / "settings.json"
     account = {"accessToken": "none", "tenantURL": "http://127.0.0.1:1/", "scopes": ["read"]}

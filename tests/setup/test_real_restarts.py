@@ -8,10 +8,9 @@ import sys
 
 import pytest
 import scripted_model
+from live_server import RELAY
 from real_clients import AGENTS, Place, program
 from scripted_model import SAID, TOOL, serving_model
-
-import codriver_relay
 
 FILTER = """\
 import json, os, subprocess, sys
@@ -55,7 +54,7 @@ def write_entry(place, era):
     (place.home / "filter.py").write_text(FILTER)
     notes = place.home / "methods"
     port_file = place.workspace / ".calva" / "mcp-server" / "port"
-    relay = [sys.executable, codriver_relay.__file__, str(port_file), "--start"]
+    relay = [sys.executable, RELAY, str(port_file), "--start"]
     words = [str(place.home / "filter.py"), era, str(notes), *relay]
     entry = {"type": "stdio", "command": sys.executable, "args": words, "tools": ["*"]}
     (place.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": entry}}))

@@ -11,6 +11,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import live_server
 import pytest
 from live_server import environ
 from needs import do_without, program
@@ -66,7 +67,7 @@ def install(machine, name, text):
 
 
 def install_relay(machine):
-    install(machine, "codriver-relay", f'exec "{sys.executable}" -I -S "{codriver_relay.__file__}" "$@"')
+    install(machine, "codriver-relay", f'exec "{sys.executable}" -I -S "{live_server.RELAY}" "$@"')
 
 
 def entry(name, launch, file):

@@ -19,6 +19,8 @@ from codriver.tools.manifest import MANIFEST
 
 WAIT_S = 60
 CODRIVER = [sys.executable, "-m", "codriver"]
+RELAY = str(Path(codriver_relay.__file__).with_name("__main__.py"))
+"""The relay as a script, which any Python runs without a folder for packages."""
 EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.arguments, Evaluating))
 """The tools whose answers are lean unless `detail` is asked for."""
 
@@ -84,7 +86,7 @@ class Live:
         return Bare(socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S), **kwargs)
 
     def relay(self, *options, **kwargs):
-        command = [sys.executable, "-I", "-S", codriver_relay.__file__, str(self.port_file), *options]
+        command = [sys.executable, "-I", "-S", RELAY, str(self.port_file), *options]
         return Relayed(command, self.environ, **kwargs)
 
     def stop(self, number=signal.SIGTERM):

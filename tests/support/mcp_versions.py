@@ -11,12 +11,10 @@ from contextlib import contextmanager
 from functools import cache
 
 import jsonschema
-from live_server import Relayed
+from live_server import RELAY, Relayed
 from mcp_types import _v2025_11_25 as handshake
 from mcp_types import _v2026_07_28 as modern
 from pydantic import TypeAdapter, ValidationError
-
-import codriver_relay
 
 OLDER = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 MODERN = "2026-07-28"
@@ -246,7 +244,7 @@ class Versioned:
 @contextmanager
 def speaking(live, version, *, relayed=False, **about):
     """A client of a version for the length of the context."""
-    relay = [sys.executable, "-I", "-S", codriver_relay.__file__, str(live.port_file)]
+    relay = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
     bare = Relayed(relay, live.environ, handshake=False) if relayed else live.client(handshake=False)
     with bare:
         yield Versioned(bare, version, **about)

@@ -14,9 +14,7 @@ import zipfile
 
 import pytest
 from forked import Forked, can_fork
-from live_server import WAIT_S, environ, serving
-
-import codriver_relay
+from live_server import RELAY, WAIT_S, environ, serving
 
 SECRET = "a-private-key-that-nobody-may-see"
 SETTINGS = ("codriver.toml", "pyproject.toml")
@@ -160,7 +158,7 @@ def ask_relay(folder):
     """What the relay answers to a client's first request in the checkout, before it gives up."""
     request = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", codriver_relay.__file__, str(folder / "workspace" / PRESENCE[0])],
+        [sys.executable, "-I", "-S", RELAY, str(folder / "workspace" / PRESENCE[0])],
         env={**variables(folder), "CODRIVER_RELAY_GIVE_UP_S": "0.5", "CODRIVER_TOKEN": SECRET},
         input=json.dumps(request) + "\n", capture_output=True, text=True, timeout=WAIT_S, check=False,
     )  # fmt: skip

@@ -9,9 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import SocketListener
-from live_server import WAIT_S, Bare, Relayed, own_settings, serving, until
+from live_server import RELAY, WAIT_S, Bare, Relayed, own_settings, serving, until
 
-import codriver_relay
 from codriver.net import admission
 from codriver.net.admission import Admission
 
@@ -69,7 +68,7 @@ def test_one_client_too_many_is_told_the_number_and_the_way_out_and_the_others_s
 
 
 def test_a_client_too_many_behind_a_relay_is_told_by_the_id_of_its_request(live, client):
-    command = [sys.executable, "-I", "-S", codriver_relay.__file__, str(live.port_file)]
+    command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
     with contextlib.ExitStack() as others:
         for number in range(5):
             others.enter_context(live.client(name=f"c{number}"))

@@ -5,10 +5,8 @@ import sys
 
 import forked
 import pytest
-from live_server import WAIT_S, Relayed, environ
+from live_server import RELAY, WAIT_S, Relayed, environ
 from worker_client import Repl
-
-import codriver_relay
 
 NAMES = sorted({*sys.stdlib_module_names, "sitecustomize", "usercustomize", "a", "typing_extensions"} - {"__main__"})
 LOOK_UPS = {
@@ -41,7 +39,7 @@ def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind):
     mark = plant(workspace)
     (workspace / "codriver.toml").write_text(f"repl = [{kind!r}]\n")
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
-    command = [sys.executable, codriver_relay.__file__, str(workspace / ".calva" / "mcp-server" / "port"), "--start"]
+    command = [sys.executable, RELAY, str(workspace / ".calva" / "mcp-server" / "port"), "--start"]
     try:
         with Relayed(command, env, folder=workspace) as client:
             for tool, arguments in (*OTHERS, *LOOK_UPS[kind], *OTHERS):

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import forked
 import pytest
-from live_server import WAIT_S, Live, environ, serving
+from live_server import RELAY, WAIT_S, Live, environ, serving
 from needs import do_without
 
-import codriver_relay
+from codriver_relay import own_files
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUA\n"
 TOKEN = "aB3_-" * 8 + "xyz"
@@ -106,7 +106,7 @@ def relay(workspace, *options, given=None, **variables):
     given = given or workspace / ".calva" / "mcp-server" / "port"
     env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.5"} | variables
     return subprocess.run(
-        [sys.executable, "-I", "-S", codriver_relay.__file__, str(given), *options], env=env, input=CALL,
+        [sys.executable, "-I", "-S", RELAY, str(given), *options], env=env, input=CALL,
         capture_output=True, timeout=WAIT_S, check=False,
     )  # fmt: skip
 
@@ -235,8 +235,8 @@ def test_nothing_hangs_or_fills_the_memory(workspace, folder, stranger, name, sh
     for command in (
         [sys.executable, "-m", "codriver", "status", "--workspace", str(workspace)],
         [sys.executable, "-m", "codriver", "stop", "--workspace", str(workspace)],
-        [sys.executable, "-I", "-S", codriver_relay.__file__, port_file],
-        [sys.executable, "-I", "-S", codriver_relay.__file__, port_file, "--start"],
+        [sys.executable, "-I", "-S", RELAY, port_file],
+        [sys.executable, "-I", "-S", RELAY, port_file, "--start"],
     ):
         env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.2", "CODRIVER_SERVER_COMMAND": "/bin/false"}
         done = subprocess.run(
@@ -252,7 +252,7 @@ def test_a_relay_that_makes_the_folder_private_leaves_nothing_of_a_checkout_in_i
     (folder / "token").write_text("A" * 43)
     env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.2", "CODRIVER_SERVER_COMMAND": "/bin/false"}
     subprocess.run(
-        [sys.executable, "-I", "-S", codriver_relay.__file__, str(folder / "port"), "--start"],
+        [sys.executable, "-I", "-S", RELAY, str(folder / "port"), "--start"],
         input=CALL, env=env, capture_output=True, timeout=WAIT_S, check=False,
     )  # fmt: skip
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -265,7 +265,7 @@ def test_a_log_that_is_a_pipe_holds_up_no_start_and_no_signal(workspace, folder)
     done = run(workspace, "eval", "--start", "1")
     assert (done.returncode, "a pipe" in done.stderr) == (3, True), done.stderr
     waiting = subprocess.Popen(
-        [sys.executable, "-I", "-S", codriver_relay.__file__, str(folder / "port"), "--start"],
+        [sys.executable, "-I", "-S", RELAY, str(folder / "port"), "--start"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ(workspace.parent),
     )  # fmt: skip
     with waiting:
@@ -291,7 +291,7 @@ def sniffed(live):
 
     descriptor = os.open(live.port_file.parent, os.O_RDONLY)
     try:
-        return f"{read_token(live.port_file.parent) or ''} {codriver_relay.read_token(descriptor)}"
+        return f"{read_token(live.port_file.parent) or ''} {own_files.read_token(descriptor)}"
     finally:
         os.close(descriptor)
 
@@ -399,7 +399,7 @@ def test_a_start_takes_no_module_from_the_workspace(workspace):
         env=environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}, timeout=WAIT_S, check=False,
     )  # fmt: skip
     subprocess.run(
-        [sys.executable, codriver_relay.__file__, ".calva/mcp-server/port", "--start"], cwd=workspace, input=CALL,
+        [sys.executable, RELAY, ".calva/mcp-server/port", "--start"], cwd=workspace, input=CALL,
         env=environ(workspace.parent) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}, capture_output=True,
         timeout=WAIT_S, check=False,
     )  # fmt: skip
@@ -432,7 +432,7 @@ def test_all_of_it_holds_for_a_user_who_is_not_root(request):
         assert greeting.startswith(b"codriver listens"), greeting + server.stdout.read()
         done = subprocess.run([*command, "status", *place], env=env, capture_output=True, timeout=WAIT_S, check=False)
         assert done.returncode == 0, done.stdout
-        relayed = [*become, sys.executable, "-I", "-S", codriver_relay.__file__]
+        relayed = [*become, sys.executable, "-I", "-S", RELAY]
         port_file = str(home / "workspace" / ".calva" / "mcp-server" / "port")
         given = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
         done = subprocess.run(

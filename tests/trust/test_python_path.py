@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from live_server import WAIT_S, environ
+from live_server import RELAY, WAIT_S, environ
 
-import codriver_relay
+from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 PLANTED = ("sitecustomize.py", "usercustomize.py", "json.py", "anyio.py")
 FORMS = {"relative": ".", "trailing colon": "{elsewhere}:", "its own path": "{workspace}", "a link": "{link}"}
@@ -51,7 +51,7 @@ def test_a_command_starts_a_server_and_a_worker_that_run_nothing_of_it(planted):
 
 def test_the_relay_starts_a_server_and_a_worker_that_run_nothing_of_it(planted):
     workspace, mark, env = planted
-    words = [sys.executable, "-I", "-S", codriver_relay.__file__, "--workspace", str(workspace), "--start"]
+    words = [sys.executable, "-I", "-S", RELAY, "--workspace", str(workspace), "--start"]
     with subprocess.Popen(
         words, cwd=workspace, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as relay:
@@ -75,5 +75,5 @@ def test_a_path_outside_stays_and_the_main_checkout_of_a_linked_tree_is_inside(t
         subprocess.run([*git, *words], check=True, timeout=WAIT_S)
     given = os.pathsep.join([str(main / "src"), str(outside), str(linked), ""])
     monkeypatch.setenv("PYTHONPATH", given)
-    env = codriver_relay.server_environment(str(linked))
-    assert (env["PYTHONPATH"], env[codriver_relay.CLIENTS_PATH]) == (str(outside), given)
+    env = server_environment(str(linked))
+    assert (env["PYTHONPATH"], env[CLIENTS_PATH]) == (str(outside), given)

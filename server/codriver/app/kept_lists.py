@@ -2,7 +2,7 @@
 
 One file a workspace, in the user's state folder, with the newest clients. It says what has to be as it was for it to
 count: the Python, the files that settings and the version come from, the variables of ours. Who reads it is
-`codriver_relay`, which imports nothing of this.
+`codriver_relay.kept_lists`, which imports nothing of this.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # it takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
-    relay = ["-I", "-S", str(codriver_relay.__file__), str(file)]
+    relay = ["-I", "-S", str(Path(str(codriver_relay.__file__)).with_name("__main__.py")), str(file)]
     say(Styled("$ codriver-relay <port file>    # what an MCP client starts", bold=True))
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     failure: DemoFailedError | None = None

@@ -326,7 +326,7 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start a server that outlives this command and ends by itself when nobody needs it."""
     import subprocess  # noqa: PLC0415  # it takes longer to import than a whole call takes
 
-    from codriver_relay import server_environment  # noqa: PLC0415  # no other call needs it
+    from codriver_relay.starter import server_environment  # noqa: PLC0415  # no other call needs it
 
     folder = server_folder(workspace)
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]

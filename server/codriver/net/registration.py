@@ -251,8 +251,8 @@ def relay_files(source: Path, target: Path) -> tuple[tuple[Path, Path], ...]:
     The one before it is the same script as the program of hooks, by its name.
     """
     package, script = target.with_name(source.parent.name), source.with_name("__main__.py")
-    hook = source.with_name("hook.py")
-    return (source, package / source.name), (hook, package / hook.name), (script, hook_file(target)), (script, target)
+    parts = [(part, package / part.name) for part in sorted(source.parent.glob("*.py")) if part != script]
+    return *parts, (script, hook_file(target)), (script, target)
 
 
 def installed_relay() -> Path:

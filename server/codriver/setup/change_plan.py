@@ -31,7 +31,7 @@ from codriver.setup.config_document import (
     set_entry,
 )
 from codriver.setup.jsonc import FileFaultError
-from codriver_relay import is_border
+from codriver_relay.workspace import is_border
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

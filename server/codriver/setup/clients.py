@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from codriver.errors import StartError
 from codriver.files.paths import port_file, relay_file, shipped_folder
 from codriver.setup import jsonc
-from codriver_relay import is_border
+from codriver_relay.workspace import is_border
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -28,7 +28,7 @@ from codriver.setup.change_plan import (
 from codriver.setup.clients import RELAY, Environment, Launch, Scope, chosen_clients, found_clients, known_clients
 from codriver.setup.hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.project import can_start, describe_tree
-from codriver_relay import is_workspace
+from codriver_relay.workspace import is_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from needs import do_without, modules
 from codriver.repls.kinds import by_word
 from codriver.repls.launch import recipes
 from codriver.repls.launch.recipes import RecipeError, recipe
-from codriver_relay import CLIENTS_PATH
+from codriver_relay.starter import CLIENTS_PATH
 
 
 def nobody(_folder):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codriver.repls.kinds import Kind, Launcher
 
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
-"""The variable with the PYTHONPATH that a client had, as `codriver_relay.server_environment` names it."""
+"""The variable with the PYTHONPATH that a client had, as `codriver_relay.starter` names it."""
 WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 
 NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"

@@ -1,0 +1,197 @@
+"""JSON-RPC messages: the lines of a stream, the kind of each line read no further than it must be, and our own answers.
+
+The relay passes whole lines on, untouched. Of each message it knows whether the message is a request, and which answer
+belongs to it.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SURVEY_BYTES = 1 << 16
+"""How far a line is walked through in Python. Beyond it, parsing the whole line in C is faster."""
+BACKLOG_BYTES = 64 << 20
+"""When more than this waits to be sent, stdin is not read on: the client then waits in its own write."""
+MESSAGE_BYTES = 256
+"""What a message that waits takes beside its line: empty lines, too, have to end somewhere."""
+CONNECTION_CLOSED = -32000
+"""The code MCP clients give to a closed connection. Source: the TypeScript SDK, `ErrorCode.ConnectionClosed`."""
+NAMES = (b"id", b"method", b"result", b"error")
+"""The members that tell requests, responses and notifications apart."""
+META = "io.modelcontextprotocol/"
+"""How the names begin of what each request says in `_meta` of a client without a handshake. Source: MCP 2026-07-28."""
+
+
+class Lines:
+    """Whole lines, newline included, out of pieces as they come. Lives as long as its stream."""
+
+    def __init__(self) -> None:
+        self.rest: list[bytes] = []
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes. A line is copied once, however many pieces it came in."""
+        newline = data.find(b"\n")
+        if newline < 0:
+            self.rest.append(data)
+            return []
+        if newline == len(data) - 1:
+            lines, tail = [data], b""
+        else:
+            *whole, tail = data.split(b"\n")
+            lines = [line + b"\n" for line in whole]
+        if self.rest:
+            lines[0] = b"".join([*self.rest, lines[0]])
+        self.rest = [tail] if tail else []
+        return lines
+
+
+class Message:
+    """A line as the relay knows it. `id` is JSON text of the very value that came, `key` the same in one spelling.
+
+    `parts`: the messages of a batch, which has no id and no method itself.
+    """
+
+    __slots__ = ("id", "is_response", "key", "line", "method", "parts")
+
+    def __init__(
+        self,
+        line: bytes,
+        method: bytes | None,
+        id_: bytes | None,
+        *,
+        is_response: bool,
+        parts: Sequence[Message] = (),
+    ) -> None:
+        self.line = line
+        self.parts = parts
+        self.method = method
+        self.id = id_ if id_ and id_[0] in b'"-0123456789' else None
+        self.key = self.id if self.id is None or is_plain(self.id) else respell(self.id)
+        self.is_response = is_response and method is None
+
+    @property
+    def is_request(self) -> bool:
+        """Whether the peer that sent it waits for an answer."""
+        return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)
+
+
+def is_plain(token: bytes) -> bool:
+    """Whether the JSON string or number `token` can only be spelt like this."""
+    return token.isdigit() or (token[:1] == b'"' and b"\\" not in token)
+
+
+def respell(token: bytes) -> bytes:
+    """The JSON string or number `token` as every peer would spell it; unchanged when it is none."""
+    import json  # costs as much as the interpreter's start, and plain ids never need it
+
+    try:
+        value = json.loads(token)
+    except ValueError:
+        return token
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def survey(line: bytes) -> Message:
+    """The kind of message `line` is. It reads no further than it must; a line that is no object is only a line."""
+    return walk(line) or parse(line)
+
+
+def parse(line: bytes) -> Message:
+    """The kind of message `line` is, by parsing all of it."""
+    import json
+
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, list):
+        parts = [describe(json.dumps(item).encode(), item) for item in value]
+        is_response = bool(parts) and all(part.is_response for part in parts)
+        return Message(line, None, None, is_response=is_response, parts=parts)
+    return describe(line, value)
+
+
+def describe(line: bytes, value: object) -> Message:
+    """The kind of message `line` is, whose JSON value is `value`."""
+    import json
+
+    if not isinstance(value, dict):
+        return Message(line, None, None, is_response=False)
+    method = value.get("method")
+    return Message(
+        line,
+        method.encode("utf-8", "surrogatepass") if isinstance(method, str) else None,
+        json.dumps(value.get("id")).encode(),
+        is_response="result" in value or "error" in value,
+    )
+
+
+def walk(line: bytes) -> Message | None:
+    """The kind of message `line` is, from its top-level members up to the one that decides.
+
+    Without its escaped quotes, a line split at the others is by turns text outside and inside of strings, so a member's
+    name is a string at depth 1 with a colon behind it. None when `SURVEY_BYTES` do not decide, or a name or an id has
+    escapes.
+    """
+    if line[:1] != b"{":
+        return None
+    parts = line[:SURVEY_BYTES].replace(b"\\\\", b"\\_").replace(b'\\"', b"\\_").split(b'"')
+    found: dict[bytes, bytes] = {}
+    depth = 0
+    for index in range(0, len(parts) - 2, 2):
+        outside, name, behind = parts[index], parts[index + 1], parts[index + 2]
+        if outside not in b",:":  # most are one of these
+            depth += outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
+        if depth != 1 or behind.lstrip()[:1] != b":":
+            continue
+        if b"\\" in name:
+            return None
+        if name in NAMES:
+            scalar, comma, _ = behind.strip()[1:].replace(b"}", b",").partition(b",")
+            is_string = not scalar.strip() and index + 4 < len(parts)
+            value = b'"' + parts[index + 3] + b'"' if is_string else scalar.strip()
+            if name in (b"id", b"method") and (b"\\" in value or not (is_string or comma)):
+                return None  # the end of a value may lie beyond the limit
+            found[name] = value
+        if b"id" in found and len(found) > 1:
+            break
+    else:
+        if len(line) > SURVEY_BYTES or not line.rstrip().endswith(b"}"):
+            return None
+    method = found.get(b"method")
+    if method is not None and method[:1] != b'"':
+        return None
+    is_response = b"result" in found or b"error" in found
+    return Message(line, method and method[1:-1], found.get(b"id"), is_response=is_response)
+
+
+def cancelled_key(line: bytes) -> bytes:
+    """The key of the request that a `notifications/cancelled` names; empty when it names none."""
+    import json
+
+    try:
+        return respell(json.dumps(json.loads(line)["params"]["requestId"]).encode())
+    except (ValueError, LookupError, TypeError):
+        return b""
+
+
+def encode(**members: object) -> bytes:
+    """A JSON-RPC message of ours as a line."""
+    import json
+
+    return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
+
+
+def encode_error(request: Message, message: str, reason: str) -> bytes:
+    """The answer to `request` that says why there is none."""
+    return encode_answer(request, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
+
+
+def encode_answer(request: Message, **members: object) -> bytes:
+    """The answer to `request` with these members."""
+    line = encode(id=0, **members)
+    return line.replace(b'"id": 0', b'"id": ' + (request.id or b"null"), 1)

@@ -1,0 +1,237 @@
+"""The client's roots: the talk with a client whose workspace neither the environment nor the current folder tells.
+
+Imported where that is so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from codriver_relay.messages import (
+    BACKLOG_BYTES,
+    MESSAGE_BYTES,
+    Lines,
+    Message,
+    cancelled_key,
+    encode_answer,
+    encode_error,
+    survey,
+)
+from codriver_relay.streams import CLIENT_OUT, POLLIN, READ_BYTES, Input, Output, new_poll, report
+from codriver_relay.workspace import is_workspace, own_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOTS_S = 10.0
+"""How long a client may take to name its roots. Some never answer; others ask their user first."""
+ROOTS_KEY = b'"codriver-relay-roots"'
+ROOTS_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_KEY
+MOST_ROOTS = 100
+METHOD_NOT_FOUND = -32601
+HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""The protocol versions with a handshake, the newest first. Source: the Python SDK, HANDSHAKE_PROTOCOL_VERSIONS."""
+GREETING = {
+    "capabilities": {
+        "completions": {},
+        "logging": {},
+        "prompts": {"listChanged": False},
+        "resources": {"listChanged": True, "subscribe": True},
+        "tools": {"listChanged": True},
+    },
+    "serverInfo": {"name": "codriver", "title": "Codriver", "version": "relay"},
+    "instructions": "Codriver: live REPLs of this workspace, shared with the human and other agents. list_sessions "
+    "names them; read skill://live-repl/SKILL.md first: how to work in one.",
+}
+"""What a client is told that is greeted before its workspace is known: what every server of ours can do."""
+
+
+class RootsTalk:
+    """The talk with a client before its workspace is known, until one of its roots is chosen.
+
+    The client is greeted in the server's place, asked for its roots, and its requests wait. A client that names none,
+    or does not answer in time, gets errors instead; what it answers later, or after its roots changed, still counts.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.input, self.output = Input(), Output()
+        self.lines = Lines()
+        self.has_ended = False
+        self.handshake: Message | None = None
+        self.initialized: Message | None = None
+        self.waiting: list[Message] = []
+        """What the server gets as soon as there is one."""
+        self.waiting_bytes = 0
+        self.deadline: float | None = None
+        """Until when the client may answer the question for its roots; None while it is not asked."""
+        self.failure = ""
+        """Why no workspace is known, from when that is certain."""
+        self.workspace: str | None = None
+
+    def run(self) -> str | None:
+        """The workspace; None when stdin ended before one was known."""
+        while self.workspace is None and not self.has_ended:
+            self.take_turn()
+        if self.workspace is None:
+            self.fail("stdin ended before the client named its roots")
+            self.output.wait()
+        return self.workspace
+
+    def take_turn(self) -> None:
+        """Wait until the client says something or its time is over."""
+        poll = new_poll()
+        poll.register(CLIENT_OUT, 0)
+        poll.register(self.output.bell, POLLIN)
+        if not self.output.is_busy:
+            poll.register(self.input.fd, POLLIN)
+        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) * 1000
+        for fd, _ in poll.poll(left):
+            if fd == CLIENT_OUT:
+                os._exit(0)
+            elif fd == self.input.fd:
+                self.hear_client()
+            else:
+                self.output.ringing.recv(READ_BYTES)
+        if self.deadline is not None and self.workspace is None:
+            if time.monotonic() >= self.deadline:
+                self.fail(f"the client did not answer roots/list within {ROOTS_S:g} s")
+            elif self.waiting_bytes > BACKLOG_BYTES:
+                self.fail("the client says too much and does not answer roots/list")
+
+    def hear_client(self) -> None:
+        """Take what the client wrote."""
+        data = self.input.read()
+        if data is None:
+            return
+        self.has_ended = not data
+        lines = self.lines.feed(data) if data else [b"".join(self.lines.rest) + b"\n"] if self.lines.rest else []
+        for line in lines:
+            message = survey(line)
+            if self.workspace is None:
+                self.take(message)
+            else:
+                self.keep(message)
+
+    def take(self, message: Message) -> None:
+        """Take a message while no workspace is known."""
+        if message.method == b"initialize" and message.is_request:
+            self.greet(message)
+        elif message.method == b"ping" and message.is_request:
+            self.output.write(encode_answer(message, result={}))
+        elif message.is_response:
+            if message.key == ROOTS_KEY:
+                self.hear_roots(message.line)
+        elif message.method == b"notifications/roots/list_changed":
+            self.ask()
+        elif self.handshake is None or (self.failure and message.method != b"notifications/initialized"):
+            self.refuse(message)
+        else:
+            if message.method == b"notifications/initialized":
+                self.initialized = message
+            elif message.method == b"notifications/cancelled":
+                cancelled = cancelled_key(message.line)
+                self.waiting = [other for other in self.waiting if other.key is None or other.key != cancelled]
+            else:
+                self.keep(message)
+            if self.deadline is None and not self.failure:
+                self.ask()
+
+    def keep(self, message: Message) -> None:
+        """Let a message wait for the server."""
+        self.waiting.append(message)
+        self.waiting_bytes += len(message.line) + MESSAGE_BYTES
+
+    def greet(self, request: Message) -> None:
+        """Answer `initialize` in the server's place, if the client has roots that it can be asked for."""
+        import json
+
+        try:
+            params = json.loads(request.line)["params"]
+            wanted, has_roots = params["protocolVersion"], isinstance(params["capabilities"].get("roots"), dict)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            wanted, has_roots = "", False
+        if not has_roots:
+            self.refuse(request, "the client has no roots that it could be asked for")
+            return
+        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+        self.handshake, self.initialized, self.failure = request, None, ""
+        self.output.write(encode_answer(request, result={"protocolVersion": version, **GREETING}))
+
+    def ask(self) -> None:
+        """Ask the client for its roots."""
+        if self.handshake is not None:
+            self.deadline, self.failure = time.monotonic() + ROOTS_S, ""
+            self.output.write(ROOTS_QUESTION)
+
+    def hear_roots(self, line: bytes) -> None:
+        """Take the client's answer."""
+        self.workspace = workspace_of_roots(line)
+        if self.workspace is None:
+            self.fail("no root that the client names is a folder of this user that may be one")
+        else:
+            self.say(f"the workspace is {self.workspace}, a root of the client")
+
+    def fail(self, why: str) -> None:
+        """Answer all that waits for the workspace."""
+        self.deadline, self.failure = None, why
+        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
+        report(no_workspace(why))
+        for message in waiting:
+            self.refuse(message)
+
+    def refuse(self, message: Message, why: str = "") -> None:
+        """Answer each request of a message by what would let it be carried out.
+
+        A client that asks `server/discover` first makes a handshake when it hears that there is no such method.
+        """
+        why = why or self.failure or "a client is asked for its roots only in a handshake"
+        for request in message.parts or (message,):
+            if request.method == b"server/discover":
+                error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {no_workspace(why)}"}
+                self.output.write(encode_answer(request, error=error))
+            elif request.is_request:
+                self.output.write(encode_error(request, no_workspace(why), "no-workspace"))
+
+
+def no_workspace(why: str) -> str:
+    """The sentence that says why no workspace is known, and what to do."""
+    return (
+        "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR names none, neither the current folder "
+        "nor one above it has .calva/mcp-server, codriver.toml, a project file or .git (home, folders for temporary "
+        f"files and those of others do not count), and {why}. This request was not carried out. Give the folder in the "
+        "client's entry: --workspace DIR"
+    )
+
+
+def workspace_of_roots(answer: bytes) -> str | None:
+    """The workspace of a client that answers `roots/list`: its first root that is one by its files, else its first.
+
+    Roots bound where a server may work, so nothing above them is looked at. None where no root is a folder that may be
+    a workspace.
+    """
+    import json
+
+    try:
+        roots = json.loads(answer)["result"]["roots"][:MOST_ROOTS]
+        folders = [own_folder(path_of(root["uri"])) for root in roots]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    own = [folder for folder in folders if folder is not None]
+    return next(filter(is_workspace, own), own[0] if own else None)
+
+
+def path_of(uri: str) -> str:
+    """The path that a `file:` URI of this machine names; empty for any other."""
+    from urllib.parse import unquote, urlsplit  # only where a client is asked for its roots
+
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return ""
+    if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
+        return ""
+    path = unquote(parts.path, errors="surrogateescape")
+    return "" if "\0" in path else path

@@ -1,0 +1,192 @@
+"""The start of a server: detached, once in a round of attempts, its words in `serve.log`.
+
+Imported where a server may have to be started.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+
+from codriver_relay.own_files import FOLDER, NOFOLLOW, PLACE, open_file, read_file
+from codriver_relay.peer import is_locked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+STOPPED_FOR_GOOD = 5
+"""The exit status of a started server that finds that its user wants none: no other one is coming."""
+START_GRACE_S = 5.0
+"""How long to go on after the started command ended: it may have met a server that was just starting."""
+CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
+"""The variable with the PYTHONPATH that a client had, where a server was started with less of it."""
+
+
+class Starter:
+    """Starts a server for `workspace`, detached, so that it outlives the relay; once in a round of attempts."""
+
+    def __init__(self, workspace: str, port: int | None) -> None:
+        self.workspace = workspace
+        self.arguments = ["serve", "--workspace", workspace, "--on-demand", "--detach"]
+        if port is not None:
+            self.arguments += ["--port", str(port)]
+        self.log: int | None = None
+        """What the server says, in `serve.log`."""
+        self.reset()
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether a server was started in this round, and nothing is known of a failure."""
+        return self.process is not None and self.failure is None
+
+    def reset(self) -> None:
+        """Begin a round of attempts, in which a server may be started again."""
+        if self.log is not None:
+            os.close(self.log)
+        self.log = None
+        self.process: Popen[bytes] | None = None
+        self.log_start = 0
+        self.failure: str | None = None
+        self.failed_at = 0.0
+
+    def start(self) -> None:
+        """Start the server, unless that was done. A server that lives already makes the new one end by its own lock."""
+        import shlex  # both cost more than the interpreter's start, and most relays start nothing
+        import subprocess
+
+        if self.process is not None or self.failure is not None:
+            return
+        # With -P it takes no module from the workspace, which is where it runs.
+        own = [sys.executable, "-P", "-m", "codriver"]
+        command = shlex.split(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or own
+        try:
+            self.log = self.open_log()
+            self.log_start = os.fstat(self.log).st_size
+        except OSError as error:
+            place = "/".join((self.workspace, *PLACE))
+            cure = "make room" if error.errno == errno.ENOSPC else "make the folder one of yours that can be written"
+            problem = f"serve.log in {place} could not be opened: {error.strerror}"
+            self.fail(f"{problem}; {cure}, or choose another workspace", is_final=True)
+            return
+        try:
+            self.process = subprocess.Popen(  # noqa: S603 - the command is the user's own
+                [*command, *self.arguments],
+                cwd=self.workspace,
+                stdin=subprocess.DEVNULL,
+                stdout=self.log,
+                stderr=self.log,
+                start_new_session=True,
+                env=server_environment(self.workspace),
+            )
+        except OSError as error:
+            self.fail(f"{command[0]} could not be started: {error}")
+
+    def open_log(self) -> int:
+        """A descriptor of the server's log, in a folder that is made private; nothing there is followed or waited for.
+
+        Raises:
+            OSError: it is something else, or cannot be written.
+        """
+        folder = os.open(self.workspace, FOLDER)
+        for name in PLACE:
+            above = folder
+            try:
+                if not has_name(above, name):
+                    os.mkdir(name, dir_fd=above)
+                folder = os.open(name, FOLDER | NOFOLLOW, dir_fd=above)
+            finally:
+                os.close(above)
+        try:
+            if os.fstat(folder).st_uid != os.geteuid():
+                raise OSError(1, "the folder is another user's")
+            if os.fstat(folder).st_mode & 0o077 and not is_locked(folder):
+                remove_server_files(folder)
+            os.fchmod(folder, 0o700)
+            return open_file(folder, "serve.log", os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        finally:
+            os.close(folder)
+
+    def why_silent(self) -> str:
+        """The likely reason why a server ended and left no words in its log."""
+        room = getattr(os, "fstatvfs", None)
+        if self.log is not None and room is not None and not room(self.log).f_bavail:
+            return f"its words had no place, as the disk of {self.workspace} is full: make room there"
+        return "it said nothing"
+
+    def fail(self, failure: str, *, is_final: bool = False) -> None:
+        """Note why there will be no server. Unless that is final, one that was just starting may still come."""
+        self.failure, self.failed_at = failure, float("-inf") if is_final else time.monotonic()
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the start failed, and so long ago that no other server can be expected either."""
+        return self.failure is not None and time.monotonic() - self.failed_at > START_GRACE_S
+
+    def check_process(self) -> None:
+        """Note it if the started process failed. It ends well once the server, another one, can be reached."""
+        if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
+            start = max(self.log_start, os.fstat(self.log).st_size - 1000)
+            tail = os.pread(self.log, 1000, start).decode("utf-8", "replace").strip() or self.why_silent()
+            is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD
+            ended = "" if is_final else f"the server that the relay started ended with status {status}: "
+            self.fail(ended + tail, is_final=is_final)
+
+
+def server_environment(workspace: str) -> dict[str, str]:
+    """The environment for a server, whose Python is to run nothing of the workspace as it starts.
+
+    PYTHONPATH loses its empty and relative entries, and those in the workspace or in its main checkout: each could hold
+    a `sitecustomize`. What it was stands in `CLIENTS_PATH`, for the REPLs of a workspace that its user has accepted.
+    """
+    environ = dict(os.environ)
+    given = environ.get("PYTHONPATH")
+    if given is None:
+        return environ
+    inside = [os.path.realpath(folder) for folder in (workspace, main_checkout(workspace)) if folder]
+
+    def is_outside(entry: str) -> bool:
+        real = os.path.realpath(entry)
+        return all(os.path.commonpath((folder, real)) != folder for folder in inside)
+
+    kept = os.pathsep.join([entry for entry in given.split(os.pathsep) if os.path.isabs(entry) and is_outside(entry)])
+    if kept != given:
+        environ[CLIENTS_PATH] = given
+        environ["PYTHONPATH"] = kept
+        if not kept:
+            del environ["PYTHONPATH"]  # one that is empty names the current folder
+    return environ
+
+
+def main_checkout(workspace: str) -> str:
+    """The folder that a linked working tree says to be its main checkout; empty for any other folder."""
+    try:
+        folder = os.open(workspace, FOLDER)
+        try:
+            pointer = read_file(folder, ".git").decode().strip()
+        finally:
+            os.close(folder)
+    except (OSError, ValueError):
+        return ""
+    own = os.path.normpath(os.path.join(workspace, pointer.removeprefix("gitdir:").strip()))
+    return own.partition(os.path.join("", ".git", "worktrees", ""))[0].rstrip("/") if "worktrees" in own else ""
+
+
+def remove_server_files(folder: int) -> None:
+    """Remove a server's files from a folder that others could write to: made private, they would count."""
+    for name in ("port", "server.json", "token"):
+        try:  # noqa: SIM105 - contextlib costs the start
+            os.unlink(name, dir_fd=folder)
+        except (FileNotFoundError, IsADirectoryError, PermissionError):
+            pass  # a folder of that name counts for nothing; macOS calls that a lack of permission
+
+
+def has_name(folder: int, name: str) -> bool:
+    """Whether something in a folder has the name."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,168 @@
+"""The client's streams, stdin, stdout and stderr: none of them is ever waited for alone.
+
+A write to a client that does not read is carried on by a thread, which lives only as long as that lasts.
+"""
+
+from __future__ import annotations
+
+import _socket as socket
+import os
+import select
+import sys
+from _thread import allocate_lock, start_new_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
+CAN_POLL = hasattr(select, "poll") and not os.environ.get("CODRIVER_RELAY_THREADS")
+"""Whether pipes can be waited for. Where they cannot, as on Windows, a thread reads stdin, and one each writes."""
+POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
+READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
+"""What a pipe holds; what is read of a long line at once, in fewer steps."""
+
+
+class Output:
+    """The output to the client. A write never waits: what there is no room for is written by a thread, in order."""
+
+    def __init__(self) -> None:
+        self.room = room_of(CLIENT_OUT)
+        self.lock = allocate_lock()
+        self.ringing, self.button = socket_pair()
+        self.bell = self.ringing.fileno()
+        """It rings when a thread has written all."""
+        self.is_busy = False
+        """A thread is writing: what comes has to wait, so no more of it should be read."""
+        self.waiting: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Write whole lines to the client; without a client there is nothing left to do."""
+        with self.lock:
+            if self.is_busy:
+                self.waiting.append(data)
+                return
+        if len(data) <= READ_BYTES:
+            # Where there is room at all, there is room for so much.
+            while data and self.room and self.room.poll(0):
+                data = data[write_some(data[: select.PIPE_BUF]) :]
+        if data:
+            self.is_busy = True
+            start_new_thread(run_or_end, (lambda: self.write_rest(data),))
+
+    def write_rest(self, data: bytes) -> None:
+        """Write `data`, and then all that is to be written meanwhile."""
+        room = room_of(CLIENT_OUT)  # one of its own: the other may be in use
+        while data:  # not `is_busy`: the next thread may have set that already
+            rest = memoryview(data)
+            while rest:
+                if room:
+                    room.poll()  # the client's end may be one whose writes do not wait
+                rest = rest[write_some(rest) :]
+            with self.lock:
+                data, self.waiting = b"".join(self.waiting), []
+                self.is_busy = bool(data)
+        self.button.send(b"!")
+
+    def wait(self) -> None:
+        """Return when all is written."""
+        while self.is_busy:
+            self.ringing.recv(READ_BYTES)
+
+
+class Input:
+    """The input from the client, at a descriptor that can be waited for: where stdin cannot, a thread passes it on."""
+
+    def __init__(self) -> None:
+        self.fd, self.passed = CLIENT_IN, None
+        if not CAN_POLL:
+            self.passed, other = socket_pair()
+            self.fd = self.passed.fileno()
+            from codriver_relay.without_poll import pass_on
+
+            start_new_thread(run_or_end, (lambda: pass_on(CLIENT_IN, read_client, other),))
+
+    def read(self) -> bytes | None:
+        """The bytes that the client wrote; empty at its end, None when there is nothing after all."""
+        return self.passed.recv(READ_BYTES) if self.passed else read_client()
+
+
+def room_of(fd: int) -> select.poll | None:
+    """A poll that waits for room to write to `fd`; None where only a write can wait for it."""
+    if not CAN_POLL:
+        return None
+    room = select.poll()
+    room.register(fd, POLLOUT)
+    return room
+
+
+def new_poll() -> select.poll:
+    """A poll of what can be waited for."""
+    if CAN_POLL:
+        return select.poll()
+    from codriver_relay.without_poll import SocketPoll
+
+    return SocketPoll()  # type: ignore[return-value]  # as much of it as is used
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Two sockets, each the other's end."""
+    if hasattr(socket, "socketpair"):
+        return socket.socketpair()
+    from socket import socketpair  # Windows has it in Python alone
+
+    return socketpair()
+
+
+def write_some(data: bytes | memoryview) -> int:
+    """Write to the client; how much of it was written. Without a client there is nothing left to do."""
+    try:
+        return os.write(CLIENT_OUT, data)
+    except BlockingIOError:
+        return 0
+    except OSError:
+        os._exit(0)
+
+
+def read_client() -> bytes | None:
+    """The bytes that the client wrote; empty at its end, None when there is nothing after all."""
+    try:
+        return os.read(CLIENT_IN, READ_BYTES)
+    except BlockingIOError:  # somebody else reads it too
+        return None
+    except OSError:  # a terminal that was hung up
+        return b""
+
+
+def run_or_end(work: Callable[[], None]) -> None:
+    """Run what a thread has to do, and end the process if that fails: half a relay would only look alive."""
+    try:
+        work()
+    except BaseException:  # noqa: BLE001 - whatever it is, it is shown and ends the process
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+
+
+def open_streams() -> None:
+    """Open what is closed of stdin, stdout and stderr, or the next that is opened would be taken for it."""
+    for fd in (CLIENT_IN, CLIENT_OUT, DIAGNOSTICS):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
+
+
+def report(text: str) -> None:
+    """Say it on stderr, if anybody listens: what is only said must hold up nothing."""
+    line, room = f"codriver-relay: {text}\n".encode("utf-8", "replace"), room_of(DIAGNOSTICS)
+    try:
+        if room is None:
+            start_new_thread(os.write, (DIAGNOSTICS, line))
+        elif room.poll(0):
+            os.write(DIAGNOSTICS, line)
+    except OSError:
+        return
+
+
+def ignore(_text: str) -> None:
+    """Say nothing: a client shows what its servers write to stderr as if it were an error."""

@@ -1,0 +1,210 @@
+"""The server that is meant: its address, a connection to it, and the proof that the right one listens."""
+
+from __future__ import annotations
+
+import _socket as socket
+import os
+
+from codriver_relay.own_files import (
+    FOLDER,
+    OTHERS,
+    RECORD_BYTES,
+    open_below,
+    read_beside,
+    read_file,
+    read_token,
+    value_of,
+)
+from codriver_relay.peer import holds_lock, is_locked, listener_of
+from codriver_relay.workspace import workspace_of
+
+CONNECT_S = 5.0
+HANDSHAKE_S = 10.0
+"""A server answers `initialize` in milliseconds; one that takes longer than this is stuck."""
+WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
+
+
+class UnreachableError(Exception):
+    """An attempt to connect failed. Its text says why, without a full stop."""
+
+
+class Target:
+    """Where the server is: `given` is a port, or the file that holds it and is read anew at every attempt."""
+
+    def __init__(self, given: str, host: str, *, starts: bool = False) -> None:
+        self.starts = starts  # a server is started where none runs, which is told to the one that does
+        self.port = int(given) if given.isdecimal() else None
+        self.file = None if given.isdecimal() else os.path.abspath(given)
+        self.workspace = workspace_of(self.file)
+        self.host = host
+        self.met = ""  # the session of the server that it was connected to last
+        self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
+
+    def connect(self) -> socket.socket:
+        """A connection to who is meant, over which nothing was sent yet but an introduction, where there is one.
+
+        Raises:
+            UnreachableError: it could not be made; `tried` then is the address that was tried.
+        """
+        if self.file is None:
+            return self.reach(self.port or 0, None)
+        folder = self.open_folder()
+        try:
+            return self.reach(self.read_port(folder), folder)
+        finally:
+            os.close(folder)
+
+    def reach(self, port: int, folder: int | None) -> socket.socket:
+        """A connection to one port, introduced; found in `folder` if that is given. Raises like `connect`."""
+        self.tried = f"{self.host}:{port}"
+        problem = "the host has no address"
+        host = self.host.encode() if self.host.isascii() else self.host  # a str would load the codec for Unicode names
+        try:
+            for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
+                connection = socket.socket(family, kind, protocol)
+                try:
+                    connection.settimeout(CONNECT_S)
+                    connection.connect(address)
+                    # Where nobody listens on a port that the system also gives out, a socket can meet itself.
+                    if connection.getsockname() != connection.getpeername():
+                        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                        self.introduce(connection, port, folder)
+                        connection.settimeout(None)
+                        return connection
+                    problem = "nobody listens there"
+                except (UnreachableError, OSError) as error:
+                    problem = str(error)
+                connection.close()
+        except (OSError, UnicodeError) as error:
+            problem = f"the host {self.host!r} was not found: {error}"
+        raise UnreachableError(problem)
+
+    def open_folder(self) -> int:
+        """A descriptor of the port file's folder. One in a workspace has to be this user's alone.
+
+        Raises:
+            UnreachableError: there is none whose word counts.
+        """
+        name = os.path.dirname(self.file or "")
+        try:
+            folder = open_below(self.workspace) if self.workspace else os.open(name, FOLDER)
+        except OSError as error:
+            raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
+        status = os.fstat(folder)
+        if self.workspace and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & OTHERS):
+            os.close(folder)
+            raise UnreachableError(
+                f"{name} counts for nothing, as others may enter it, or it is another user's; where it is your own, "
+                "`codriver serve` makes it private"
+            )
+        return folder
+
+    def read_port(self, folder: int) -> int:
+        """The port that the file names now.
+
+        Raises:
+            UnreachableError: it names none.
+        """
+        try:
+            text = read_file(folder, os.path.basename(self.file or "")).strip()
+        except OSError as error:
+            raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
+        if not text.isdigit() or len(text) > len("65535") or not 0 < int(text) < 1 << 16:
+            raise UnreachableError("the port file holds no port number")
+        return int(text)
+
+    def introduce(self, connection: socket.socket, port: int, folder: int | None) -> None:
+        """Make sure who listens; then say which server of which workspace is meant, and show the token.
+
+        A server that was killed leaves its port file, and its port may be another server's now, which has to hang up.
+        What came from a file is nobody's word: the token goes to a port that was given by number, or to the process
+        that holds the lock beside the file.
+
+        Raises:
+            UnreachableError: somebody else listens; nothing of the client's was sent.
+        """
+        is_server = is_listener_trusted(connection, folder)
+        token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""
+        session, ours = b"", ""
+        if folder is not None:
+            token = token or (read_token(folder) if is_server else "")
+            session = session_of(read_beside(folder, "server.json"), port)
+        if self.workspace:
+            if not is_server:
+                raise UnreachableError(
+                    f"what listens on port {port} does not hold the lock of this workspace: it is another program, or "
+                    "the server of another workspace; nothing was sent to it"
+                )
+            status = os.stat(self.workspace)
+            ours = f"{status.st_dev}:{status.st_ino}"
+        before, self.met = self.met, session.decode() or self.met
+        given = {
+            "token": token,
+            "session": session.decode(),
+            "before": before if before != self.met else "",
+            "workspace": ours,
+            "starts": "relay" if self.starts else "",
+        }
+        members = [f'"{name}": {quote(text)}' for name, text in given.items() if text]
+        if members:
+            line = f'{{"jsonrpc": "2.0", "method": "codriver/token", "params": {{{", ".join(members)}}}}}\n'
+            connection.sendall(line.encode("utf-8", "replace"))
+        if ours:
+            hear_workspace(connection, ours.encode())
+
+
+def hear_workspace(connection: socket.socket, ours: bytes) -> None:
+    """Wait for the server's word on the workspace that it serves.
+
+    Raises:
+        UnreachableError: it is another one, or it hung up.
+    """
+    connection.settimeout(HANDSHAKE_S)
+    said = b""
+    while len(said) < RECORD_BYTES and not said.endswith(b"\n"):
+        data = connection.recv(RECORD_BYTES)
+        if not data:
+            raise UnreachableError("it hung up when it was told the workspace: it is the server of another one")
+        said += data
+    if said != WORKSPACE_LINE % ours:
+        raise UnreachableError("it does not say that it is the server of this workspace")
+
+
+def quote(text: str) -> str:
+    """`text` as JSON."""
+    if text.replace("-", "").replace("_", "").replace(":", "").isalnum() and text.isascii():
+        return f'"{text}"'
+    import json
+
+    return json.dumps(text)
+
+
+def session_of(record: bytes, port: int) -> bytes:
+    """The id of the server that wrote `record`, if it wrote the port file too; empty when it names none."""
+    if value_of(record, b"port") != b"%d" % port:
+        return b""  # somebody else wrote the port file since
+    session = value_of(record, b"sessionId")[1:-1]
+    return session if session.isalnum() else b""
+
+
+def is_listener_trusted(connection: socket.socket, folder: int | None) -> bool:
+    """Whether a token may be shown to who listens at the other end: the user named the port, or it holds the lock.
+
+    Where no kernel tells who listens (it does on Linux), the lock has to be held by somebody.
+
+    Raises:
+        UnreachableError: another user listens; or nobody knows who, and the port was not given by number.
+    """
+    try:
+        listener = listener_of(connection)
+    except OSError:
+        return folder is None or is_locked(folder)
+    if listener is not None and listener[0] not in (os.geteuid(), 0):
+        raise UnreachableError("it belongs to another user of this machine, so nothing was sent to it")
+    if folder is None:
+        return True
+    if listener is None:
+        raise UnreachableError(
+            "the kernel knows nobody on this machine who listens there; to use it all the same, give its port by number"
+        )
+    return holds_lock(folder, listener[1])
