@@ -90,7 +90,7 @@ class Project:
     def load(self, name, text, lines, hold, before=lambda number: None):
         body = ast.parse(text).body
         written, held = assigned(ast.Module(body, [])), self.holds.of(hold)
-        load = ModuleLoad(name, str(self.path(name)), written, held, FormerClosures())
+        load = ModuleLoad(name, str(self.path(name)), written, held, FormerClosures(), home=sys)
         load.begin()
         has_failed = True
         try:
@@ -104,11 +104,9 @@ class Project:
     def picture(self):
         """All that is to be as it was: the files, and what each name is, down to the code of functions."""
         found = {path.name: path.read_bytes() for path in self.folder.iterdir()}
-        found["modules"] = {name for name in sys.modules if name in (self.low, self.high, self.new)}
+        found["modules"] = {name: id(sys.modules.get(name)) for name in (self.low, self.high, self.new)}
         for name in (self.low, self.high):
-            space = dict(sys.modules[name].__dict__)
-            space.pop("__builtins__", None)
-            found[name] = {key: _look(value) for key, value in space.items()}
+            found[name] = {key: _look(value) for key, value in sys.modules[name].__dict__.items()}
         return found
 
 
@@ -118,7 +116,8 @@ def _look(value):
             cells = [id(cell.cell_contents) for cell in value.__closure__ or ()]
             return id(value), id(value.__code__), value.__defaults__, cells
         case type():
-            return id(value), value.__bases__, {key: _look(one) for key, one in vars(value).items() if key[:2] != "__"}
+            names = {key: _look(one) for key, one in vars(value).items() if key[:2] != "__"}
+            return id(value), value.__bases__, list(map(id, type.__subclasses__(value))), names
         case tuple():
             return [(id(one), type(one)) for one in value]
         case types.MethodType():
@@ -208,6 +207,116 @@ def test_whatever_step_fails_files_and_definitions_are_as_before(tmp_path, seed)
     assert after == before
     for name in (project.low, project.high, project.new):
         sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import sys\nsys.modules[__name__] = None",
+        "import sys\ndel sys.modules[__name__]",
+        "import sys, types\nsys.modules['functools'] = types.ModuleType('functools')",
+        "globals()['__builtins__'] = {}",
+        "del __builtins__",
+    ],
+)
+def test_a_module_and_its_builtins_are_the_ones_they_were(tmp_path, code):
+    project = Project(tmp_path.resolve(), "modules")
+    before, functools = project.picture(), sys.modules["functools"]
+    try:
+        project.load(project.low, LOW + code, {LOW.count("\n") + number for number in (1, 2)}, "act")
+        assert project.holds.end("act", puts_back=True) == []
+        assert (project.picture(), sys.modules["functools"] is functools) == (before, True)
+        project.load(project.low, LOW, None, "")
+    finally:
+        sys.modules["functools"] = functools
+        for name in (project.low, project.high):
+            sys.modules.pop(name, None)
+
+
+class TestAClassThatFailed:
+    """It is among the subclasses of no other."""
+
+    @pytest.fixture
+    def project(self, tmp_path, request):
+        made = Project(tmp_path.resolve(), abs(hash(request.node.name)))
+        yield made
+        for name in (made.low, made.high):
+            sys.modules.pop(name, None)
+
+    def load(self, project, code):
+        text = f"{LOW}\n{code}\n"
+        first = LOW.count("\n") + 2
+        project.load(project.low, text, range(first, text.count("\n") + 1), "act")
+
+    @pytest.mark.parametrize(
+        ("base", "head"),
+        [
+            ("Base", "class New(Base):"),
+            ("Base", "class New(Base, metaclass=__import__('abc').ABCMeta):"),
+            ("Failure", "class New(Failure):"),
+            ("Number", "class New(Number):"),
+            ("Number", "class New(Base, Number):"),
+        ],
+    )
+    def test_leaves_its_base(self, project, base, head):
+        low = sys.modules[project.low]
+        exec("class Failure(Exception): ...\nclass Number(dict): ...", low.__dict__)
+        owner = getattr(low, base)
+        before = owner.__subclasses__()
+        self.load(project, f"{head}\n    def name(self): return 'new'\nkept = [New]")
+        held = low.New
+        assert held in owner.__subclasses__()
+        assert project.holds.end("act", puts_back=True) == []
+        assert owner.__subclasses__() == before
+        assert not issubclass(held, owner)
+
+    def test_leaves_it_from_a_function_and_from_a_module_that_is_new(self, project):
+        base = sys.modules[project.low].Base
+        before = base.__subclasses__()
+        project.write(project.new, f"from {project.low} import Base\nclass Other(Base): ...\n")
+        sys.path.insert(0, str(project.folder))
+        try:
+            made = f"def make():\n    class Local(Base): ...\n    return Local\nlocal = make()\nimport {project.new}"
+            self.load(project, made)
+            held = sys.modules[project.low].local, sys.modules[project.new].Other
+            assert set(held) < set(base.__subclasses__())
+            assert project.holds.end("act", puts_back=True) == []
+        finally:
+            sys.path.remove(str(project.folder))
+        assert base.__subclasses__() == before
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "class New(Base): ...\nheld.append(New())",
+            "class New(Base): ...\nclass More(New): ...\nheld.append(More())",
+            "class New(Slotted): ...\nheld.append(New)",
+            "class Kind(type): mro = lambda self: type.mro(self)\nclass New(Base, metaclass=Kind): ...\nheld = New",
+        ],
+    )
+    def test_stays_and_is_named_where_python_cannot_take_it_out(self, project, code):
+        low = sys.modules[project.low]
+        exec("held = []\nclass Slotted: __slots__ = ('a',)", low.__dict__)
+        self.load(project, code)
+        new = low.New
+        bases, order = new.__bases__, new.__mro__
+        left = project.holds.end("act", puts_back=True)
+        assert f"{project.low}.New" in left
+        assert (new.__bases__, new.__mro__) == (bases, order)
+
+    def test_is_not_named_where_nobody_holds_it(self, project):
+        low = sys.modules[project.low]
+        exec("class Number(int): ...", low.__dict__)
+        self.load(project, "class New(Number): ...\nclass Kept(Base): ...\nround = [Kept()]\nround[0].me = round")
+        assert project.holds.end("act", puts_back=True) == []
+        assert (low.Number.__subclasses__(), [one.__name__ for one in low.Base.__subclasses__()]) == ([], ["Order"])
+
+    def test_stays_where_somebody_made_another_of_it(self, project):
+        low = sys.modules[project.low]
+        self.load(project, "class New(Base): ...")
+        mine = type("Mine", (low.New,), {})
+        assert project.holds.end("act", puts_back=True) == [f"{project.low}.New"]
+        assert mine.__mro__[2] is low.Base
 
 
 def test_what_somebody_else_wrote_or_defined_meanwhile_stays_and_is_told(tmp_path):

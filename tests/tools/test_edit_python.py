@@ -216,6 +216,60 @@ class TestAsOneAct:
         for wrong in ({"test": ["x"]}, {"onFailure": "restore"}):
             assert edit(client, shop, RATE, **wrong)["reason"] == "bad-arguments"
 
+    def test_a_file_that_the_new_code_wrote_itself_is_not_said_to_be_as_before(self, client, shop, picture):
+        code = f"open({str(shop)!r}, 'w').write('mine = 1')\n1 / 0"
+        answer = edit(client, shop, {**RATE, "code": code}, load=True, onFailure="restore")
+        assert answer["files"] == [{"filePath": shop.name, "applied": True}]
+        assert answer["leftAsNewer"] == [shop.name]
+        assert answer["restored"].startswith("all files and definitions but leftAsNewer are as before")
+        assert shop.read_text() == "mine = 1"
+
+    def test_a_file_that_the_new_code_put_back_itself_is_as_before(self, client, shop, picture):
+        code = f"open({str(shop)!r}, 'w').write({SHOP!r})\n1 / 0"
+        answer = edit(client, shop, {**RATE, "code": code}, load=True, onFailure="restore")
+        assert answer["files"] == [{"filePath": shop.name, "applied": False}]
+        assert answer["restored"].startswith("files and definitions are as before")
+        assert "leftAsNewer" not in answer
+        assert picture()
+
+    @pytest.mark.parametrize(
+        "code", ["globals()['__builtins__'] = {}", "import sys\nsys.modules[__name__] = None", "del __builtins__"]
+    )
+    def test_a_file_whose_load_took_its_module_apart_can_be_loaded_again(self, client, shop, picture, code):
+        answer = edit(client, shop, {**RATE, "code": f"{code}\n1 / 0"}, load=True, onFailure="restore")
+        assert (answer["ok"], "leftAsNewer" in answer) == (False, False), answer
+        assert picture()
+        assert client.call("load_file", filePath=shop.name)["ok"]
+
+    @pytest.mark.parametrize("failing", ["load", "test"])
+    def test_a_class_that_failed_is_no_subclass_any_more(self, client, shop, tests, picture, failing):
+        assert evaluate(client, "shop.Order.__subclasses__()") == "[]"
+        special = {"type": "insert_def", "code": "class Special(Order):\n    pass\n\n\nmade = Special()"}
+        wrong = {"load": {**RATE, "code": "rate = 1 / 0"}, "test": {**RATE, "code": "def rate(order):\n    return 0"}}
+        answer = edit(client, shop, special, wrong[failing], load=True, test=["affected"], onFailure="restore")
+        assert answer["reason"] == {"load": "evaluation-failed", "test": "tests-failed"}[failing]
+        assert answer.get("leftAsNewer") is None
+        assert evaluate(client, "shop.Order.__subclasses__()") == "[]"
+        assert picture()
+
+    def test_a_file_that_is_no_module_leaves_the_names_of_its_session_as_before(self, live, client):
+        file = live.workspace / "no-module.py"
+        file.write_text("def cost():\n    return 1\n")
+        assert client.call("load_file", filePath=file.name)["ok"]
+        wrong = {"type": "replace_def", "name": "cost", "code": "def cost():\n    return 2\n\n\nadded = 1\n1 / 0"}
+        answer = edit(client, file, wrong, load=True, onFailure="restore")
+        assert (answer["ok"], "restored" in answer) == (False, True), answer
+        assert evaluate(client, "cost(), 'added' in globals()") == "(1, False)"
+
+    def test_a_class_whose_instances_live_is_named(self, client, shop):
+        assert evaluate(client, "held = []\nheld") == "[]"
+        code = "class Special(Order):\n    pass\n\n\nsys.modules['__main__'].held.append(Special())\n1 / 0"
+        append = {"type": "insert_def", "code": f"import sys\n\n\n{code}"}
+        answer = edit(client, shop, append, load=True, onFailure="restore")
+        assert answer["leftAsNewer"] == [f"{shop.stem}.Special"], answer
+        assert answer["restored"].startswith("all files and definitions but leftAsNewer are as before")
+        assert evaluate(client, "isinstance(held[0], shop.Order)") == "True"
+
     def test_a_repl_that_dies_has_the_file_as_before_when_it_comes_again(self, client, shop):
         dying = {**RATE, "code": "import os\nos._exit(3)"}
         answer = edit(client, shop, dying, load=True, onFailure="restore")

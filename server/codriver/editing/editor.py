@@ -280,8 +280,15 @@ class Editor:
             try:
                 self._take_back((change,))
             except (FilesChangedError, FilesUnwritableError):
-                left.append(show(self._workspace, change.path))
+                if not self._is_as_before(change):
+                    left.append(show(self._workspace, change.path))
         return left
+
+    def _is_as_before(self, change: Change) -> bool:
+        try:
+            return read(change.path, self._workspace).data == change.before.data
+        except UnreadableError:
+            return False
 
     def _take_back(self, batch: tuple[Change, ...]) -> tuple[FileResult, ...]:
         backward = []

@@ -207,8 +207,10 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     failed = "reason" in steps.fields
     if ended.put_back is not None:
         red = f" tests ({steps.fields['evaluationId']})" if "evaluationId" in steps.fields else ""
-        _tell(call, arguments.who, f"took back what failed{red} in", ended.outcome.files)
-        rows = [{"filePath": one.shown, "applied": False} for one in ended.outcome.files]
+        files, left = ended.outcome.files, set(ended.put_back.files)
+        _tell(call, arguments.who, "edited", [one for one in files if one.shown in left])
+        _tell(call, arguments.who, f"took back what failed{red} in", [one for one in files if one.shown not in left])
+        rows = [{"filePath": one.shown, "applied": one.shown in left} for one in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **told(ended.put_back)}, ok=False)
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
     for place, row in enumerate(rows):

@@ -105,6 +105,9 @@ def test_a_file_that_is_no_loaded_module_runs_in_the_users_namespace(interpreter
     assert told == f"<module '__main__' from {path!r}>"
     assert interpreter.run("eval", python_programs.load(path, "radius = 4\nradius + 1\n", None, "")) == "5"
     assert interpreter.run("eval", "radius") == "4"
+    interpreter.run("eval", python_programs.load(path, "radius = 5\nadded = 1\n", None, "batch"))
+    assert interpreter.ask("restore", hold="batch", keep=False)["data"] == []
+    assert interpreter.run("eval", "radius, 'added' in globals()") == "(4, False)"
 
 
 def test_a_file_that_is_a_loaded_module_runs_in_it_and_renews_what_others_hold(interpreter, folder):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from .python_drift import INSTALLED, home_of, is_class, space_of
+from .failed_classes import take_out
+from .python_drift import INSTALLED, all_classes, home_of, is_class, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,24 @@ class Held:
         self._roots = [os.path.join(os.path.realpath(root), "") for root in roots]
         self._steps: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
         self._modules = dict(sys.modules) if holds else {}
+        self._before: tuple[dict[str, Any], dict[int, type]] = {}, {}
+        self._made: list[type] = []
+
+    def begin_load(self) -> None:
+        """Look at the modules and classes that there are before a load."""
+        if self._holds:
+            self._before = dict(sys.modules), {id(one): one for one in all_classes()}
+
+    def end_load(self, home: str = "") -> None:
+        """Keep which modules the load of the module `home` exchanged, and which classes of the project it made."""
+        if self._holds:
+            modules, classes = self._before
+            for name, old in modules.items():
+                if sys.modules.get(name, ABSENT) is not old:
+                    self.note_key(name, sys.modules, name, old)
+            made = [one for one in all_classes() if id(one) not in classes]
+            self._made += [one for one in made if home_of(one) == home or self._is_of_project(home_of(one))]
+            self._before = {}, {}
 
     def note(self, shown: str, is_ours: Callable[[], object], undo: Callable[[], object]) -> None:
         """Keep one change: how to ask whether it still stands, and how to take it back. `shown`: its name, or empty."""
@@ -63,6 +82,11 @@ class Held:
 
     def put_back(self) -> list[str]:
         """Put all back, the newest change first; the names that have something newer, and stay."""
+        left = self._undo()
+        self._forget_modules()
+        return sorted({name for name in [*left, *take_out(self._made)] if name})
+
+    def _undo(self) -> list[str]:
         left = []
         for shown, is_ours, undo in reversed(self._steps):
             try:
@@ -73,14 +97,21 @@ class Held:
                 pass  # of another layout by now, or a cell that is empty
             left.append(shown)
         self._steps.clear()
-        self._forget_modules()
-        return sorted({name for name in left if name})
+        return left
 
     def is_own(self, file: str) -> bool:
         """Whether a file is the project's, and not installed there."""
         parts = os.path.realpath(file).split(os.sep)
         within = any(os.path.realpath(file).startswith(root) for root in self._roots)
         return within and not any(part in INSTALLED for part in parts)
+
+    def _is_of_project(self, home: object) -> bool:
+        """True where a module of that name is the project's, or was neither there nor stayed."""
+        if type(home) is not str:
+            return False
+        module = sys.modules.get(home)
+        file = getattr(module, "__dict__", {}).get("__file__")
+        return self.is_own(file) if isinstance(file, str) else module is None and home not in self._modules
 
     def _forget_modules(self) -> None:
         """Take out the project's modules that were not there: they hold what was put back."""
@@ -113,7 +144,7 @@ class Snapshot:
         home, space = self._module.__name__, self._module.__dict__
         for name in [*self.names, *(one for one in list(space) if one not in self.names)]:
             old = self.names.get(name, ABSENT)
-            if space.get(name, ABSENT) is not old and name != "__builtins__":
+            if space.get(name, ABSENT) is not old:
                 held.note_key(home + "." + name, space, name, old)
         for owner, attributes in self._spaces:
             now = space_of(owner)
@@ -126,8 +157,10 @@ class Snapshot:
 class Holds:
     """The holds of all batches, by their ids, for the life of the worker; of very many the oldest is forgotten."""
 
-    def __init__(self, roots: list[str]) -> None:
+    def __init__(self, roots: list[str], forget: Callable[[], object] = list) -> None:
+        """`forget` lets go of what was found out about definitions, before they are put back."""
         self._roots = roots
+        self._forget = forget
         self._held: dict[str, Held] = {}
 
     def make(self) -> Held:
@@ -147,4 +180,7 @@ class Holds:
     def end(self, batch: str, *, puts_back: bool) -> list[str]:
         """Put back what a batch changed, or keep it; the names that stay all the same."""
         held = self._held.pop(batch, None)
-        return held.put_back() if held is not None and puts_back else []
+        if held is None or not puts_back:
+            return []
+        self._forget()
+        return held.put_back()

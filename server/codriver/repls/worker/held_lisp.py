@@ -47,10 +47,12 @@ class LispHolds(Holds):
             return
         with job.shield:
             held, before = self.of(hold), LispSnapshot(self._namespaces, self._multi)
+            held.begin_load()
         try:
             yield
         finally:
             with job.shield:
+                held.end_load()
                 before.note_changes(held)
 
 

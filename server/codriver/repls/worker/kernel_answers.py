@@ -66,8 +66,8 @@ class KernelAnswers:
     """The answers of one kernel, for its life."""
 
     def __init__(self) -> None:
-        self._holds = Holds([os.getcwd()])
         self._drift = Drift()
+        self._holds = Holds([os.getcwd()], self._drift.forget)
         self._renewed: list[dict[str, str]] = []
         """What the last load renewed, until it is told."""
         self._questions: dict[str, Callable[..., object]] = {
@@ -113,7 +113,7 @@ class KernelAnswers:
             ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             body = body[:-1]
         code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
-        load = ModuleLoad(name, path, written, self._holds.of(hold), self._drift.closures)
+        load = ModuleLoad(name, path, written, self._holds.of(hold), self._drift.closures, home=_home())
         load.begin()
         space = load.module.__dict__ if load.module is not None else _home().__dict__
         self._renewed, has_failed = [], True

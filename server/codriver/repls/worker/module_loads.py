@@ -40,7 +40,7 @@ def is_loaded(name: str | None, path: str) -> bool:
 
 
 class ModuleLoad:
-    """The load of a file, around whatever runs it: its `module`, None where the file is none.
+    """The load of a file, around whatever runs it: its `module`, None where the file is none and runs in `home`.
 
     A new module that fails to load is not left behind. What others hold of a former load is `renewed` when it succeeds.
     What changed is kept in `held` in any case, and in `former` closures that could not be renewed.
@@ -48,17 +48,30 @@ class ModuleLoad:
 
     module: types.ModuleType | None = None
 
-    def __init__(self, name: str | None, path: str, written: set[str], held: Held, former: FormerClosures) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        path: str,
+        written: set[str],
+        held: Held,
+        former: FormerClosures,
+        *,
+        home: types.ModuleType,
+    ) -> None:
         self.renewed: list[dict[str, str]] = []
         self._name, self._path, self._written, self._held = name, path, written, held
         self._former = former
+        self._home = home
         self._before: object = ABSENT
         self._snapshot: Snapshot | None = None
 
     def begin(self) -> None:
         """Find the module, or make it."""
         name = self._name
-        if name is not None:
+        self._held.begin_load()
+        if name is None:
+            self._snapshot = Snapshot(self._home)
+        else:
             if "." in name:
                 importlib.import_module(name.rpartition(".")[0])
             self._before = sys.modules.get(name, ABSENT)
@@ -78,7 +91,10 @@ class ModuleLoad:
     def end(self, *, has_failed: bool) -> None:
         """Bring others in line with what was loaded, and keep what changed."""
         module, name = self.module, self._name
+        self._held.end_load(name or self._home.__name__)
         if module is None or name is None:
+            if self._snapshot is not None:
+                self._snapshot.note_changes(self._held)
             return
         if module is not self._before:
             self._end_new(module, name, has_failed=has_failed)
@@ -96,7 +112,8 @@ class ModuleLoad:
             if self._before is not ABSENT:
                 modules[name] = self._before
             return
-        self._held.note_key(name, modules, name, self._before)
+        if self._before is ABSENT:  # else it is one of those that were exchanged
+            self._held.note_key(name, modules, name, self._before)
         parent, _, child = name.rpartition(".")
         if parent:
             space = modules[parent].__dict__

@@ -54,10 +54,10 @@ class Python(Dialect):
     def __init__(self, roots: list[str], home: types.ModuleType | None = None, figures: Figures | None = None) -> None:
         super().__init__()
         self._roots = roots
-        self.holds = Holds(roots)
         self._figures = figures or Figures()
         self._sources = Sources()
         self._drift = Drift()
+        self.holds = Holds(roots, self._drift.forget)
         self._renewed: list[dict[str, str]] = []
         """What the last load renewed, until it is told."""
         self._numbers = itertools.count(1)
@@ -194,7 +194,7 @@ class Python(Dialect):
         space = job.session.namespace.__dict__
         shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
         held = self.holds.of(message.get("codriver/hold"))
-        load = ModuleLoad(name, path, written, held, self._drift.closures)
+        load = ModuleLoad(name, path, written, held, self._drift.closures, home=job.session.namespace)
         load.begin()
         has_failed = True
         try:

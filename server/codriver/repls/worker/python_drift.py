@@ -16,7 +16,7 @@ import types
 
 from .closures import FormerClosures
 from .code_comparison import is_same_code
-from .file_definitions import ABSENT, Written, is_plain
+from .file_definitions import ABSENT, PLAIN, Written, is_plain
 from .shared_names import SPACE_OF_MODULE
 from .source_files import read_source
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 INSTALLED = ("site-packages", "dist-packages")
+COMPARED = (*PLAIN, tuple, types.FunctionType)
+OTHER = object()
 REWRITERS = ("AssertionRewritingHook",)
 """Loaders whose code is another than that of the file. Source: pytest, `_pytest.assertion.rewrite`."""
 MOST_WRAPPERS = 20
@@ -53,6 +55,10 @@ class Drift:
         self.tells_main = False
         """Whether `__main__` is a file of the project, as it is in a program that somebody started."""
         self._is_within: dict[tuple[str, str], bool] = {}
+
+    def forget(self) -> None:
+        """Let go of the values that were compared."""
+        self._compared.clear()
 
     def rows(self, root: str, only: str = "") -> list[dict[str, str]]:
         """A row for each difference: `module`, `name`, `kind`, and the `file` where the live code is from.
@@ -132,10 +138,11 @@ def _is_project(file: str, root: str) -> bool:
 
 
 def _loaded(module: types.ModuleType) -> list[object]:
-    """All that a comparison of a module looks at."""
+    """All that a comparison of a module looks at; OTHER for any other value, which is not to be kept alive for it."""
     found: list[object] = []
     for name, value in list(module.__dict__.items()):
-        found += (name, value)
+        is_compared = type(value) in COMPARED or is_class(value)
+        found += (name, value if is_compared else OTHER)
         if not is_class(value):
             found += _parts(value)
         elif home_of(value) == module.__name__:

@@ -42,7 +42,8 @@ TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", 
 """The fields that an answer tells of tests that failed."""
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
 NONE_NAMED: Final = "give names in test, or leave test out: then only a load that fails is put back"
-PUT_BACK: Final = "files and definitions are as before; what loading or tests did beyond them is not undone"
+PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
+NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
 
 
 class NothingToLoadError(RefusedError):
@@ -204,12 +205,12 @@ class LiveSteps:
 
 def told(put_back: PutBack) -> dict[str, object]:
     """The fields of an answer about an act that was put back."""
-    words = PUT_BACK
-    if put_back.why:
-        words = f"files are as before; definitions were not put back: {put_back.why}"
-    fields: dict[str, object] = {"restored": words}
-    if put_back.files or put_back.names:
-        fields["leftAsNewer"] = [*put_back.files, *put_back.names]
+    left = [*put_back.files, *put_back.names]
+    form, them = (NOT_PUT_BACK, "files") if put_back.why else (PUT_BACK, "files and definitions")
+    them = f"all {them} but leftAsNewer are" if left else f"{them} are"
+    fields: dict[str, object] = {"restored": form.format(all=them, why=put_back.why)}
+    if left:
+        fields["leftAsNewer"] = left
     return fields
 
 
