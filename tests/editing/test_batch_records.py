@@ -1,15 +1,20 @@
 """Batches whose server is killed: the next one takes them back, but for what somebody changed since."""
 
+import contextlib
 import json
+import random
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import anyio
 import pytest
 from live_server import serving
 
 from codriver.editing import BatchRecords, Create, Editor, Limits, Wanted
+from codriver.editing.batch_records import UNDER_WAY
+from codriver.editing.file_changes import Change, read
 from codriver.files.paths import workspace_state_folder
 from codriver.lisp.edit import Append
 
@@ -121,11 +126,117 @@ def test_a_batch_that_is_under_way_is_left_alone(folder, records):
     assert (kept(folder), everything(folder)) == ([], before)
 
 
+def test_a_record_that_the_system_does_not_remove_takes_no_edit_back(folder, records):
+    changes = [Change(folder / name, read(folder / name, folder), b"(new)\n") for name in ("a.clj", "b.clj")]
+    left = folder.parent / "records" / "0123456789ab.json"
+    with records.kept(changes, {change.path: "x" for change in changes}):
+        [record] = kept(folder)
+        left.hardlink_to(record)
+        for change in changes:
+            change.path.write_bytes(change.after)
+    assert kept(folder) == [left]
+    assert records.recover() == []
+    assert [change.path.read_bytes() for change in changes] == [change.after for change in changes]
+    assert kept(folder) == []
+
+
+def test_a_record_is_closed_before_it_is_removed(folder, records):
+    events = []
+    sys.addaudithook(lambda event, given: event == "os.remove" and events.append((given, _open_files())))
+    with records.kept((), {}):
+        [record] = kept(folder)
+        assert str(record) in _open_files()
+    assert [str(record) in opened for given, opened in events if str(given[0]).endswith(record.name)] == [False]
+
+
+def _open_files():
+    found = []
+    for one in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(str(one.readlink()))
+    return found
+
+
+LIVES = """
+import os, signal, sys
+from pathlib import Path
+from codriver.editing import file_changes
+from codriver.editing.atomic_batch import commit
+from codriver.editing.batch_records import BatchRecords
+
+folder, first, last, steps, keeps_open_files = Path(sys.argv[1]), *map(int, sys.argv[2:6])
+unlink = os.unlink
+
+def unlink_as_windows(path, **options):
+    name = os.path.basename(path)
+    if any(os.path.basename(file) == name for file in open_files()):
+        raise PermissionError(13, "it is open", name)
+    unlink(path, **options)
+
+def open_files():
+    for one in os.listdir("/proc/self/fd"):
+        try:
+            yield os.readlink("/proc/self/fd/" + one)
+        except OSError:
+            pass
+
+if keeps_open_files:
+    os.unlink = unlink_as_windows
+records = BatchRecords(folder.parent / "records", folder)
+
+def counted(name):
+    real = getattr(os, name)
+    def step(*args, **options):
+        global steps
+        steps -= 1
+        if not steps:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **options)
+    setattr(os, name, step)
+
+for name in ("open", "write", "fsync", "replace", "unlink", "close", "lseek"):
+    counted(name)
+print("told", *records.recover(), flush=True)
+for number in range(first, last):
+    text = b"(def n %d)" % number
+    paths = [folder / "a.clj", folder / "b.clj"]
+    commit([file_changes.Change(path, file_changes.read(path, folder), text) for path in paths], folder, records)
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("keeps_open_files", [False, True], ids=["", "as-windows"])
+def test_an_edit_that_was_acknowledged_stays_whenever_its_server_is_killed(folder, records, keeps_open_files):
+    """100 edits of two files in servers that are killed at random steps, in edits, at their ends and in recoveries."""
+    dice = random.Random(31)
+    acknowledged, kills, number = [], 0, 1
+    for name in ("a", "b"):
+        (folder / f"{name}.clj").write_text("(def n 0)")
+    while len(acknowledged) < 100:
+        # One edit takes some 80 steps.
+        given = [number, number + dice.randint(1, 12), dice.randint(1, 700), int(keeps_open_files)]
+        command = [sys.executable, "-c", LIVES, str(folder), *map(str, given)]
+        done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
+        assert done.returncode in (0, -signal.SIGKILL), done.stderr
+        kills += done.returncode != 0
+        told = done.stdout.splitlines()[1:]
+        acknowledged += told
+        records.recover()
+        [text] = {(folder / f"{name}.clj").read_text() for name in ("a", "b")}
+        now = int(text.removeprefix("(def n ").removesuffix(")"))
+        # The last may be written and not be told any more.
+        assert now - number + 1 in (len(told), len(told) + 1)
+        assert (kept(folder), list(folder.glob(".*"))) == ([], [])
+        number = now + 1
+    assert kills > 10
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"files": [{}], "folders": []}'])
-def test_a_record_that_was_cut_off_harms_nothing_and_goes(folder, records, content):
+@pytest.mark.parametrize("mark", [b"", UNDER_WAY, UNDER_WAY[:4]])
+def test_a_record_that_was_cut_off_harms_nothing_and_goes(folder, records, content, mark):
     (folder.parent / "records").mkdir()
     record = folder.parent / "records" / "0123456789ab.json"
-    record.write_bytes(content)
+    record.write_bytes(mark + content)
     record.chmod(0o600)
     before = everything(folder)
     assert records.recover() == []
@@ -135,7 +246,8 @@ def test_a_record_that_was_cut_off_harms_nothing_and_goes(folder, records, conte
 def test_a_record_removes_no_file_but_its_temporary_ones(folder, records):
     (folder.parent / "records").mkdir()
     record = folder.parent / "records" / "0123456789ab.json"
-    record.write_text(json.dumps({"files": [{"path": str(folder / "a.clj"), "temporary": "b.clj"}], "folders": []}))
+    content = {"files": [{"path": str(folder / "a.clj"), "temporary": "b.clj"}], "folders": []}
+    record.write_bytes(UNDER_WAY + json.dumps(content).encode())
     record.chmod(0o600)
     before = everything(folder)
     records.recover()

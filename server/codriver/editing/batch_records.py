@@ -1,10 +1,11 @@
 """Batch records: the intent of a batch, kept on disk while it is under way, by which the next server takes it back.
 
-A record is a file of its own in the state folder of the workspace, made before the batch touches anything, and removed
-when the batch is over. Its server holds a lock on it, so a record whose lock is free is that of a server that was
-killed. It names the temporary files and the folders that the batch makes; for a batch of several files it holds their
-bytes before and the digests of those after too. One file is replaced in one step, so that there is nothing to take
-back.
+A record is a file of its own in the state folder of the workspace, made before the batch touches anything. It begins
+with a mark that calls the batch under way, and that is written over at its end; then the file is closed, and
+removed. Its server holds a lock on it, so a record with that mark and a free lock is that of a server that was killed;
+one without the mark is left of a batch that is over, where the system would not remove it. A record names the temporary
+files and the folders that the batch makes; for a batch of several files it holds their bytes before and the digests of
+those after too. One file is replaced in one step, so that there is nothing to take back.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.editing.file_changes import Snapshot, UnreadableError, content_of, locate_file, show
-from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules, locate, open_for_writing
+from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, locate
 from codriver.files.locking import try_lock
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 """In base64, with paths."""
 MAX_TOLD: Final = 10
 """Files that are named for each of the two ends of a batch."""
+UNDER_WAY: Final = b"under way\n"
+OVER: Final = b"over     \n"
+"""The mark that a record begins with, and what is written over it, of the same length."""
 _RECORD = re.compile(r"[0-9a-f]{12}\.json")
 _TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
 
@@ -79,21 +83,26 @@ class BatchRecords:
     def kept(self, changes: Sequence[Change], temporaries: Mapping[Path, str]) -> Iterator[None]:
         """Keep a record of a batch as long as the block lasts; without one where the disk does not take it."""
         file = self._folder / f"{os.urandom(6).hex()}.json"
-        descriptor = None
+        descriptor, is_durable = None, False
         try:
+            data = _recorded(changes, temporaries, self._workspace)
+            is_durable = b'"after"' in data  # else only temporary files would be left where the machine ends
             self._folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-            descriptor = open_for_writing(file, links=Links.NEVER, root=self._folder)
-            if try_lock(descriptor):
-                _write(file, descriptor, _recorded(changes, temporaries, self._workspace))
+            with locate(file, Links.NEVER, root=self._folder) as place:
+                descriptor = place.open_private(os.O_RDWR | os.O_CREAT)
+                if try_lock(descriptor):
+                    _write(descriptor, UNDER_WAY + data, is_durable=is_durable)
+                    if is_durable:
+                        place.sync()
         except OSError as error:
             logger.debug("%s is not kept: %s", file, error)
         try:
             yield
         finally:
             if descriptor is not None:
+                _end(descriptor, is_durable=is_durable)
                 with contextlib.suppress(OSError):
                     file.unlink()
-                os.close(descriptor)
 
     def recover(self) -> list[str]:
         """Take back what killed servers left half done; what came of it, in words, one sentence a batch.
@@ -110,23 +119,29 @@ class BatchRecords:
     def _recover(self, file: Path) -> list[str]:
         with contextlib.suppress(OSError), locate(file, Links.NEVER, root=self._folder) as place:
             descriptor = place.open_private(os.O_RDWR)
+            if not _is_free(descriptor):
+                return []
+            words = ""
             try:
-                if not try_lock(descriptor):
-                    return []
-                words = ""
-                try:
-                    words = self._take_back(place.read(Rules(Links.NEVER, MAX_RECORD_BYTES, is_granting=True)))
-                except (ValueError, KeyError, TypeError) as error:  # cut off, so that its batch had touched nothing
-                    logger.debug("%s is no record: %s", file, error)
-                place.remove()
+                words = self._take_back(_read(descriptor))
+            except (ValueError, KeyError, TypeError) as error:  # cut off, so that its batch had touched nothing
+                logger.debug("%s is no record: %s", file, error)
             finally:
-                os.close(descriptor)
+                _end(descriptor, is_durable=True)
+            with contextlib.suppress(OSError):
+                place.remove()
             return [words] if words else []
         return []
 
     def _take_back(self, data: bytes) -> str:
-        """Take back one batch by its record; what came of it, empty where nothing had been put in place."""
-        record = json.loads(data)
+        """Take back one batch by its record; what came of it, empty where nothing had been put in place, or it is over.
+
+        Raises:
+            ValueError, KeyError, TypeError: this is no record, or was cut off.
+        """
+        if not data.startswith(UNDER_WAY):
+            return ""
+        record = json.loads(data.removeprefix(UNDER_WAY))
         back: list[str] = []
         left: list[str] = []
         for one in record["files"]:
@@ -171,14 +186,40 @@ def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], worksp
     return json.dumps({"files": rows, "folders": [str(folder) for folder in deepest_first]}).encode()
 
 
-def _write(file: Path, descriptor: int, data: bytes) -> None:
+def _is_free(descriptor: int) -> bool:
+    """True where no server holds a record: the lock is ours then, else the record is closed."""
+    is_free = False
+    try:
+        is_free = try_lock(descriptor)
+    finally:
+        if not is_free:
+            os.close(descriptor)
+    return is_free
+
+
+def _write(descriptor: int, data: bytes, *, is_durable: bool) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-    if b'"after"' in data:  # else only temporary files would be left where the machine ends
+    if is_durable:
         os.fsync(descriptor)
-        with locate(file, Links.NEVER, root=file.parent) as place:
-            place.sync()
+
+
+def _end(descriptor: int, *, is_durable: bool) -> None:
+    """Say that a batch is over, and close its record, as some systems remove no file that is open."""
+    try:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        _write(descriptor, OVER, is_durable=is_durable)
+    except OSError as error:
+        logger.debug("a record is not marked: %s", error)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> bytes:
+    """A record by the descriptor that locks it: some systems let no other read a byte that is locked."""
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return file.read(MAX_RECORD_BYTES)
 
 
 def _before(row: Mapping[str, Any]) -> Snapshot:
