@@ -18,7 +18,8 @@ from transit.writer import Writer
 
 from codriver.log import durable_files
 from codriver.log import history as module
-from codriver.log.history import History, UnreadableError, read_history, size_of
+from codriver.log.history import History, UnreadableError, read_history
+from codriver.log.kept_entries import size_of
 from codriver.log.line_numbers import LOST_LINES, RESERVED_LINES
 from codriver.log.output_log import Entry, OutputLog
 from codriver.log.transit_format import journal_line, read_transit, transit_pieces
@@ -335,6 +336,21 @@ async def test_the_loop_writes_what_is_added(path):
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert stored(path) == (code(1),)
+
+
+async def test_the_loop_that_has_nothing_to_do_is_woken_by_what_another_thread_adds(path, monkeypatch):
+    monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.001)
+    history, _ = started(path)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(history.run)
+        for line in (1, 2):
+            await anyio.wait_all_tasks_blocked()
+            await anyio.to_thread.run_sync(history.add, code(line))
+            with anyio.fail_after(10):
+                while not path.exists() or len(stored(path)) < line:
+                    await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+    assert stored(path) == (code(1), code(2))
 
 
 async def test_the_loop_moves_the_journal_when_things_are_quiet(path, monkeypatch):

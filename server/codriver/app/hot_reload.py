@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 from codriver.core.actions import Say
 from codriver.core.values import LIVE
 from codriver.files.polling import Poller
@@ -57,7 +55,7 @@ class Watcher:
                     await self._take(self._saved(now))
             else:
                 self._loaded = None
-                await anyio.sleep(LOOK_S)
+                await self._services.live.changed.wait()
 
     async def _take(self, saved: Sequence[Path]) -> None:
         if len(saved) > MAX_AT_ONCE:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codriver.skills import SkillLibrary
 
 T = TypeVar("T")
-LOOK_S = 0.5
+LOOK_S = 1.0
 GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None}) | {"toolset", "lean_clients"}
 """The settings that tools are on offer by."""
 
@@ -35,6 +35,8 @@ class LiveSettings:
         self._reloader = reloader
         self.settings = reloader.settings
         """The settings now."""
+        self.changed = anyio.Event()
+        """Set at their next change; then another stands here, for the one after that."""
         self.withheld = reloader.withheld
         """What the workspace's files say and what does not count, a line each."""
         self.discovery: Discovery | None = None
@@ -46,11 +48,13 @@ class LiveSettings:
         """Look at the files until cancelled; tell in the log what became of each change."""
         poller = Poller(self._reloader.look, interval_s=LOOK_S, rests_first=True)
         while True:
-            news = await poller.next()
+            news = await poller.next(lambda found: found is not None)
             if news is None:
                 continue
             before, self.settings, core.settings = self.settings, news.settings, news.settings
             self.withheld = self._reloader.withheld
+            changed, self.changed = self.changed, anyio.Event()
+            changed.set()
             actions: list[Action] = [Say(line) for line in news.said]
             actions += [Say(line, error=True) for line in news.wrong]
             if news.refused:

@@ -67,7 +67,10 @@ logger = logging.getLogger(__name__)
 
 ANSWER_S = 2.0
 """How long a stopping server waits for evaluations to end and for answers to leave."""
-SKILLS_S = 2.0
+SKILLS_S = 10.0
+IDLE_LOOKS = 100
+"""How often, within the time after which an idle server ends, it is looked whether it is idle."""
+LONGEST_IDLE_REST_S = 10
 Says = Literal["quiet", "usual", "verbose"]
 
 
@@ -204,8 +207,8 @@ class Server:
         """Notice and announce changed skills."""
         poller = Poller(self._parts.skills.changed, interval_s=SKILLS_S, rests_first=True)
         while True:
-            if await poller.next():
-                self._core.report(ResourcesChanged())
+            await poller.next(bool)
+            self._core.report(ResourcesChanged())
 
     async def _listen(self, effect: Listen) -> None:
         settings = self._live.settings
@@ -294,8 +297,9 @@ class Server:
     async def _exit_when_idle(self) -> None:
         idle_since = anyio.current_time()
         while True:
-            await anyio.sleep(1)
             allowed_s = self._live.settings.idle_exit_seconds
+            # So coarse that an idle server need not wake for it, and not too late for a short time.
+            await anyio.sleep(min(max(1, allowed_s / IDLE_LOOKS), LONGEST_IDLE_REST_S))
             busy = self._parts.clients or self._core.state.live
             if busy or not allowed_s:
                 idle_since = anyio.current_time()

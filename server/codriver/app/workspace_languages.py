@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core
 
-LOOK_S: Final = 5.0
+LOOK_S: Final = 8.0
 """How often a workspace is looked at, at most."""
 REST_TIMES: Final = 100
 """Searches take no more than this part of the time."""
@@ -40,11 +40,13 @@ async def watch_languages(core: Core, workspace: Path) -> None:
         repl = repl_of_project(workspace)
         return LanguagesSeen(known | found, repl, needs_trust=_needs_trust(repl, workspace))
 
+    def is_news(found: LanguagesSeen) -> bool:
+        return found != seen
+
     poller = Poller(look, interval_s=LOOK_S, rest_times=REST_TIMES)
     while True:
-        before, seen = seen, await poller.next()
-        if seen != before:
-            core.report(seen)
+        seen = await poller.next(is_news)
+        core.report(seen)
 
 
 def _needs_trust(repl: str, workspace: Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
@@ -12,11 +14,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class PollingOverError(Exception):
+    """Whoever waited for a finding has left: nobody sees this."""
+
+
 class Poller(Generic[T]):
     """Looks at something again and again, in a thread. Lives as long as whoever polls, one at a time.
 
     A look is followed by a rest of `interval_s`, or of `rest_times` as long as the look took, if that is longer. The
-    first begins at once, unless it `rests_first`.
+    first begins at once, unless it `rests_first`. Looks that find nothing new, and the rests between them, pass within
+    one thread: an idle server would else wake its event loop many times a second, which costs more than the looks.
     """
 
     def __init__(
@@ -27,10 +34,23 @@ class Poller(Generic[T]):
         self._rest_times = rest_times
         self._rest_s = interval_s if rests_first else 0.0
 
-    async def next(self) -> T:
-        """The next look's finding, after the rest that is due."""
-        await anyio.sleep(self._rest_s)
-        began = anyio.current_time()
-        found = await anyio.to_thread.run_sync(self._look)
-        self._rest_s = max(self._interval_s, self._rest_times * (anyio.current_time() - began))
-        return found
+    async def next(self, is_news: Callable[[T], bool] | None = None) -> T:
+        """The next look's finding, after the rest that is due; with `is_news`, called in the thread, the next news."""
+        is_over = threading.Event()
+        # The limit is the poller's own: who polls for hours must not take the threads that calls wait for.
+        in_thread = anyio.CapacityLimiter(1)
+        try:
+            return await anyio.to_thread.run_sync(
+                self._look_until, is_news, is_over, abandon_on_cancel=True, limiter=in_thread
+            )
+        finally:
+            is_over.set()
+
+    def _look_until(self, is_news: Callable[[T], bool] | None, is_over: threading.Event) -> T:
+        while not is_over.wait(self._rest_s):
+            began_s, self._rest_s = time.monotonic(), self._interval_s
+            found = self._look()
+            self._rest_s = max(self._interval_s, self._rest_times * (time.monotonic() - began_s))
+            if is_news is None or is_news(found):
+                return found
+        raise PollingOverError

@@ -11,14 +11,13 @@ unique. What is held is bounded in number and in bytes, in memory, on disk, and 
 
 from __future__ import annotations
 
-import heapq
+import asyncio
 import logging
 import os
-import sys
 import threading
 import time
 from dataclasses import dataclass
-from json.encoder import encode_basestring
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -27,7 +26,8 @@ from codriver.files import UnsafeFileError
 from codriver.log import durable_files
 from codriver.log.disk_trouble import DiskTrouble
 from codriver.log.durable_files import set_aside
-from codriver.log.eviction import BoundedStore, utf8_bytes
+from codriver.log.eviction import BoundedStore
+from codriver.log.kept_entries import Newest, cut, size_of
 from codriver.log.line_numbers import LineNumbers
 from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import (
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from codriver.log.output_log import Snapshot
 
-__all__ = ["History", "Loaded", "NewerFormatError", "UnreadableError", "cut", "read_history"]
+__all__ = ["History", "Loaded", "NewerFormatError", "UnreadableError", "read_history"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,10 +62,6 @@ LONG_JOURNAL_BYTES = 2**20
 """Up to here a journal that is longer than its file waits for quiet: to write the file takes 20 µs an entry."""
 JOURNAL = ".journal"
 EVALUATED_CODE = "evaluatedCode"
-MAX_TEXT_BYTES = 64 * 2**10
-END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""The bytes that are kept of each end of a longer text; the words between them have room in the rest."""
-EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +100,8 @@ class History:
         self._added_at_s = 0.0
         self._is_writable = False
         self._is_closed = False
+        self._sleeper: Callable[[], object] | None = None
+        """Wakes who waits for work; None while nobody does."""
 
     def load(self) -> Loaded:
         """Read what there is, and reserve lines for the log. Blocks; comes before everything else.
@@ -152,7 +150,7 @@ class History:
 
         Of a text of more than 64 KiB its head and its tail are kept. What is then too much leaves, the oldest first.
         """
-        self._line_numbers.saw(entry.line)
+        self.saw_line(entry.line)
         if entry.category != EVALUATED_CODE:
             return
         entry = cut(entry)
@@ -164,10 +162,18 @@ class History:
                 # Where the disk is behind it must not hold them either.
                 if evicted and self._pending[0].line <= evicted[-1]:
                     self._pending = [e for e in self._pending if e.line > evicted[-1]]
+                self._wake()
 
     def saw_line(self, line: int) -> None:
         """The log has given this line: no later run gives it again."""
         self._line_numbers.saw(line)
+        if self._line_numbers.is_low:
+            self._wake()
+
+    def _wake(self) -> None:
+        if (wake := self._sleeper) is not None:
+            self._sleeper = None
+            wake()
 
     async def run(self, tell: Callable[[str | None], None] | None = None) -> None:
         """Make durable what is added, until cancelled; where the disk fails, try again.
@@ -176,6 +182,7 @@ class History:
         """
         self._trouble.tell = tell
         while True:
+            await self._await_work()
             await anyio.sleep(FLUSH_EVERY_S)
             try:
                 if self._pending or self._line_numbers.is_low:
@@ -191,6 +198,17 @@ class History:
                     self._trouble.met(error)
             else:
                 self._trouble.over()
+
+    async def _await_work(self) -> None:
+        """Return when there is something to write, or to move once it is quiet."""
+        woken, loop = asyncio.Event(), asyncio.get_running_loop()
+        # Before it is asked whether there is work, so that none is overlooked that comes between.
+        self._sleeper = partial(loop.call_soon_threadsafe, woken.set)
+        try:
+            if not (self._pending or self._line_numbers.is_low or self._is_worth_moving):
+                await woken.wait()
+        finally:
+            self._sleeper = None
 
     def flush(self) -> None:
         """Write what is not yet on disk, and wait until it is. Blocks.
@@ -234,7 +252,7 @@ class History:
 
     @property
     def _is_worth_moving(self) -> bool:
-        return self._journal_bytes > 0 and self._file_bytes <= WORTH_MOVING * self._journal_bytes
+        return self._is_writable and self._journal_bytes > 0 and self._file_bytes <= WORTH_MOVING * self._journal_bytes
 
     def _new(self) -> Newest:
         return Newest(self._max_entities, self._max_bytes)
@@ -336,65 +354,3 @@ def read_history(path: Path) -> tuple[Entry, ...]:
         if line is not None:
             newest.add(line)
     return tuple([entry for entry, _ in newest.with_sizes()])
-
-
-def cut(entry: Entry) -> Entry:
-    """The entry, of a text of more than 64 KiB only head and tail, with words on what is left out between them."""
-    text = entry.text
-    if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
-        return entry
-    head = text[:END_BYTES].encode("utf-8", "replace")[:END_BYTES].decode("utf-8", "ignore")
-    tail = text[-END_BYTES:].encode("utf-8", "replace")[-END_BYTES:].decode("utf-8", "ignore")
-    omitted = len(text) - len(head) - len(tail)
-    return entry._replace(text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
-
-
-def size_of(entry: Entry) -> int:
-    """Bytes that the entry's texts take: in memory, or in the file where that is more."""
-    others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
-    names = [text for text in others if text]
-    if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory
-        return _written(entry.text) + len(joined)
-    size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
-    return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in names])
-
-
-def _written(text: str) -> int:
-    return utf8_bytes(encode_basestring(text)) - 2
-
-
-class Newest:
-    """Bounded reading of entries in any order: those with the highest lines are kept, within the same limits.
-
-    Of two with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete` whether
-    all are here as they came.
-    """
-
-    def __init__(self, max_entities: int, max_bytes: int) -> None:
-        self._max_entities = max(1, max_entities)
-        self._max_bytes = max_bytes
-        self._entries: dict[int, tuple[Entry, int]] = {}
-        self._lines: list[int] = []
-        self._bytes = 0
-        self.last_line = 0
-        self.is_complete = True
-
-    def add(self, entry: Entry) -> None:
-        """Take an entry, and let go the lowest that are then too much."""
-        kept = cut(entry)
-        self.is_complete &= kept is entry
-        self.last_line = max(self.last_line, entry.line)
-        size = size_of(kept)
-        if entry.line in self._entries:
-            self._bytes -= self._entries[entry.line][1]
-        else:
-            heapq.heappush(self._lines, entry.line)
-        self._entries[entry.line] = kept, size
-        self._bytes += size
-        while len(self._lines) > 1 and (len(self._lines) > self._max_entities or self._bytes > self._max_bytes):
-            self._bytes -= self._entries.pop(heapq.heappop(self._lines))[1]
-            self.is_complete = False
-
-    def with_sizes(self) -> list[tuple[Entry, int]]:
-        """The entries, their lines rising, each with what it takes in bytes."""
-        return [self._entries[line] for line in sorted(self._entries)]

@@ -247,15 +247,22 @@ class KernelDiscovery:
         self._protocols = protocols
         self._written: dict[str, int] = {}
         self._told: Mapping[str, str] = {}
+        self._seen: Found | None = None
 
     async def run(self) -> None:
         """Look for kernels until cancelled."""
         poller = Poller(self._search.look, interval_s=LOOK_S)
         while True:
             try:
-                self._reconcile(await poller.next())
+                self._reconcile(await poller.next(self._is_news))
             except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
                 self._tell({"": f"kernels could not be looked for: {error!r}"})
+
+    def _is_news(self, found: Found) -> bool:
+        """True where it is other than the last, or there are kernels, whose fate the state decides. In a thread."""
+        before, self._seen = self._seen, found
+        repls = self._core.state.repls.values()
+        return found != before or bool(found.kernels) or any(repl.origin.is_merely_found for repl in repls)
 
     def _reconcile(self, found: Found) -> None:
         """Make the core's found kernels those that are there and that it does not know by another way."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from codriver.repls.launch.port_files import Found
 
 RECHECK_S = 0.25
+"""How soon a port file is looked at again whose fate the state of a REPL decides."""
+SETTLED_RECHECK_S = 5.0
+"""How soon where nothing is to be decided: a server that is idle need not wake up for it."""
 
 
 class Discovery:
@@ -51,6 +54,7 @@ class Discovery:
         self._python = python
         self._port_files = (*kinds.port_files(), *port_files)
         self._found: tuple[Found, ...] = ()
+        self._news = anyio.Event()
         self._problems: dict[str, str] = {}
         self._written: dict[str, int] = {}
         """By REPL id: when its port file was written, as of the last look."""
@@ -71,22 +75,23 @@ class Discovery:
     async def run(self) -> None:
         """Watch the port files; start a REPL of our own if none is found and none was asked for."""
         async with anyio.create_task_group() as tasks:
-            seen = anyio.Event()
-            tasks.start_soon(self._watch, seen)
-            await seen.wait()
+            tasks.start_soon(self._watch)
+            await self._news.wait()
             if not self._is_asked:
                 default = () if self._found else await self._default()
                 self._dispatch(*default, Searching(is_under_way=False))
             while True:
+                self._news = anyio.Event()
                 # A port file may belong to a process that we are just starting: such a file is looked at again.
-                self._reconcile()
-                await anyio.sleep(RECHECK_S)
+                is_settled = self._reconcile()
+                with anyio.move_on_after(SETTLED_RECHECK_S if is_settled else RECHECK_S):
+                    await self._news.wait()
 
-    async def _watch(self, seen: anyio.Event) -> None:
+    async def _watch(self) -> None:
         async for found in watch(self._workspace, self._port_files):
             self._found = found
             self._reconcile()
-            seen.set()
+            self._news.set()
 
     @property
     def _is_asked(self) -> bool:
@@ -103,8 +108,11 @@ class Discovery:
         words = f"no REPL was found and none asked for, so codriver starts its own {kind.title} REPL (key {kind.key})"
         return (Say(words), _asked_command(kind.repl))
 
-    def _reconcile(self) -> None:
-        """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already."""
+    def _reconcile(self) -> bool:
+        """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already.
+
+        True where that depends on nothing but the files: no REPL of ours is starting, and none outlives its file.
+        """
         state = self._core.state
         ours = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
         starting = any(repl.owned and repl.phase == "starting" for repl in state.repls.values())
@@ -146,6 +154,7 @@ class Discovery:
         self._problems = problems
         self._written = {f"file:{found.path}": found.written_ns for found in self._found}
         self._dispatch(*actions)
+        return not starting and all(identity in wanted for identity in known)
 
     def _dispatch(self, *actions: Action) -> None:
         if actions:

@@ -114,6 +114,8 @@ class LiveSettings(Protocol):
     """The holder of the settings, which can change while the server runs."""
 
     settings: Settings
+    changed: anyio.Event
+    """Set at the next change of the settings; then another stands here, for the one after that."""
 
 
 @dataclass(frozen=True, slots=True)
