@@ -271,7 +271,7 @@ class Session:
 
 
 @asynccontextmanager
-async def connect(place, *, listener, workspace, is_remote):
+async def connect(place, *, listener, workspace, is_remote, found_by=None):
     """The connector of the protocol `memory`."""
     if (found := _running.get(place)) is None:
         raise ReplUnreachableError(place, "nothing listens there")

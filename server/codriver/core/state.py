@@ -143,6 +143,11 @@ class Origin:
     is_merely_found: bool = False
     """Nobody named the kernel to us: it is a human's, used by its key alone or where it is the only REPL."""
 
+    @property
+    def is_claim(self) -> bool:
+        """True where nothing but a file led to the REPL: whoever wrote it may be gone, and its port somebody else's."""
+        return self.kind == "port-file" or (self.kind == "kernel" and self.is_merely_found)
+
 
 @dataclass(frozen=True)
 class Repl:

@@ -20,7 +20,12 @@ from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError,
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
 from codriver.repls.app_events import AppEventRecorder, AppStreamKeeper
-from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
+from codriver.repls.contract.errors import (
+    NotAnReplError,
+    PackageMissingError,
+    ReplUnreachableError,
+    StrangeListenerError,
+)
 from codriver.repls.events import EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.jupyter.started_kernels import StartedKernels, say_farewell
@@ -33,7 +38,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Core, Performer
-    from codriver.core.state import Repl
+    from codriver.core.state import Origin, Repl
     from codriver.core.values import Profile
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
@@ -81,8 +86,8 @@ class Repls:
         self._workspace = workspace
         self._lives: dict[str, _Life] = {}
         self._kernels = StartedKernels()
-        self._told_of: set[str] = set()
-        """REPLs of which the log says already that nothing answers."""
+        self._told: dict[str, str] = {}
+        """By REPL: the words that the log has already on why there is none, or nothing answers."""
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._faults = Faults(core)
@@ -182,8 +187,11 @@ class Repls:
     async def _connect(self, repl: Repl) -> str:
         """Live through one connection; why it ended."""
         if not repl.owned:
-            is_remote = repl.origin.kind == "address"
-            return await self._stay_connected(repl.id, repl.address or repl.origin.text, is_remote=is_remote)
+            try:
+                return await self._stay_connected(repl.id, repl.address or repl.origin.text, repl.origin)
+            except StrangeListenerError as error:
+                self._say_once(repl, str(error))
+                raise
         recipe = await anyio.to_thread.run_sync(self._recipe_of, repl.origin.text)
         for note in recipe.notes:
             self._core.report(actions.ReplProgress(repl.id, note))
@@ -236,26 +244,25 @@ class Repls:
         deadline = anyio.current_time() + recipe.start_timeout_s
         while True:
             try:
-                return await self._stay_connected(repl_id, address, is_ours=True)
+                return await self._stay_connected(repl_id, address)
             except (ReplUnreachableError, NotAnReplError) as error:
                 if recipe.connection_file is None or anyio.current_time() > deadline:
                     return str(error)
                 await anyio.sleep(processes.POLL_S)
 
-    async def _stay_connected(
-        self, repl_id: str, address: str, *, is_remote: bool = False, is_ours: bool = False
-    ) -> str:
-        """Live through one connection; why it ended. `is_remote`: a tunnel may lie between us and the REPL."""
+    async def _stay_connected(self, repl_id: str, address: str, origin: Origin | None = None) -> str:
+        """Live through one connection; why it ended. `origin`: that of a REPL whose process is not ours."""
         protocol, place = kinds.split_address(address)
         silence = anyio.CancelScope()
-        if not is_ours:
+        if origin is not None:
             self._tasks.start_soon(self._tell_of_silence, silence, repl_id, place)
         try:
             async with self._connectors[protocol](
                 place,
                 listener=partial(self._events.heard, repl_id),
                 workspace=self._workspace,
-                is_remote=is_remote,
+                is_remote=origin is not None and origin.kind == "address",
+                found_by=Path(origin.text) if origin is not None and origin.is_claim else None,
             ) as adapter:
                 silence.cancel()
                 self._adapters[repl_id] = adapter
@@ -290,9 +297,13 @@ class Repls:
             if repl is None:
                 return
             self._core.report(actions.ReplProgress(repl_id, words))
-            if repl_id not in self._told_of:
-                self._told_of.add(repl_id)
-                self._core.report(actions.Say(f"{repl.key}: {words}", error=True, repl=repl.key))
+            self._say_once(repl, words)
+
+    def _say_once(self, repl: Repl, words: str) -> None:
+        """Have the log say of a REPL why there is none, unless that is the last that it said of it."""
+        if self._told.get(repl.id) != words:
+            self._told[repl.id] = words
+            self._core.report(actions.Say(f"{repl.key}: {words}", error=True, repl=repl.key))
 
     async def _retry(self, effect: effects.RetryRepl) -> None:
         await anyio.sleep(effect.delay_s)

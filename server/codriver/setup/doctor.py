@@ -26,13 +26,13 @@ from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import runtime_folder
 from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.project_python import find_python
-from codriver.repls.launch.projects import find_projects, port_text
+from codriver.repls.launch.projects import find_projects
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.doctor_report import Check, ReplReport, Report, Row
 from codriver.setup.entry_checks import check_entries
 from codriver.setup.hook_checks import check_hooks
-from codriver.setup.reachability import NAME, check_exposure, has_listener, obstacle
+from codriver.setup.reachability import NAME, check_exposure, check_found_port, check_port_files, obstacle
 from codriver.setup.seam_checks import SEAM, seam_row
 from codriver.setup.state_checks import check_state
 from codriver.skills import Selection, SkillLibrary
@@ -300,7 +300,7 @@ def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool)
     for repl in repls:
         yield from _check_repl(repl)
     if not running:
-        yield from _check_port_files(workspace)
+        yield from check_port_files(workspace)
 
 
 def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
@@ -313,6 +313,8 @@ def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
     elif repl.get("kind") in ("kernel", "server"):
         cure = f"rm {repl.get('origin')}, if it is left from a kernel that is gone" if _has_jupyter() else INSTALL
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'no reason is known'}", cure)
+    elif (check := check_found_port(repl, text)) is not None:
+        yield check
     else:
         again = "start this REPL again"
         if repl.get("kind") == "process":
@@ -351,18 +353,6 @@ def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
             file, home = session.get("origin"), session.get("projectRoot")
             text = f"{session.get('key')}: {file} leads to a REPL of another project, {home}"
             yield Check("REPLs", "note", text, f"rm {file}, if it was left by a REPL that is gone")
-
-
-def _check_port_files(workspace: Path) -> Iterator[Check]:
-    """Without a server nobody has tried the REPLs, but who could reach them can be told."""
-    for name in kinds.port_files():
-        written = port_text(workspace, name)
-        if written.isdecimal() and not has_listener(int(written)):
-            told = f"{name} says {written}, where nothing listens: its REPL has ended, or was killed"
-            yield Check("REPLs", "note", told, f"start the REPL again, or rm {name}")
-        elif written.isdecimal():
-            yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
-            yield from check_exposure(name, "127.0.0.1", int(written))
 
 
 def _repl_report(session: dict[str, Any], ask: Ask) -> ReplReport:

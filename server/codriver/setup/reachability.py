@@ -6,15 +6,18 @@ import json
 import socket
 import subprocess
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from codriver.net.admission import is_loopback
+from codriver.net.found_ports import objection_at
 from codriver.net.kernel_sockets import listening_hosts
+from codriver.repls import kinds
+from codriver.repls.launch.projects import port_text
 from codriver.setup.doctor_report import Check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from codriver.setup.clients import Launch
 
@@ -71,6 +74,36 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
     elif wide := wide_listener(port):
         text = f"{name}: port {port} is open beyond loopback ({wide}): whoever reaches this machine can run code in it"
         yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
+
+
+def check_found_port(repl: dict[str, Any], text: str) -> Check | None:
+    """The check of a REPL by a port file, as the server tells of it in `text`; None where nothing speaks against it."""
+    host, _, port = str(repl.get("address", "")).rpartition(":")
+    if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
+        return None
+    why = objection_at((host, int(port)), Path(str(repl.get("origin"))))
+    return Check("REPLs", "wrong", f"{text}: {why}", _way(f"{host}:{port}")) if why else None
+
+
+def _way(address: str) -> str:
+    """The way to a REPL that somebody else listens for."""
+    return (
+        f"codriver serve --nrepl {address}, or nrepl in your own settings, if that is meant; else start your REPL again"
+    )
+
+
+def check_port_files(workspace: Path) -> Iterator[Check]:
+    """Without a server nobody has tried the REPLs, but who could reach them can be told."""
+    for name in kinds.port_files():
+        written = port_text(workspace, name)
+        if written.isdecimal() and not has_listener(int(written)):
+            told = f"{name} says {written}, where nothing listens: its REPL has ended, or was killed"
+            yield Check("REPLs", "note", told, f"start the REPL again, or rm {name}")
+        elif written.isdecimal() and (why := objection_at(("127.0.0.1", int(written)), workspace / name)):
+            yield Check("REPLs", "wrong", f"{name} says {written}: {why}", _way(f"127.0.0.1:{written}"))
+        elif written.isdecimal():
+            yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
+            yield from check_exposure(name, "127.0.0.1", int(written))
 
 
 def wide_listener(port: int) -> str | None:

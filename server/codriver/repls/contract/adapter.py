@@ -308,15 +308,17 @@ class Connector(Protocol):
     """A way to connect to the REPLs of one protocol; one each stands in `codriver.app.wiring.CONNECTORS`."""
 
     def __call__(
-        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
     ) -> AbstractAsyncContextManager[Adapter]:
         """A context with the adapter of the REPL at `place`, connected and its profile known.
 
         `place` is the address without the protocol: `host:port`, or the protocol's own way to name one. Stack frames
         in files under `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel, whose other end
-        may go without a sign, so that the REPL is to be asked whether it is alive.
+        may go without a sign, so that the REPL is to be asked whether it is alive. `found_by`: the file that led to
+        it, where nobody named it.
 
         Raises:
+            StrangeListenerError: such a file led to a port of another user, or nobody can tell. Nothing was sent.
             ReplUnreachableError: nobody listens there.
             NotAnReplError: the server there does not speak the protocol.
         """

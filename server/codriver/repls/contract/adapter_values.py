@@ -14,6 +14,8 @@ from codriver.core.records import dataclass
 from codriver.repls.contract.media import Bundle, Display
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from codriver.core.values import Failure
 
 NAMESPACE_MISSING = "namespace-not-found"
@@ -50,12 +52,14 @@ class Endpoint:
 
     host: str
     port: int
+    found_by: Path | None = field(default=None, compare=False)
+    """The file that led there, where nobody named it: then its listener has to be this user's, at each connection."""
 
     @classmethod
-    def parse(cls, text: str) -> Endpoint:
+    def parse(cls, text: str, found_by: Path | None = None) -> Endpoint:
         """`host:port`, `[v6]:port` or `port` as an endpoint."""
         host, _, port = text.rpartition(":")
-        return cls(host.strip("[]") or "127.0.0.1", int(port))
+        return cls(host.strip("[]") or "127.0.0.1", int(port), found_by)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

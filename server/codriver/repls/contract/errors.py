@@ -28,6 +28,21 @@ class ReplUnreachableError(RefusedError):
         self.cause = cause
 
 
+class StrangeListenerError(RefusedError):
+    """The port that a file names may be another user's by now, so that nothing was sent there."""
+
+    reason = "repl-unreachable"
+
+    def __init__(self, place: object, file: object, why: str, *, way: str) -> None:
+        """`way`: how the user names the REPL, if it is meant."""
+        super().__init__(
+            f"nothing was sent to {place}, to which {file} leads: {why}; if you mean that REPL, name it: {way}",
+            hint=f"name the REPL if it is meant; else remove {file}, and start your own REPL again",
+            details={"endpoint": str(place)},
+        )
+        self.place = place
+
+
 class NotAnReplError(RefusedError):
     """Something listens and does not speak the protocol."""
 

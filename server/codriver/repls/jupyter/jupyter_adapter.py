@@ -55,11 +55,11 @@ if TYPE_CHECKING:
 
 
 def connect_jupyter(
-    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol `jupyter`: `place` is the path of a connection file. See `Connector`."""
     del is_remote  # the connection file says where the kernel is
-    return connect(partial(open_zmq, place), listener=listener, workspace=workspace)
+    return connect(partial(open_zmq, place, found_by=found_by), listener=listener, workspace=workspace)
 
 
 @asynccontextmanager

@@ -105,18 +105,18 @@ class ServerKernels:
                 tasks.start_soon(_delete, api, kernel)
 
     def _connect_by_file(
-        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
     ) -> AbstractAsyncContextManager[Adapter]:
         from codriver.repls.jupyter.jupyter_adapter import connect  # noqa: PLC0415  # many workspaces have no kernel
 
         del is_remote  # the connection file says where the kernel is
-        return connect(partial(self._open_file, Path(place)), listener=listener, workspace=workspace)
+        return connect(partial(self._open_file, Path(place), found_by), listener=listener, workspace=workspace)
 
     @asynccontextmanager
-    async def _open_file(self, file: Path, on_message: OnMessage) -> AsyncIterator[Channel]:
+    async def _open_file(self, file: Path, found_by: Path | None, on_message: OnMessage) -> AsyncIterator[Channel]:
         from codriver.repls.jupyter.zmq_channel import open_zmq  # noqa: PLC0415  # as above
 
-        async with open_zmq(str(file), on_message) as channel:
+        async with open_zmq(str(file), on_message, found_by=found_by) as channel:
             kernel = file.stem.removeprefix("kernel-")
             if (api := await self._server_of(file, kernel)) is not None:
                 channel.restarted_by = partial(api.restart, kernel)
@@ -134,9 +134,16 @@ class ServerKernels:
         return None
 
     def _connect(
-        self, protocol: str, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+        self,
+        protocol: str,
+        place: str,
+        *,
+        listener: Listener,
+        workspace: Path | None,
+        is_remote: bool,
+        found_by: Path | None = None,
     ) -> AbstractAsyncContextManager[Adapter]:
-        del workspace, is_remote  # the server that serves it is asked whether it is there in any case
+        del workspace, is_remote, found_by  # the server that serves it is asked whether it is there in any case
         return self._connected(f"{protocol.removeprefix('jupyter+')}://{place}", listener)
 
     @asynccontextmanager

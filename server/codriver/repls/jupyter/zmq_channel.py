@@ -10,23 +10,33 @@ from __future__ import annotations
 
 import json
 from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import anyio.lowlevel
+from anyio.abc import SocketAttribute
 
 from codriver import files
 from codriver.errors import ReplDisconnectedError
 from codriver.files import Links, Rules
+from codriver.net.found_ports import objection_at, objection_to
+from codriver.net.kernel_sockets import plain
 from codriver.net.tasks import own_tasks
-from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
+from codriver.repls.contract.errors import (
+    NotAnReplError,
+    PackageMissingError,
+    ReplUnreachableError,
+    StrangeListenerError,
+)
 from codriver.repls.jupyter.channel import Channel
 from codriver.repls.jupyter.kernel_process import KernelProcess, find_process
 from codriver.repls.jupyter.messages import SOCKETS, read_message, text_of
 
 if TYPE_CHECKING:
     import asyncio
+    import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from codriver.repls.jupyter.channel import OnMessage
@@ -50,16 +60,19 @@ WRONG_KEY: Final = (
 
 
 @asynccontextmanager
-async def open_zmq(place: str, on_message: OnMessage) -> AsyncIterator[ZmqChannel]:
+async def open_zmq(place: str, on_message: OnMessage, *, found_by: Path | None = None) -> AsyncIterator[ZmqChannel]:
     """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.channel.Carrier`.
+
+    `found_by`: the same file, where nobody named it: then whoever listens at its ports has to be this user's.
 
     Raises:
         ReplUnreachableError: there is no such file, it is none, or nobody listens there.
+        StrangeListenerError: it was found, and somebody else listens there, or nobody can tell.
         NotAnReplError: what listens there does not speak ZeroMQ.
         PackageMissingError: jupyter_client is not installed.
     """
     information = await anyio.to_thread.run_sync(_read, place)
-    await _probe(place, information)
+    await _probe(place, information, found_by)
     make_client, process = await anyio.to_thread.run_sync(_load, place, information)
     channel = ZmqChannel(place, information, make_client(), on_message, process)
     try:
@@ -255,10 +268,10 @@ def _read(place: str) -> Mapping[str, object]:
     return found
 
 
-async def _probe(place: str, information: Mapping[str, object]) -> None:
-    """Raise unless ZeroMQ listens at the kernel's port."""
+async def _probe(place: str, information: Mapping[str, object], found_by: Path | None) -> None:
+    """Raise unless ZeroMQ listens at the kernel's port, and nobody else's where the file was `found_by` us."""
     try:
-        greeting = await _greeting(information)
+        greeting = await _greeting(information, found_by)
     except OSError as error:
         raise ReplUnreachableError(place, f"its address cannot be used: {error}") from error
     if greeting is None:
@@ -268,8 +281,12 @@ async def _probe(place: str, information: Mapping[str, object]) -> None:
         raise NotAnReplError(place, cause, protocol=KERNEL)
 
 
-async def _greeting(information: Mapping[str, object]) -> bytes | None:
-    """The first bytes that are said at the shell's port, which ZeroMQ says unasked; None if nobody listens there."""
+async def _greeting(information: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
+    """The first bytes that are said at the shell's port, which ZeroMQ says unasked; None if nobody listens there.
+
+    Raises:
+        StrangeListenerError: the file was `found_by` us, and somebody else listens at a port in it, or nobody can tell.
+    """
     host, port = text_of(information, "ip"), cast("int", information["shell_port"])
     said = b""
     with anyio.move_on_after(PROBE_S):
@@ -281,12 +298,24 @@ async def _greeting(information: Mapping[str, object]) -> bytes | None:
         except OSError:
             return None
         async with stream:
+            if found_by is not None and text_of(information, "transport") != "ipc":
+                raw = stream.extra(SocketAttribute.raw_socket)
+                await anyio.to_thread.run_sync(_check_listeners, raw, information, found_by)
             try:
                 while len(said) < SIGNATURE_BYTES:
                     said += await stream.receive(SIGNATURE_BYTES)
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 pass
     return said
+
+
+def _check_listeners(shell: socket.socket, information: Mapping[str, object], file: Path) -> None:
+    """Raise where something speaks against sending to whoever listens at the ports in the file, the shell's first."""
+    here, *_ = plain(shell.getpeername())
+    others = ((here, cast("int", information[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb"))
+    objections = chain([objection_to(shell, file)], (objection_at(place, file) for place in others))
+    if why := next(filter(None, objections), None):
+        raise StrangeListenerError("that kernel's ports", file, why, way=f"--kernel {file}")
 
 
 def _is_loopback(information: Mapping[str, object]) -> bool:

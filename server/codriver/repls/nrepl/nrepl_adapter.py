@@ -52,11 +52,11 @@ OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscr
 
 
 def connect_nrepl(
-    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool
+    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.contract.adapter.Connector`."""
     beat = Heartbeat() if is_remote else None
-    return connect(Endpoint.parse(place), listener=listener, workspace=workspace, beat=beat)
+    return connect(Endpoint.parse(place, found_by), listener=listener, workspace=workspace, beat=beat)
 
 
 @asynccontextmanager
@@ -76,6 +76,7 @@ async def connect(
 
     Raises:
         ReplUnreachableError: nobody listens there.
+        StrangeListenerError: the file that led there does not suffice for who listens.
         NotAnReplError: what listens does not answer as an nREPL server does.
     """
     adapter: NreplAdapter | None = None

@@ -16,6 +16,7 @@ import anyio
 
 from codriver.net.keepalive import probe_when_silent
 from codriver.repls.contract.errors import ReplUnreachableError
+from codriver.repls.contract.found_listener import check_listener
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +81,17 @@ class TcpTransport(asyncio.Protocol):
             self._writable = None
 
     # What its owner calls
+
+    @property
+    def socket(self) -> socket.socket:
+        """The socket of a connection that stands."""
+        return cast("socket.socket", self._socket)
+
+    def abort(self) -> None:
+        """End the connection at once. Nobody is told; again is harmless."""
+        self.lost = _pass_over
+        if self._transport is not None:
+            self._transport.abort()
 
     def pause_reading(self) -> None:
         """Let what comes wait in the kernel. Again is harmless."""
@@ -159,6 +171,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
 
     Raises:
         ReplUnreachableError: nobody listens, or the way there is closed.
+        StrangeListenerError: a file led there, and the listener is another user's, or nobody can tell.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -168,6 +181,13 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
         raise ReplUnreachableError(endpoint, f"it did not take the connection within {timeout_s:g} s") from None
     except OSError as error:
         raise ReplUnreachableError(endpoint, _say(error)) from error
+    transport.pause_reading()  # what comes meanwhile is for whoever the connection is handed to
+    try:
+        await check_listener(transport.socket, endpoint)
+    except BaseException:
+        transport.abort()
+        raise
+    transport.resume_reading()
     return transport
 
 

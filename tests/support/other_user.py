@@ -1,0 +1,92 @@
+"""Processes of another user of this machine, for tests that only root can run."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import codriver
+
+NOBODY = 65534
+WAIT_S = 60
+BECOME = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
+needs_root = pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0 or sys.platform != "linux",
+    reason="only root can take another user's place, and only Linux tells whose a listener is: run the tests as root",
+)
+WORKER = f"""
+import ast, encodings.idna, importlib, inspect, linecache, locale, os, shutil, sys, traceback
+sys.argv = ["worker", "--workspace", "/", "--supervised", *sys.argv[1:]]
+sys.path.insert(0, {str(Path(codriver.__file__).parents[1])!r})
+from codriver.repls.worker import __main__ as begin
+begin.load_privately({str(Path(codriver.__file__).parent / "repls" / "worker")!r})
+start = importlib.import_module(begin.PACKAGE + ".start")
+importlib.import_module(begin.PACKAGE + ".python")
+{BECOME}
+start.main()
+"""
+LISTENER = f"""
+import encodings.idna, os, socket, sys, threading
+{BECOME}
+heard, listeners = [], [socket.create_server(("127.0.0.1", int(port))) for port in sys.argv[2:]]
+def hear(peer):
+    try:
+        peer.sendall(bytes.fromhex(sys.argv[1]))
+        while data := peer.recv(1 << 16):
+            heard.append(data)
+    except OSError:
+        pass
+def accept(listener):
+    while True:
+        threading.Thread(target=hear, args=(listener.accept()[0],), daemon=True).start()
+for listener in listeners:
+    threading.Thread(target=accept, args=(listener,), daemon=True).start()
+print("up", flush=True)
+sys.stdin.read()
+sys.stdout.buffer.write(b"".join(heard))
+"""
+
+
+def free_ports(count):
+    """Ports that nobody listens at now."""
+    with contextlib.ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in taken]
+
+
+@contextlib.contextmanager
+def repl(port=0):
+    """A real REPL of another user's, the worker that Codriver embeds; its port."""
+    command = [sys.executable, "-I", "-c", WORKER, "--port", str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
+        yield int(process.stdout.readline().rsplit(":", 1)[1])
+        process.kill()
+
+
+@contextlib.contextmanager
+def listening(*ports, says=b""):
+    """A listener of another user's that says something and keeps what it hears; a function that ends it, with that."""
+    command = [sys.executable, "-I", "-S", "-c", LISTENER, says.hex(), *map(str, ports)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
+
+        def heard():
+            said, _ = process.communicate(timeout=WAIT_S)
+            return said
+
+        yield heard
+        process.kill()
+
+
+def run(code, *arguments):
+    """Run Python code as another user, who finds our package; what it printed."""
+    place = str(Path(codriver.__file__).parents[1])
+    begin = f"import encodings.idna, os, socket, sys\nsys.path.insert(0, {place!r})\n"
+    command = [sys.executable, "-I", "-c", begin + code.replace("BECOME", BECOME), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False, cwd="/")
+    assert done.returncode == 0, done.stderr
+    return done.stdout

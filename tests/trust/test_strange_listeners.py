@@ -1,0 +1,122 @@
+"""Ports that files name, and another user of this machine who listens there: no byte goes to that user unasked."""
+
+import json
+import socket
+import uuid
+
+import other_user
+import pytest
+from live_server import Live, own_settings, serving, until
+from other_user import needs_root
+
+pytestmark = needs_root
+WHOSE = {"code": "__import__('os').getuid()"}
+FILES = [".nrepl-port", ".codriver/app.port"]
+GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00NULL" + bytes(48)
+"""The beginning of what ZeroMQ says at once. Source: ZMTP 3.0, `greeting`."""
+
+
+def write(workspace, name, port):
+    """A port file in a workspace, as a REPL leaves it that is gone."""
+    file = workspace / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(str(port))
+    return file
+
+
+def the_session(live):
+    """The row of the only REPL, once it was tried to reach it."""
+    with live.client() as client:
+
+        def tried():
+            rows = client.call("list_sessions")["sessions"]
+            return next((row for row in rows if row["phase"] != "connecting"), None)
+
+        return until(tried, "the REPL")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_repl_of_another_user_behind_a_port_file_is_no_repl_of_mine(tmp_path, name):
+    with other_user.repl() as port:
+        file = write(tmp_path / "workspace", name, port)
+        with serving(tmp_path) as live:
+            row = the_session(live)
+            with live.client() as client:
+                answer = client.call("evaluate_code", **WHOSE)
+                said = client.call("repl_output_log", limit=100)["result"]
+    assert (row["phase"], answer["ok"]) == ("waiting", False), answer
+    for words in (row["note"], *(line["text"] for line in said if str(file) in line["text"])):
+        assert f"nobody (uid {other_user.NOBODY}) listens there" in words
+        assert f"--nrepl 127.0.0.1:{port}" in words
+    assert any(f"--nrepl 127.0.0.1:{port}" in line["text"] for line in said)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_another_user_behind_a_port_file_hears_nothing(tmp_path, name):
+    (port,) = other_user.free_ports(1)
+    with other_user.listening(port) as heard:
+        write(tmp_path / "workspace", name, port)
+        with serving(tmp_path) as live:
+            assert the_session(live)["phase"] == "waiting"
+            assert "listens there" in live.run("doctor").stdout
+        assert heard() == b""
+
+
+def test_the_doctor_names_another_user_and_the_way_to_say_that_it_is_meant(tmp_path):
+    with other_user.repl() as port:
+        live = Live(tmp_path, "--repl", "none")
+        write(live.workspace, ".nrepl-port", port)
+        shown = [live.run("doctor").stdout]
+        live.stop()
+        shown.append(live.run("doctor").stdout)
+    for text in shown:
+        assert f"nobody (uid {other_user.NOBODY}) listens there" in text, text
+        assert f"--nrepl 127.0.0.1:{port}" in text
+
+
+def test_a_repl_that_the_user_names_is_meant_whoever_runs_it(tmp_path):
+    with other_user.repl() as port:
+        write(tmp_path / "workspace", ".nrepl-port", port)
+        with serving(tmp_path, "--nrepl", str(port)) as live, live.client() as client:
+            assert client.call("evaluate_code", **WHOSE)["result"] == str(other_user.NOBODY)
+
+
+def test_a_repl_in_the_users_own_settings_is_meant_whoever_runs_it(tmp_path):
+    with other_user.repl() as port:
+        own_settings(tmp_path).write_text(f"nrepl = ['{port}']\n")
+        write(tmp_path / "workspace", ".nrepl-port", port)
+        with serving(tmp_path) as live, live.client() as client:
+            assert client.call("evaluate_code", **WHOSE)["result"] == str(other_user.NOBODY)
+
+
+def test_another_user_behind_the_file_of_a_kernel_hears_nothing(tmp_path):
+    ports = other_user.free_ports(5)
+    kernel = dict(zip(("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port"), ports, strict=True))
+    notebook = tmp_path / "workspace" / "a.ipynb"
+    kernel |= {"ip": "127.0.0.1", "transport": "tcp", "key": uuid.uuid4().hex, "signature_scheme": "hmac-sha256"}
+    kernel |= {"kernel_name": "python3", "jupyter_session": str(notebook)}
+    file = tmp_path / "jupyter" / f"kernel-{uuid.uuid4()}.json"
+    file.parent.mkdir()
+    file.touch(0o600)
+    file.write_text(json.dumps(kernel))
+    with other_user.listening(*ports, says=GREETING) as heard:
+        with serving(tmp_path, "--repl", "none") as live:
+            row = the_session(live)
+            assert row["phase"] != "connected"
+            assert f"nobody (uid {other_user.NOBODY}) listens there" in row["note"]
+            assert f"--kernel {file}" in row["note"]
+        assert heard() == b""
+
+
+def test_root_who_listens_is_told_as_the_likely_proxy_of_a_container(tmp_path):
+    file = write(tmp_path, ".nrepl-port", 1)
+    code = (
+        "from pathlib import Path\n"
+        "from codriver.net.found_ports import objection_to\n"
+        "BECOME"
+        "with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as peer:\n"
+        "    print(objection_to(peer, Path(sys.argv[2])))\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        said = other_user.run(code, listener.getsockname()[1], file)
+    assert said == "root listens there, as the proxy of a container does, and not you\n"
