@@ -232,8 +232,8 @@ def test_the_relay_uses_the_standard_library_alone(path):
 
 # The relay's modules in one straight line: each may import those before it.
 LINE = (
-    "without_poll", "messages", "streams", "own_files", "workspace", "peer", "target", "kept_lists", "starter", "roots",
-    "reconnect", "command_line", "__init__", "hook", "__main__",
+    "durations", "without_poll", "messages", "streams", "own_files", "workspace", "peer", "target", "kept_lists",
+    "starter", "roots", "reconnect", "command_line", "__init__", "hook", "__main__",
 )  # fmt: skip
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from codriver_relay.durations import WrongDurationError, from_environment
 from codriver_relay.own_files import PLACE
-from codriver_relay.reconnect import GIVE_UP_S, Relay
+from codriver_relay.reconnect import Relay
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, ignore, open_streams, report
 from codriver_relay.target import Target
 from codriver_relay.workspace import find_workspace, workspace_of
@@ -14,7 +15,9 @@ from codriver_relay.workspace import find_workspace, workspace_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
+    from codriver_relay.durations import Durations
     from codriver_relay.roots import RootsTalk
 
 
@@ -32,13 +35,35 @@ Connects stdin and stdout to a Codriver server: a number is its port, anything e
 """
 
 
+class WrongUsageError(Exception):
+    """The command line cannot be used. Its text says why, without a full stop."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the relay; the exit status. Given `arguments` are those behind the command's name."""
     open_streams()
+    try:
+        words, flags, given = parse(sys.argv[1:] if arguments is None else arguments)
+        if flags & {"--help", "-h"}:
+            os.write(CLIENT_OUT, USAGE.encode())
+            return 0
+        check(words, given)
+        run(words, flags, given, from_environment())
+    except (WrongUsageError, WrongDurationError) as error:
+        os.write(DIAGNOSTICS, f"codriver-relay: {error}\n{USAGE}".encode("utf-8", "replace"))
+        return 2
+
+
+def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
+    """The words, the flags and the value of `--workspace` of a command line.
+
+    Raises:
+        WrongUsageError: it has another option, or one without its value.
+    """
     words: list[str] = []
     flags: set[str] = set()
     given: str | None = None
-    rest = list(sys.argv[1:] if arguments is None else arguments)
+    rest = list(arguments)
     while rest:
         word = rest.pop(0)
         if word == "--workspace" and rest:
@@ -46,53 +71,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif word in ("--start", "--verbose", "--help", "-h"):
             flags.add(word)
         elif word.startswith("-"):
-            return refuse(f"unknown option, or one without its value: {word}")
+            raise WrongUsageError(f"unknown option, or one without its value: {word}")
         else:
             words.append(word)
-    if flags & {"--help", "-h"}:
-        os.write(CLIENT_OUT, USAGE.encode())
-        return 0
-    problem = fault_of(words, given)
-    if problem:
-        return refuse(problem)
+    return words, flags, given
+
+
+def check(words: Sequence[str], workspace: str | None) -> None:
+    """Check the words, beside this value of `--workspace`.
+
+    Raises:
+        WrongUsageError: the relay cannot run with them.
+    """
+    if len(words) > 2 or not (words or workspace):
+        raise WrongUsageError("give the server's port or port file, and at most a host")
+    if words and words[0].isdecimal() and not 0 < int(words[0]) < 1 << 16:
+        raise WrongUsageError(f"a port is a number from 1 to 65535, not {words[0]}")
+
+
+def run(words: list[str], flags: set[str], given: str | None, durations: Durations) -> NoReturn:
+    """Run the relay with words that were checked, and end the process by its status.
+
+    Raises:
+        WrongUsageError: a server is to be started, and nothing says for which workspace.
+    """
     say = report if "--verbose" in flags else ignore
-    workspace, talk = resolve(given, say)
+    workspace, talk = resolve(given, say, durations.roots_s)
     if talk and workspace is None:
         os._exit(1)
     if not words and workspace:
         words = [os.path.join(workspace, *PLACE, "port")]
-    target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1", starts="--start" in flags)
+    target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1", durations, starts="--start" in flags)
     workspace = workspace or workspace_of(target.file)
-    if "--start" in flags and workspace is None:
-        return refuse("--start needs --workspace, as the port file lies in no workspace")
     starter = None
-    if "--start" in flags and workspace:
+    if "--start" in flags:
+        if workspace is None:
+            raise WrongUsageError("--start needs --workspace, as the port file lies in no workspace")
         from codriver_relay.starter import Starter
 
-        starter = Starter(workspace, target.port)
-    give_up_s = float(os.environ.get("CODRIVER_RELAY_GIVE_UP_S", GIVE_UP_S))
-    relay = Relay(target, starter, give_up_s=give_up_s, say=say, talk=talk)
+        starter = Starter(workspace, target.port, durations.start_grace_s)
     try:
-        status = relay.run()
+        status = Relay(target, starter, durations=durations, say=say, talk=talk).run()
     except KeyboardInterrupt:
         status = 130
     os._exit(status)  # a thread may still be writing to a client that does not read
 
 
-def fault_of(words: Sequence[str], workspace: str | None) -> str:
-    """Why the relay cannot run with these words and this value of `--workspace`; empty when it can."""
-    if len(words) > 2 or not (words or workspace):
-        return "give the server's port or port file, and at most a host"
-    if words and words[0].isdecimal() and not 0 < int(words[0]) < 1 << 16:
-        return f"a port is a number from 1 to 65535, not {words[0]}"
-    try:
-        float(os.environ.get("CODRIVER_RELAY_GIVE_UP_S", GIVE_UP_S))
-    except ValueError:
-        return "CODRIVER_RELAY_GIVE_UP_S is no number of seconds"
-    return ""
-
-
-def resolve(given: str | None, say: Callable[[str], None]) -> tuple[str | None, RootsTalk | None]:
+def resolve(given: str | None, say: Callable[[str], None], roots_s: float) -> tuple[str | None, RootsTalk | None]:
     """The workspace that `--workspace` gives, and the talk with the client that it took to find it.
 
     A variable that the client left as text, such as `${CLAUDE_PROJECT_DIR}`, is as good as `auto`.
@@ -107,14 +132,8 @@ def resolve(given: str | None, say: Callable[[str], None]) -> tuple[str | None, 
         return workspace, None
     from codriver_relay.roots import RootsTalk  # most clients say where they work
 
-    talk = RootsTalk(say)
+    talk = RootsTalk(say, roots_s)
     try:
         return talk.run(), talk
     except KeyboardInterrupt:
         os._exit(130)
-
-
-def refuse(problem: str) -> int:
-    """Say why the command line cannot be used; the exit status."""
-    os.write(DIAGNOSTICS, f"codriver-relay: {problem}\n{USAGE}".encode("utf-8", "replace"))
-    return 2

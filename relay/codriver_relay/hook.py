@@ -22,6 +22,7 @@ import sys
 import time
 from _thread import allocate_lock, start_new_thread
 
+from codriver_relay.durations import Durations
 from codriver_relay.own_files import PLACE
 from codriver_relay.streams import open_streams
 from codriver_relay.target import Target, UnreachableError
@@ -260,7 +261,7 @@ def ask(workspace: str, request: bytes) -> Json:
     """
     import json
 
-    connection = Target(os.path.join(workspace, *PLACE, "port"), "127.0.0.1").connect()
+    connection = Target(os.path.join(workspace, *PLACE, "port"), "127.0.0.1", Durations()).connect()
     connection.sendall(request + b"\n")
     said = b""
     while len(said) <= ANSWER_BYTES:

@@ -49,26 +49,19 @@ from codriver_relay.streams import (
     Output,
     new_poll,
 )
-from codriver_relay.target import HANDSHAKE_S, UnreachableError
+from codriver_relay.target import UnreachableError
 from codriver_relay.workspace import workspace_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codriver_relay.durations import Durations
     from codriver_relay.roots import RootsTalk
     from codriver_relay.starter import Starter
     from codriver_relay.target import Target
 
 
-RETRY_S = 0.25
-GIVE_UP_S = 60.0
-ANSWERS_S = 5.0
-"""How long answers are waited for after stdin has ended, counted anew whenever anything got further."""
-GOODBYE_S = 1.0
-"""How long the server may take to end the connection when everything is answered."""
-SETTLED_S = 1.0
-"""A connection that lived this long, or over which anything came, was real: the time to give up starts anew."""
 LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
 LIST_ID, LIST_KEY = "codriver-relay-list", b'"codriver-relay-list"'
 LIST_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"tools/list"}\n' % LIST_KEY
@@ -84,13 +77,13 @@ class Relay:
         target: Target,
         starter: Starter | None,
         *,
-        give_up_s: float,
+        durations: Durations,
         say: Callable[[str], None],
         talk: RootsTalk | None = None,
     ) -> None:
         self.target = target
         self.starter = starter
-        self.give_up_s = give_up_s
+        self.durations = durations
         self.say = say
         self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
         self.poll = new_poll()
@@ -151,7 +144,7 @@ class Relay:
         if self.round_start is not None:
             # The last connection broke at once: the round goes on. What hung up may be another workspace's server.
             self.start_server()
-            self.pause(RETRY_S)
+            self.pause(self.durations.retry_s)
         while not self.is_done():
             if self.round_start is None:
                 self.round_start = time.monotonic()
@@ -172,13 +165,15 @@ class Relay:
                     return None
             self.start_server()
             self.say(f"{self.target.tried}: {problem}")
-            if time.monotonic() - self.round_start >= self.give_up_s or (self.starter and self.starter.has_failed):
+            if time.monotonic() - self.round_start >= self.durations.give_up_s or (
+                self.starter and self.starter.has_failed
+            ):
                 self.give_up(problem, self.round_start)
                 if self.has_ended:
                     return 1
                 self.wait_for_request()
             else:
-                self.pause(RETRY_S)
+                self.pause(self.durations.retry_s)
         return 0
 
     def start_server(self) -> None:
@@ -195,8 +190,8 @@ class Relay:
         """
         handshake, self.server_lines, self.streams = self.handshake, Lines(), {}
         if handshake is not None:
-            end = time.monotonic() + HANDSHAKE_S
-            connection.settimeout(HANDSHAKE_S)
+            end = time.monotonic() + self.durations.handshake_s
+            connection.settimeout(self.durations.handshake_s)
             connection.sendall(handshake.line)
             while handshake is not None:
                 data = connection.recv(READ_BYTES)
@@ -266,14 +261,15 @@ class Relay:
                 shut_down_sending(self.connection)
             # As long as the client does not read, its answers are not read either.
             if self.has_ended and not self.output.is_busy:
-                left = self.last_step + (GOODBYE_S if has_parted else ANSWERS_S) - time.monotonic()
+                longest = self.durations.goodbye_s if has_parted else self.durations.answers_s
+                left = self.last_step + longest - time.monotonic()
                 if left <= 0:
                     self.stop_waiting()
                     return True
                 self.take_turn(left)
             else:
                 self.take_turn(None)
-        if time.monotonic() - start > SETTLED_S:
+        if time.monotonic() - start > self.durations.settled_s:
             self.round_start = None
         return has_parted
 
@@ -528,7 +524,7 @@ class Relay:
         for message in self.backlog:
             self.note_sent(message)
         self.handshake = None  # no other connection will answer it
-        self.fail_in_flight(f"stdin ended, and {ANSWERS_S:g} s passed", "unanswered")
+        self.fail_in_flight(f"stdin ended, and {self.durations.answers_s:g} s passed", "unanswered")
 
     def give_up(self, problem: str, start: float) -> None:
         """Answer all that waits for a server, and end the round."""

@@ -25,8 +25,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOTS_S = 10.0
-"""How long a client may take to name its roots. Some never answer; others ask their user first."""
 ROOTS_KEY = b'"codriver-relay-roots"'
 ROOTS_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_KEY
 MOST_ROOTS = 100
@@ -55,8 +53,9 @@ class RootsTalk:
     or does not answer in time, gets errors instead; what it answers later, or after its roots changed, still counts.
     """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], roots_s: float) -> None:
         self.say = say
+        self.roots_s = roots_s
         self.input, self.output = Input(), Output()
         self.lines = Lines()
         self.has_ended = False
@@ -97,7 +96,7 @@ class RootsTalk:
                 self.output.ringing.recv(READ_BYTES)
         if self.deadline is not None and self.workspace is None:
             if time.monotonic() >= self.deadline:
-                self.fail(f"the client did not answer roots/list within {ROOTS_S:g} s")
+                self.fail(f"the client did not answer roots/list within {self.roots_s:g} s")
             elif self.waiting_bytes > BACKLOG_BYTES:
                 self.fail("the client says too much and does not answer roots/list")
 
@@ -163,7 +162,7 @@ class RootsTalk:
     def ask(self) -> None:
         """Ask the client for its roots."""
         if self.handshake is not None:
-            self.deadline, self.failure = time.monotonic() + ROOTS_S, ""
+            self.deadline, self.failure = time.monotonic() + self.roots_s, ""
             self.output.write(ROOTS_QUESTION)
 
     def hear_roots(self, line: bytes) -> None:

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 STOPPED_FOR_GOOD = 5
 """The exit status of a started server that finds that its user wants none: no other one is coming."""
-START_GRACE_S = 5.0
-"""How long to go on after the started command ended: it may have met a server that was just starting."""
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
 """The variable with the PYTHONPATH that a client had, where a server was started with less of it."""
 
@@ -28,8 +26,9 @@ CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
 class Starter:
     """Starts a server for `workspace`, detached, so that it outlives the relay; once in a round of attempts."""
 
-    def __init__(self, workspace: str, port: int | None) -> None:
+    def __init__(self, workspace: str, port: int | None, start_grace_s: float) -> None:
         self.workspace = workspace
+        self.start_grace_s = start_grace_s
         self.arguments = ["serve", "--workspace", workspace, "--on-demand", "--detach"]
         if port is not None:
             self.arguments += ["--port", str(port)]
@@ -123,7 +122,7 @@ class Starter:
     @property
     def has_failed(self) -> bool:
         """Whether the start failed, and so long ago that no other server can be expected either."""
-        return self.failure is not None and time.monotonic() - self.failed_at > START_GRACE_S
+        return self.failure is not None and time.monotonic() - self.failed_at > self.start_grace_s
 
     def check_process(self) -> None:
         """Note it if the started process failed. It ends well once the server, another one, can be reached."""

@@ -18,9 +18,10 @@ from codriver_relay.own_files import (
 from codriver_relay.peer import holds_lock, is_locked, listener_of
 from codriver_relay.workspace import workspace_of
 
-CONNECT_S = 5.0
-HANDSHAKE_S = 10.0
-"""A server answers `initialize` in milliseconds; one that takes longer than this is stuck."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from codriver_relay.durations import Durations
+
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
 
 
@@ -31,7 +32,8 @@ class UnreachableError(Exception):
 class Target:
     """Where the server is: `given` is a port, or the file that holds it and is read anew at every attempt."""
 
-    def __init__(self, given: str, host: str, *, starts: bool = False) -> None:
+    def __init__(self, given: str, host: str, durations: Durations, *, starts: bool = False) -> None:
+        self.durations = durations
         self.starts = starts  # a server is started where none runs, which is told to the one that does
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)
@@ -63,7 +65,7 @@ class Target:
             for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
                 connection = socket.socket(family, kind, protocol)
                 try:
-                    connection.settimeout(CONNECT_S)
+                    connection.settimeout(self.durations.connect_s)
                     connection.connect(address)
                     # Where nobody listens on a port that the system also gives out, a socket can meet itself.
                     if connection.getsockname() != connection.getpeername():
@@ -150,6 +152,7 @@ class Target:
             line = f'{{"jsonrpc": "2.0", "method": "codriver/token", "params": {{{", ".join(members)}}}}}\n'
             connection.sendall(line.encode("utf-8", "replace"))
         if ours:
+            connection.settimeout(self.durations.handshake_s)
             hear_workspace(connection, ours.encode())
 
 
@@ -159,7 +162,6 @@ def hear_workspace(connection: socket.socket, ours: bytes) -> None:
     Raises:
         UnreachableError: it is another one, or it hung up.
     """
-    connection.settimeout(HANDSHAKE_S)
     said = b""
     while len(said) < RECORD_BYTES and not said.endswith(b"\n"):
         data = connection.recv(RECORD_BYTES)

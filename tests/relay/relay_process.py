@@ -14,7 +14,14 @@ from pathlib import Path
 import pytest
 
 RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__main__.py"
-HASTY = "import codriver_relay.reconnect; codriver_relay.reconnect.ANSWERS_S = 5; codriver_relay.main()"
+
+
+def waiting(**seconds):
+    """The variable by which a relay waits as long as this."""
+    return {"CODRIVER_RELAY_DURATIONS": " ".join(f"{name}={value}" for name, value in seconds.items())}
+
+
+HASTY = waiting(answers_s=2, retry_s=0.1)
 """A relay that waits for answers less long than others."""
 THREADS = "CODRIVER_RELAY_THREADS"
 """The variable by which a relay waits for pipes by threads, as on a system that cannot poll them.

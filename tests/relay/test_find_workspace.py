@@ -14,7 +14,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from codriver.repls.kinds import project_marks
 from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, path_of, workspace_of_roots
 from codriver_relay.workspace import PROJECT_FILES, is_border
-from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request
+from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request, waiting
 
 QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-roots", "method": "roots/list"}
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
@@ -25,7 +25,6 @@ print("it is for <" + sys.argv[sys.argv.index("--workspace") + 1] + ">", file=sy
 sys.exit(5)
 """
 """A server that only says for which workspace it is started, and is not to be waited for."""
-HASTY = "import codriver_relay.roots; codriver_relay.roots.ROOTS_S = 0.2; codriver_relay.main()"
 
 
 def initialize(**capabilities):
@@ -277,7 +276,7 @@ def test_a_choice_stays_when_the_roots_change(auto, project, tmp_path):
 
 
 def test_a_client_that_never_answers_gets_errors_and_a_late_answer_counts(auto, project):
-    relay = auto(program=HASTY)
+    relay = auto(**waiting(roots_s=0.2))
     greeted(relay)
     relay.send(request(5, "tools/list"))
     error = relay.receive()

@@ -29,6 +29,7 @@ from relay.relay_process import (
     polls_alone,
     reopen_session,
     request,
+    waiting,
 )
 
 IDS = [7, 0, -3, "a", "0", 'say "é\n"', ""]
@@ -186,11 +187,8 @@ def test_a_server_that_dies_during_the_repeated_handshake_is_tried_again(relay, 
     reopen_session(relay, host)
 
 
-STRICT = "import codriver_relay.reconnect; codriver_relay.reconnect.HANDSHAKE_S = 5; codriver_relay.main()"
-
-
 def test_a_server_that_says_all_but_the_answer_to_the_repeated_handshake_is_left(start_relay, host):
-    relay = start_relay(host.port, program=STRICT)
+    relay = start_relay(host.port, **waiting(handshake_s=1))
     open_session(relay, host).close()
     peer = host.accept()
     with contextlib.suppress(ConnectionError):
@@ -350,7 +348,7 @@ def test_an_answer_that_never_comes_is_waited_for_only_so_long(relay, host):
 
 def test_a_server_that_starts_late_may_answer_as_long_as_others(start_relay, start_host):
     port = closed_port()
-    relay = start_relay(port, "--verbose", program=HASTY)
+    relay = start_relay(port, "--verbose", **HASTY)
     relay.send(request(1))
     relay.end()
     for _ in range(24):  # attempts, with a pause after each: longer than it waits for an answer
@@ -362,7 +360,7 @@ def test_a_server_that_starts_late_may_answer_as_long_as_others(start_relay, sta
 
 
 def test_what_the_server_never_took_is_answered_when_stdin_has_ended(start_relay, host):
-    relay = start_relay(host.port, program=HASTY)
+    relay = start_relay(host.port, **HASTY)
     host.accept()
     relay.send(*[request(number, text="x" * 1_000_000) for number in range(20)])
     relay.end()
@@ -593,6 +591,21 @@ def test_a_wrong_command_line_is_explained_on_stderr(start_relay, arguments, pro
     assert problem in said
     assert b"usage: codriver-relay" in said
     assert relay.receive_line() is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "problem"),
+    [
+        ({"CODRIVER_RELAY_GIVE_UP_S": "soon"}, b"CODRIVER_RELAY_GIVE_UP_S is no number of seconds"),
+        (waiting(answers_s="soon"), b"CODRIVER_RELAY_DURATIONS is no number of seconds"),
+        (waiting(none_s=1), b"CODRIVER_RELAY_DURATIONS names no duration by none_s=1"),
+        (waiting(__class__=1), b"CODRIVER_RELAY_DURATIONS names no duration by __class__=1"),
+    ],
+)
+def test_a_variable_that_gives_no_duration_is_explained_on_stderr(start_relay, variables, problem):
+    relay = start_relay("1664", **variables)
+    assert relay.wait() == 2
+    assert problem in relay.process.stderr.read()
 
 
 ELSEWHERE = "import sys; sys.platform = 'darwin'; import codriver_relay; codriver_relay.main()"

@@ -1,6 +1,7 @@
 """Neither side of the relay holds up the other: a client that does not read, a server that does not."""
 
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -19,15 +20,15 @@ SIZES = [1, 4095, 4096, 4097, 65_536, 70_000, BIG]
 class QuietClient:
     """A client that reads only when it is told to; its ends are pipes, or a socket as Node.js makes them."""
 
-    def __init__(self, port, ends, program=None):
-        command = [sys.executable, *(["-c", program] if program else ["-I", "-S", str(RELAY)]), str(port)]
+    def __init__(self, port, ends, **variables):
+        command, env = [sys.executable, "-I", "-S", str(RELAY), str(port)], os.environ | variables
         if ends == "pipes":
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env)
             self.write, self.out = self.process.stdin.write, self.process.stdout
         else:
             mine, its = socket.socketpair()
             mine.settimeout(WAIT_S)
-            self.process = subprocess.Popen(command, stdin=its.fileno(), stdout=its.fileno())
+            self.process = subprocess.Popen(command, stdin=its.fileno(), stdout=its.fileno(), env=env)
             its.close()
             self.write, self.out = mine.sendall, mine.makefile("rb", buffering=0)
             self.socket = mine
@@ -98,7 +99,7 @@ def test_what_comes_while_the_client_does_not_read_comes_in_order(client, host):
 
 def test_a_client_that_does_not_read_gets_its_answers_after_stdin_has_ended(host, stack):
     sent = [encode(answer(number, {"text": "x" * BIG})) for number in range(10)]
-    client = QuietClient(host.port, "pipes", HASTY)
+    client = QuietClient(host.port, "pipes", **HASTY)
     stack.callback(client.close)
     client.send(*map(request, range(10)))
     client.process.stdin.close()
@@ -107,7 +108,7 @@ def test_a_client_that_does_not_read_gets_its_answers_after_stdin_has_ended(host
         peer.read()
     sending = threading.Thread(target=lambda: (peer.send(*sent), peer.close()))
     sending.start()
-    sending.join(7)  # longer than the relay waits for an answer
+    sending.join(4)  # longer than the relay waits for an answer
     assert [client.read_line() for _ in sent] == sent
     sending.join(WAIT_S)
     assert client.process.wait(WAIT_S) == 0

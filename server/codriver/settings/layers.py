@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NOT_SETTINGS = frozenset(
-    {"CODRIVER_TOKEN", "CODRIVER_KERNEL_TOKEN", "CODRIVER_SERVER_COMMAND", "CODRIVER_RELAY_GIVE_UP_S"}
+    {
+        "CODRIVER_TOKEN",
+        "CODRIVER_KERNEL_TOKEN",
+        "CODRIVER_SERVER_COMMAND",
+        "CODRIVER_RELAY_GIVE_UP_S",
+        "CODRIVER_RELAY_DURATIONS",
+    }
 )
 """Variables with our prefix that other parts read."""
 

@@ -1,0 +1,74 @@
+"""The durations that the relay waits: one record, handed to each part that waits.
+
+`CODRIVER_RELAY_DURATIONS` gives others by name, such as `answers_s=0.2 retry_s=0.05`, for tests of the relay.
+"""
+
+from __future__ import annotations
+
+import os
+
+GIVEN = "CODRIVER_RELAY_DURATIONS"
+GIVE_UP = "CODRIVER_RELAY_GIVE_UP_S"
+
+
+class WrongDurationError(Exception):
+    """A variable of ours gives no duration. Its text says which, without a full stop."""
+
+
+class Durations:
+    """The waits of the relay, in seconds, with those that `given` names in place of its own. Once made, they stay.
+
+    Raises:
+        WrongDurationError: `given` names another one, or no number.
+    """
+
+    retry_s = 0.25
+    """From an attempt that failed to the next one."""
+    give_up_s = 60.0
+    """From the first attempt until all that waits is answered by why there is no server."""
+    connect_s = 5.0
+    """For one attempt to connect."""
+    handshake_s = 10.0
+    """A server answers `initialize` in milliseconds; one that takes longer than this is stuck."""
+    answers_s = 5.0
+    """How long answers are waited for after stdin has ended, counted anew whenever anything got further."""
+    goodbye_s = 1.0
+    """How long the server may take to end the connection when everything is answered."""
+    settled_s = 1.0
+    """A connection that lived this long, or over which anything came, was real: the time to give up starts anew."""
+    start_grace_s = 5.0
+    """How long to go on after the started command ended: it may have met a server that was just starting."""
+    roots_s = 10.0
+    """How long a client may take to name its roots. Some never answer; others ask their user first."""
+
+    def __init__(self, given: str = "") -> None:
+        for word in given.split():
+            name, _, value = word.partition("=")
+            if not name.endswith("_s") or not hasattr(Durations, name):
+                raise WrongDurationError(f"{GIVEN} names no duration by {word}")
+            setattr(self, name, seconds(value, GIVEN))
+
+
+def from_environment() -> Durations:
+    """The durations that this user's variables give.
+
+    Raises:
+        WrongDurationError: one of them gives none.
+    """
+    durations = Durations(os.environ.get(GIVEN, ""))
+    given = os.environ.get(GIVE_UP)
+    if given is not None:
+        durations.give_up_s = seconds(given, GIVE_UP)
+    return durations
+
+
+def seconds(text: str, variable: str) -> float:
+    """The number of seconds in the text of a variable.
+
+    Raises:
+        WrongDurationError: it is none.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongDurationError(f"{variable} is no number of seconds") from None
