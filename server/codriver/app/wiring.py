@@ -38,6 +38,7 @@ from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL
 from codriver.repls.launch.recipes import Recipe, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
+from codriver.repls.nrepl.session_record import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import held_back
@@ -163,8 +164,9 @@ def build(
             python = live.settings.python
             return recipe(words, workspace, os.environ, is_accepted=is_accepted, python=python)
 
+        connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(
-            core=core, tasks=tasks, connectors={**CONNECTORS, **server_kernels.connectors()}, workspace=workspace,
+            core=core, tasks=tasks, connectors=connectors, workspace=workspace,
             recipe_of=recipe_of, logbook=logbook, transcripts=transcripts,
         )  # fmt: skip
         kept, seen = KeptLists(workspace), SeenClients()
@@ -192,6 +194,16 @@ def _performers(parts: Parts) -> Mapping[type[effects.Effect], Performer]:
         effects.LogMessage: parts.protocol.log_messages.perform,
         effects.NotifyClients: parts.protocol.broadcast.list_changed,
     }
+
+
+def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
+    """The connectors of one server: in REPLs that outlive it the sessions that it opens are recorded."""
+
+    def is_ours(address: str) -> bool:
+        return any(repl.owned and repl.address == address for repl in core.state.repls.values())
+
+    record = SessionRecord(workspace_state_folder(workspace) / "repl-sessions.json", is_ours=is_ours)
+    return {**CONNECTORS, NREPL: partial(connect_nrepl, record=record)}
 
 
 def _log(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter import Adapter
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.nrepl.message import Message
+    from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
 
 AFTER_INTERRUPT_S: Final = 2.0
@@ -52,11 +53,21 @@ OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscr
 
 
 def connect_nrepl(
-    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
+    place: str,
+    *,
+    listener: Listener,
+    workspace: Path | None,
+    is_remote: bool,
+    found_by: Path | None = None,
+    record: SessionRecord | None = None,
 ) -> AbstractAsyncContextManager[Adapter]:
-    """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.contract.adapter.Connector`."""
+    """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.contract.adapter.Connector`.
+
+    `record`: where the sessions that are opened stand until they are closed; what stands there from before is closed.
+    """
     beat = Heartbeat() if is_remote else None
-    return connect(Endpoint.parse(place, found_by), listener=listener, workspace=workspace, beat=beat)
+    endpoint = Endpoint.parse(place, found_by)
+    return connect(endpoint, listener=listener, workspace=workspace, beat=beat, record=record)
 
 
 @asynccontextmanager
@@ -68,6 +79,7 @@ async def connect(
     op_timeout_s: float = 10.0,
     workspace: Path | None = None,
     beat: Heartbeat | None = None,
+    record: SessionRecord | None = None,
 ) -> AsyncIterator[Adapter]:
     """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
 
@@ -88,7 +100,7 @@ async def connect(
             else:
                 Reply(None, listener).take(message)
 
-        sessions = SessionPool(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s)
+        sessions = SessionPool(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s, record=record)
         try:
             probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
             adapter = NreplAdapter(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
@@ -117,7 +129,9 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
         if SENSITIVE_OP in ops:
             # Before anything that could be shown.
             await connection.ask(SENSITIVE_OP, timeout_s=op_timeout_s)
-        probed = await probe(connection, answer, ops=ops)
+        if "close" in ops:
+            await sessions.close_left()
+        probed = await probe(connection, answer, sessions.opened, ops=ops)
         sessions.dialect = probed.dialect
         if probed.honours_print_limits:
             sessions.prints_by = probed.dialect.print_fields(NO_LIMITS)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import NreplConnection
+    from codriver.repls.nrepl.opened_sessions import OpenedSessions
     from codriver.wire.bencode import Value
 
 PROBE_S: Final = 5.0
@@ -180,8 +181,12 @@ def read_app(answer: Sequence[Message]) -> str | None:
     return None
 
 
-async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: frozenset[str]) -> ProbeResult:
+async def probe(
+    connection: NreplConnection, answer: Sequence[Message], opened: OpenedSessions, *, ops: frozenset[str]
+) -> ProbeResult:
     """Find out what the server behind `connection` is and can do. `answer` is its answer to `describe`.
+
+    The sessions that this takes are among those `opened` while they are there.
 
     Raises:
         ReplDisconnectedError: the connection ended first.
@@ -194,8 +199,8 @@ async def probe(connection: NreplConnection, answer: Sequence[Message], *, ops: 
     process_id = _number(facts.get("pid"))
     if process_id is None and dialect.process_id:
         process_id = _number(await _evaluate(connection, dialect, dialect.process_id))
-    limits, keeps_limits = await _probe_print_limits(connection, dialect, ops)
-    isolation = dialect.keeps_apart or await _probe_isolation(connection, ops)
+    limits, keeps_limits = await _probe_print_limits(connection, dialect, opened, ops)
+    isolation = dialect.keeps_apart or await _probe_isolation(connection, opened, ops)
     lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
     support = _support(dialect, ops, isolation=isolation, limits=limits)
     support = {name: how for name, how in support.items() if name not in lacking}
@@ -270,7 +275,9 @@ async def _runs(connection: NreplConnection, code: str) -> bool:
     return not any(message.is_failed for message in messages)
 
 
-async def _probe_print_limits(connection: NreplConnection, dialect: Dialect, ops: frozenset[str]) -> tuple[bool, bool]:
+async def _probe_print_limits(
+    connection: NreplConnection, dialect: Dialect, opened: OpenedSessions, ops: frozenset[str]
+) -> tuple[bool, bool]:
     """True where limits are honoured, and True where a session keeps to them afterwards."""
     if dialect.print_limits is None:
         return False, False
@@ -282,11 +289,13 @@ async def _probe_print_limits(connection: NreplConnection, dialect: Dialect, ops
     with suppress(OpTimedOutError):
         if dialect.printer is not None:
             await connection.ask("eval", timeout_s=PROBE_S, code=dialect.printer)
-        session = await _clone(connection) if keeper else {}
+        identity = await opened.clone(connection, timeout_s=PROBE_S) if keeper else None
+        session: dict[str, Value] = {"session": identity} if identity else {}
         honours = await _cuts(connection, code=dialect.print_limits, **session, **fields)
         if session:
             keeps = honours and await _cuts(connection, code=dialect.print_limits, **session)
-            await connection.ask("close", timeout_s=PROBE_S, **session)
+        if identity:
+            await opened.close(identity)
     return honours, keeps
 
 
@@ -313,25 +322,20 @@ async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
     return any("..." in (message.text("value") or "") for message in messages)
 
 
-async def _clone(connection: NreplConnection) -> dict[str, Value]:
-    """The field that names a new session in a request; none where the server made none."""
-    messages = await connection.ask("clone", timeout_s=PROBE_S)
-    identity = next((identity for message in messages if (identity := message.fields.get("new-session"))), None)
-    return {"session": identity} if identity else {}
-
-
-async def _probe_isolation(connection: NreplConnection, ops: frozenset[str]) -> Literal["session", "none"]:
+async def _probe_isolation(
+    connection: NreplConnection, opened: OpenedSessions, ops: frozenset[str]
+) -> Literal["session", "none"]:
     """Whether `*1` of one session is unknown in another."""
     if "clone" not in ops:
         return "none"
     try:
-        one, other = await _clone(connection), await _clone(connection)
+        one, other = [await opened.clone(connection, timeout_s=PROBE_S) for _ in range(2)]
         if not one or not other or one == other:
             return "none"
-        await connection.ask("eval", timeout_s=PROBE_S, code='"codriver-probe"', **one)
-        seen = await connection.ask("eval", timeout_s=PROBE_S, code="*1", **other)
+        await connection.ask("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=one)
+        seen = await connection.ask("eval", timeout_s=PROBE_S, code="*1", session=other)
         for session in (one, other):
-            await connection.ask("close", timeout_s=PROBE_S, **session)
+            await opened.close(session)
     except OpTimedOutError:
         return "none"
     values = [value for message in seen if (value := message.text("value"))]

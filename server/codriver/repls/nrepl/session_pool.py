@@ -11,13 +11,14 @@ import asyncio
 import contextlib
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.core.values import MAIN_SESSION, TEST_SESSION
-from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.errors import CapabilityMissingError, NotAnReplError, OpTimedOutError, SessionNotOpenError
 from codriver.repls.nrepl.connection import (
     Exchange,
@@ -25,10 +26,9 @@ from codriver.repls.nrepl.connection import (
     OnMessage,
     dial,
 )
+from codriver.repls.nrepl.opened_sessions import OpenedSessions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from anyio.abc import TaskGroup
 
     from codriver.core.values import PrintLimits
@@ -36,15 +36,13 @@ if TYPE_CHECKING:
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.failures import SentFailure
     from codriver.repls.nrepl.message import Message
+    from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
 
 TOOL_SESSION: Final = "codriver/tool"
 """Our own session, where questions are asked, so that the caller's `*1`, `*e` and namespace stay as they are."""
 
 OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
-
-FAREWELL_S: Final = 1.0
-"""How long the end of a connection waits for a server to close its sessions: they are closed for its sake."""
 
 
 class Turn:
@@ -134,12 +132,23 @@ class NreplSession:
 class SessionPool:
     """All sessions of one adapter, by name. Lives as long as the adapter."""
 
-    def __init__(self, endpoint: Endpoint, tasks: TaskGroup, on_stray: OnMessage, *, op_timeout_s: float) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        tasks: TaskGroup,
+        on_stray: OnMessage,
+        *,
+        op_timeout_s: float,
+        record: SessionRecord | None = None,
+    ) -> None:
         self._endpoint = endpoint
         self._tasks = tasks
         self._on_stray = on_stray
         self._op_timeout_s = op_timeout_s
         self._sessions: dict[str, NreplSession] = {}
+        self._reading: set[anyio.CancelScope] = set()
+        self.opened = OpenedSessions(str(endpoint), record)
+        """Also those that only a question needs: whoever opens one closes it."""
         self._opening = anyio.Lock()
         self._is_closed = False
         self.dialect: Dialect | None = None
@@ -243,7 +252,8 @@ class SessionPool:
 
     async def _replace(self, session: NreplSession) -> None:
         ask, timeout_s = session.connection.ask, self._op_timeout_s
-        session.id = _new_session(await ask("clone", timeout_s=timeout_s, **session.address())) or session.id
+        clone = await self.opened.clone(session.connection, timeout_s=timeout_s, **session.address())
+        session.id = clone or session.id
         session.is_deaf, session.prints_to = False, None
         if session.namespace and self.dialect and self.dialect.namespace_by == "key":
             # nREPL's clones begin in `user`.
@@ -255,50 +265,52 @@ class SessionPool:
         `apart` asks codriver's worker for a namespace of its own; other servers do not know the key and pass over it.
         """
         fields: dict[str, Value] = {"codriver/apart": "yes"} if apart else {}
-        messages = await connection.ask("clone", timeout_s=self._op_timeout_s, **fields)
-        return _new_session(messages)
+        return await self.opened.clone(connection, timeout_s=self._op_timeout_s, **fields)
 
     async def close(self, name: str) -> None:
         """End the session `name`; an unknown one and the main one are left alone."""
         if name == MAIN_SESSION or (session := self._sessions.pop(name, None)) is None:
             return
-        await self._leave(session)
-
-    async def close_all(self) -> None:
-        """End every session and connection. Twice is harmless."""
-        sessions, self._sessions, self._is_closed = list(self._sessions.values()), {}, True
-        with anyio.move_on_after(FAREWELL_S):
-            for session in sessions:
-                await self._leave(session)
-        for connection in {id(session.connection): session.connection for session in sessions}.values():
-            await connection.close()
-
-    async def _leave(self, session: NreplSession) -> None:
-        main = self._sessions.get(MAIN_SESSION)
         try:
             if session.id:
-                await session.connection.ask("close", timeout_s=FAREWELL_S, session=session.id)
-        except CodriverError:
-            # The server is gone or silent: there is nothing left to close, and leaving must not fail.
-            return
+                await self.opened.close(session.id)
         finally:
-            if main is not None and session.connection is not main.connection:
+            if session.connection is not self.main.connection:
                 await session.connection.close()
+
+    async def close_left(self) -> None:
+        """Close what an earlier connection to this REPL left open there, before anything is opened."""
+        await self.opened.close_left(partial(self._dial, self._op_timeout_s))
+
+    async def close_all(self) -> None:
+        """End every session and connection, also while the owner's tasks are being cancelled. Twice is harmless."""
+        sessions, self._sessions, self._is_closed = self._sessions, {}, True
+        main = sessions.get(MAIN_SESSION)
+        busy = [session.id for session in sessions.values() if session.id and session.turn.is_taken]
+        await self.opened.close_all(main.connection if main else None, busy=busy)
+        for connection in {id(session.connection): session.connection for session in sessions.values()}.values():
+            await connection.close()
+        for scope in tuple(self._reading):
+            scope.cancel()
 
     async def _dial(self, timeout_s: float) -> NreplConnection:
         connection = await dial(self._endpoint, self._on_stray, timeout_s=timeout_s)
         connection.send_gap_s = self.dialect.send_gap_s if self.dialect else 0.0
-        self._tasks.start_soon(connection.read)
+        self._tasks.start_soon(self._read, connection)
         return connection
+
+    async def _read(self, connection: NreplConnection) -> None:
+        """Read until the connection is over, or all are closed: what is asked as we are cancelled is answered too."""
+        with anyio.CancelScope(shield=True) as scope:
+            self._reading.add(scope)
+            try:
+                await connection.read()
+            finally:
+                self._reading.discard(scope)
 
     def refuse(self, cause: str) -> NotAnReplError:
         """The error for a peer that does not behave like an nREPL server."""
         return NotAnReplError(self._endpoint, cause)
-
-
-def _new_session(messages: Sequence[Message]) -> str | None:
-    """The id of the session that the answer to `clone` tells of."""
-    return next((identity for message in messages if (identity := message.text("new-session"))), None)
 
 
 @dataclass(frozen=True, slots=True)

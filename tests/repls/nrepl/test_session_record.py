@@ -1,0 +1,185 @@
+"""Nothing is left in the user's REPL: what we opened is closed at the end, or by the next server, and nothing else."""
+
+import json
+import stat
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+import anyio
+import pytest
+from cutting_proxy import cutting_proxy
+from real_repls import repl
+from scripted_nrepl import scripted
+
+from codriver.core.values import Request
+from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.nrepl.connection import dial
+from codriver.repls.nrepl.nrepl_adapter import connect
+from codriver.repls.nrepl.session_record import MOST_REPLS, MOST_SESSIONS, SessionRecord
+
+pytestmark = pytest.mark.anyio
+TIMES = {"connect_timeout_s": 5, "op_timeout_s": 5}
+FOREVER = "(do (print 1) (flush) (deref (promise)))"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state" / "repl-sessions.json"
+
+
+@pytest.fixture
+def record(path):
+    return SessionRecord(path)
+
+
+def kept(path):
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def nobody(*_):
+    """Hears nothing."""
+
+
+@asynccontextmanager
+async def asking(endpoint):
+    """A function that asks an nREPL server something, as somebody else would, and gives the fields of its answer."""
+    connection = await dial(endpoint, nobody, timeout_s=5)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(connection.read)
+
+        async def ask(op, **fields):
+            messages = await connection.ask(op, timeout_s=30, **fields)
+            return {key: value for message in messages for key, value in message.fields.items()}
+
+        yield ask
+        await connection.close()
+
+
+@pytest.fixture(params=["jvm", "python"])
+async def real(request):
+    """A REPL of somebody's, who has a session there: its endpoint, and a function that gives all other sessions."""
+    endpoint = repl(request.param).endpoint
+    async with asking(endpoint) as ask:
+        theirs = (await ask("clone"))["new-session"]
+        before = set((await ask("ls-sessions"))["sessions"])
+        assert theirs in before
+
+        async def others():
+            now = set((await ask("ls-sessions"))["sessions"])
+            assert before <= now, "somebody's own session was closed"
+            return now - before
+
+        yield endpoint, others
+        await ask("close", session=theirs)
+
+
+async def settled(others, count):
+    """Wait until so many sessions are there."""
+    with anyio.fail_after(30):
+        while len(await others()) != count:
+            await anyio.sleep(0.01)
+
+
+async def test_sessions_are_closed_also_where_the_connection_is_cancelled(real, record, path):
+    endpoint, others = real
+    with anyio.CancelScope() as scope:
+        async with connect(endpoint, listener=nobody, record=record) as adapter:
+            await adapter.open_session("one")
+            await adapter.open_session("two")
+            assert len(await others()) == 3
+            assert len(kept(path)[str(endpoint)]) == 3
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert (await others(), kept(path)) == (set(), {})
+
+
+async def test_the_next_connection_closes_what_a_killed_server_left_and_nothing_else(real, record, path):
+    endpoint, others = real
+    async with asking(endpoint) as ask:
+        left = [(await ask("clone"))["new-session"] for _ in range(3)]
+        for session in left[:2]:
+            await record.opened(str(endpoint), session)
+        await record.opened("elsewhere:1", left[2])
+    async with connect(endpoint, listener=nobody, record=SessionRecord(path)):
+        await settled(others, 2)  # its own, and the one that is not recorded for this address
+        assert left[2] in await others()
+    assert await others() == {left[2]}
+    assert kept(path) == {"elsewhere:1": [left[2]]}
+    async with asking(endpoint) as ask:
+        await ask("close", session=left[2])
+
+
+async def test_two_connections_to_one_repl_close_nothing_of_each_other(real, record):
+    endpoint, others = real
+    async with connect(endpoint, listener=nobody, record=record) as one:
+        await one.open_session("mine")
+        async with connect(endpoint, listener=nobody, record=record) as two:
+            await two.open_session("mine")
+            assert len(await others()) == 4
+        assert len(await others()) == 2
+    assert await others() == set()
+
+
+@pytest.mark.parametrize("real", ["jvm"], indirect=True)
+async def test_what_a_broken_connection_left_is_closed_by_the_next_but_for_what_runs(real, record, path):
+    endpoint, others = real
+    with cutting_proxy(f"nrepl://{endpoint}") as (proxy, _):
+        near, runs = Endpoint("127.0.0.1", proxy.port), anyio.Event()
+        async with connect(near, listener=lambda *_: runs.set(), record=record) as adapter:
+            await adapter.open_session("busy")
+            idle = set(kept(path)[str(near)])
+            adapter.start_evaluation(Request("e1", FOREVER, "busy"), nobody)
+            await runs.wait()
+            proxy.cut()
+            await adapter.wait_closed()
+        async with connect(near, listener=nobody, record=record):
+            await settled(others, 2)  # its own, and the one that code runs in
+            idle -= set(await others())
+            assert len(idle) == 1
+    assert (await others(), kept(path)) == (set(), {})
+
+
+async def test_a_session_that_another_repl_could_number_alike_is_not_recorded(record, path):
+    await record.opened("x:1", "3")
+    await record.opened("x:1", "user-session")
+    assert kept(path) == {}
+
+
+async def test_sessions_of_a_process_of_ours_are_not_recorded(path):
+    await SessionRecord(path, is_ours=lambda address: address == "x:1").opened("x:1", str(uuid4()))
+    assert kept(path) == {}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"x:1": 3}', '{"x:1": ["3", null]}', "{" * 99, "\0"])
+async def test_a_record_that_nobody_can_read_closes_nothing(path, content):
+    path.parent.mkdir()
+    path.write_text(content)
+    path.chmod(0o600)
+    assert await SessionRecord(path).to_close("x:1", with_busy=True) == ()
+
+
+async def test_a_record_that_others_can_write_closes_nothing(path):
+    path.parent.mkdir()
+    path.write_text(json.dumps({"x:1": [str(uuid4())]}))
+    path.chmod(0o666)
+    assert await SessionRecord(path).to_close("x:1", with_busy=True) == ()
+
+
+async def test_the_record_is_the_users_alone_and_bounded(record, path):
+    for number in range(MOST_REPLS + 2):
+        await record.opened(f"x:{number}", str(uuid4()))
+    for _ in range(MOST_SESSIONS + 2):
+        await record.opened("x:1000", str(uuid4()))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (len(kept(path)), len(kept(path)["x:1000"])) == (MOST_REPLS, MOST_SESSIONS)
+    assert "x:0" not in kept(path)
+
+
+async def test_a_record_that_cannot_be_written_disturbs_no_evaluation(tmp_path):
+    (tmp_path / "state").write_text("a file where the folder should be")
+    record = SessionRecord(tmp_path / "state" / "repl-sessions.json")
+    clone = {"clone": [{"new-session": str(uuid4()), "status": ["done"]}]}
+    async with scripted(clone) as server:
+        async with connect(server.endpoint, listener=nobody, record=record, **TIMES):
+            assert server.seen("clone")
+        assert server.seen("close")
