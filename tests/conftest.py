@@ -2,10 +2,14 @@
 
 import gc
 import os
+import re
 import signal
 from pathlib import Path
 
+import lent_servers
 import pytest
+import real_kernels
+import real_repls
 from hypothesis import HealthCheck, settings
 
 os.environ["TESTS_OF_CODRIVER_FORK"] = "1"
@@ -32,7 +36,8 @@ SLOW = {
     "net": "on_demand registration server_verification",
     "protocol": "corners",
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
-    "repls": "adapter_contract capability_table connectors foreign_repls",
+    "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table connectors "
+    "foreign_repls",
     "repls/jupyter": "real_kernels",
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen seam_streams",
@@ -50,21 +55,69 @@ SLOW = {
 """Test files by room that took more than ten seconds each on two cores: `-m "not slow"` leaves them out."""
 
 
+LONGEST = (
+    "setup/test_real_", "repls/test_adapter_", "commands/test_commands.py", "app/test_serving.py",
+    "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_interrupt_evaluation.py",
+    "tools/test_edit_acts.py", "relay/", "lisp/test_edit_laws.py", "tools/test_edit_loads.py",
+    "tools/test_note_edit.py", "app/", "clients/", "net/", "seam/test_other_repls.py", "log/test_history_crash.py",
+)  # fmt: skip
+"""How the paths begin of what takes longest, which comes first: else all wait for it in the end."""
+BY_TEST = (
+    "setup/test_real_agents.py", "setup/test_real_clients.py", "setup/test_real_packages.py",
+    "setup/test_real_restarts.py", "clients/test_client_libraries.py", "net/test_on_demand.py",
+    "net/test_registration.py", "lisp/test_edit_laws.py", "relay/test_relay_life.py", "repls/launch/test_recipes.py",
+    "trust/test_hostile_checkout.py",
+)  # fmt: skip
+"""The long files whose tests share nothing that takes time, and need not be run by one process."""
+KIND = re.compile(rf"[\[-]({'|'.join(map(re.escape, (*real_repls.NAMES, *real_kernels.NAMES)))})[\]-]")
+
+
+def unit_of(nodeid):
+    """What one process runs of the tests: those with the same unit.
+
+    The contract of adapters is run by one process for each kind of REPL, which it starts once; what names no kind asks
+    Clojure most of the time.
+    """
+    path, _, test = nodeid.removeprefix("tests/").partition("::")
+    if path.startswith("repls/test_adapter_"):
+        kind = KIND.search(test)
+        return kind[1] if kind else "jvm"
+    return nodeid if path in BY_TEST else path
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """The scheduler of `--dist loadfile`, by our units."""
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  # it is there where it asks
+
+    class ByUnit(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return unit_of(nodeid)
+
+    return ByUnit(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_configure(config):
-    """Let pytest-xdist hand out files as they are ordered here, and not those with the fewest tests last."""
+    """Let pytest-xdist hand out units as they are ordered here, and not those with the fewest tests last."""
     config.option.loadscopereorder = False
+    lent_servers.run_folder()  # before there are others, to whom it is told
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the slow files and put them first, so that no processor is idle while another ends with one of them."""
+    """Mark the slow files, and put the longest first, so that no processor is idle while another ends with one."""
     here = Path(__file__).parent
     slow = {here / room / f"test_{name}.py" for room, names in SLOW.items() for name in names.split()}
     assert all(path.exists() for path in slow), f"gone: {[str(path) for path in slow if not path.exists()]}"
+    ranks = {}
     for item in items:
         if item.path in slow:
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: item.path not in slow)
+        if item.path not in ranks:
+            path = item.path.relative_to(here).as_posix()
+            rank = next((rank for rank, start in enumerate(LONGEST) if path.startswith(start)), len(LONGEST))
+            ranks[item.path] = item.path not in slow, rank
+    items.sort(key=lambda item: ranks[item.path])
 
 
 def pytest_collection_finish():
@@ -80,8 +133,12 @@ def anyio_backend():
 
 @pytest.fixture(scope="module", autouse=True)
 def _left_open_here():
-    """What a module leaves to the garbage collector, as a socket, fails there, and not in whatever comes next."""
+    """What a module leaves to the garbage collector, as a socket, fails there, and not in whatever comes next.
+
+    What it has borrowed goes to the next who wants it.
+    """
     yield
+    lent_servers.give_back()
     gc.collect()
 
 

@@ -66,7 +66,7 @@ async def compare(kernel, worker, rounds):
         samples[name].append(1000 * (time.perf_counter() - began))
         await anyio.sleep(REST_S)
 
-    with real_kernels.client(kernel) as client:
+    with real_kernels.client(kernel.file) as client:
         client.wait_for_ready(timeout=60)
         async with connect(kernel.address) as adapter, connect(worker.address) as embedded:
             for turn in range(rounds + 1):

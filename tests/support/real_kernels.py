@@ -1,35 +1,30 @@
-"""Real Jupyter kernels for tests: each started once a run, when it is first asked for, and ended with the run.
+"""Real Jupyter kernels for tests, each started when it is first asked for, and ended with the run.
 
-`kernel(name)` gives the shared one; `fresh(name)` one of your own, for a test that breaks it; `human(kernel)` another
-client of one. They come from the environment in `tests/jupyter/.venv`, which needs
+`kernel(name)` gives one that modules share, one after the other; `fresh(name)` one of your own, for a test that
+breaks it; `human(kernel)` another client of one. They come from the environment in `tests/jupyter/.venv`, which needs
 
     pip install ipykernel xeus-python bash_kernel deno
 
 and R's from Debian. A kernel that is not installed skips the test, and fails it on CI.
 """
 
-import atexit
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache
-from io import RawIOBase
 from pathlib import Path
 from queue import Empty
 
 import pytest
+from lent_servers import Watched, borrowed, new_folder
 from needs import do_without
-
-from codriver.repls.launch import watchdog
 
 VENV = Path(__file__).parents[1] / "jupyter" / ".venv"
 START_S = 120
+FILE = "kernel-of-tests.json"
 
 PACKAGES = {
     "ipykernel": "ipykernel",
@@ -45,60 +40,35 @@ NAMES = tuple(PACKAGES)
 class RealKernel:
     name: str
     file: Path
-    folder: Path
-    process: subprocess.Popen | None = None
-    """Its watchdog."""
-    report: RawIOBase | None = None
-    pid: int = 0
+    watched: Watched
+
+    @property
+    def folder(self):
+        return self.watched.folder
+
+    @property
+    def pid(self):
+        return self.watched.pid
 
     @property
     def address(self):
         return f"jupyter://{self.file}"
 
     def is_running(self):
-        return self.process.poll() is None
+        return self.watched.is_running()
 
     def kill(self):
         """End it as a crash would."""
-        os.killpg(self.process.pid, 9)
-        self.process.wait(60)
-
-    def begin(self):
-        """Start the process, and wait until it answers."""
-        reading, writing = os.pipe()
-        # Kept open for as long as the watchdog may write to it: a closed pipe would end it.
-        self.report = os.fdopen(reading, "rb", buffering=0)
-        with (self.folder / "output.txt").open("ab") as output:
-            watched = command(self.name, str(self.file))
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", watchdog.__file__, str(writing), "empty", *watched],
-                cwd=self.folder,
-                env=environment(self.folder),
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                pass_fds=(writing,),
-            )
-        os.close(writing)
-        self.pid = int(self.report.readline().split()[1])
-        with client(self) as opened:
-            _wait_until_it_answers(self, opened)
+        self.watched.kill()
 
     def start_again(self):
         """Start it in the same place, as whoever restarts a kernel does."""
-        self._end()
-        self.begin()
-
-    def _end(self):
-        if self.process is not None:
-            self.process.stdin.close()
-            self.process.wait(60)
-            self.report.close()
+        self.watched.end()
+        self.watched = begin(self.name, self.file)
+        _wait_until_it_answers(self)
 
     def stop(self):
-        self._end()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.watched.stop()
 
 
 def _python(*arguments):
@@ -124,10 +94,7 @@ def missing(name):
     elif name == "deno":
         is_there = (VENV / "bin" / "deno").exists()
     else:
-        module = command(name, "")[2]
-        is_there = (VENV / "bin" / "python").exists() and not subprocess.run(
-            _python("-c", f"import {module}"), capture_output=True, timeout=START_S, check=False
-        ).returncode
+        is_there = any(VENV.glob(f"lib/python*/site-packages/{command(name, '')[2]}*"))
     return "" if is_there else PACKAGES[name]
 
 
@@ -154,20 +121,25 @@ def environment(folder):
     }
 
 
+def begin(name, file):
+    """A kernel whose connection file lies in its own folder."""
+    return Watched.start(file.parent, command(name, str(file)), environment(file.parent))
+
+
 def start(name):
     """A new kernel, which listens; the caller stops it."""
     need(name)
     from jupyter_client.connect import write_connection_file  # noqa: PLC0415  # where kernels are tested only
 
     for tries_left in (2, 1, 0):
-        folder = Path(tempfile.mkdtemp(prefix=f"kernel-{name}-"))
-        file, _ = write_connection_file(str(folder / f"kernel-{name}.json"), key=os.urandom(16).hex().encode())
-        kernel = RealKernel(name, Path(file), folder)
+        file = new_folder(name) / FILE
+        write_connection_file(str(file), key=os.urandom(16).hex().encode())
+        kernel = RealKernel(name, file, begin(name, file))
         try:
-            kernel.begin()
+            _wait_until_it_answers(kernel)
         except BaseException:
             # Its ports were chosen before it began, and somebody else may have taken one meanwhile.
-            is_taken = "Address already in use" in (folder / "output.txt").read_text()
+            is_taken = "Address already in use" in kernel.watched.output
             kernel.stop()
             if not (is_taken and tries_left):
                 raise
@@ -176,25 +148,26 @@ def start(name):
     raise AssertionError("the last try returns or raises")
 
 
-def _wait_until_it_answers(kernel, opened):
+def _wait_until_it_answers(kernel):
     deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline and kernel.is_running():
-        opened.kernel_info()
-        try:
-            opened.get_shell_msg(timeout=0.5)
-        except Empty:
-            continue
-        return
-    pytest.fail(f"the kernel {kernel.name!r} did not start: {(kernel.folder / 'output.txt').read_text()[-2000:]}")
+    with client(kernel.file) as opened:
+        while time.monotonic() < deadline and kernel.is_running():
+            opened.kernel_info()
+            try:
+                opened.get_shell_msg(timeout=0.5)
+            except Empty:
+                continue
+            return
+    pytest.fail(f"the kernel {kernel.name!r} did not start: {kernel.watched.output[-2000:]}")
 
 
 @contextmanager
-def client(kernel):
-    """A blocking client of a kernel, as a program of its own would have one."""
+def client(file):
+    """A blocking client of the kernel of a connection file, as a program of its own would have one."""
     from jupyter_client.blocking.client import BlockingKernelClient  # noqa: PLC0415
 
     opened = BlockingKernelClient()
-    opened.load_connection_info(json.loads(kernel.file.read_text()))
+    opened.load_connection_info(json.loads(file.read_text()))
     opened.start_channels(hb=False)
     try:
         yield opened
@@ -237,18 +210,9 @@ def variables(**values):
         yield
 
 
-_shared: dict[str, RealKernel] = {}
-
-
 def kernel(name):
-    """The shared kernel `name`, started when first asked for, and again when it is gone."""
-    running = _shared.get(name)
-    if running is not None and not running.is_running():
-        running.stop()
-        running = None
-    if running is None:
-        running = _shared[name] = start(name)
-    return running
+    """The shared kernel `name`, which no other module uses now."""
+    return borrowed(name, lambda: start(name), lambda folder: RealKernel(name, folder / FILE, Watched(folder)))
 
 
 @contextmanager
@@ -258,10 +222,4 @@ def fresh(name):
     try:
         yield running
     finally:
-        running.stop()
-
-
-@atexit.register
-def _stop_all():
-    for running in _shared.values():
         running.stop()

@@ -1,28 +1,25 @@
-"""Real REPL servers for tests: each started once a run, when it is first asked for, and ended with the run.
+"""Real REPL servers for tests, each started when it is first asked for, and ended with the run.
 
-`repl(name)` gives the shared one; `fresh(name)` one of your own, for a test that breaks it. A server that is not
-installed skips the test, and fails it on CI.
+`repl(name)` gives one that modules share, one after the other; `fresh(name)` one of your own, for a test that breaks
+it. A server that is not installed skips the test, and fails it on CI.
 """
 
-import atexit
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from io import RawIOBase
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from lent_servers import POLL_S, Watched, borrowed, new_folder
 from needs import NODE_MODULES, do_without, missing_node
 
 from codriver.repls.contract.adapter_values import Endpoint
-from codriver.repls.launch import recipes, watchdog
+from codriver.repls.launch import recipes
 from codriver.repls.launch.processes import _read_address
 
 START_S = 300
@@ -35,29 +32,30 @@ java = ["java", "-XX:TieredStopAtLevel=1"]
 class RealRepl:
     name: str
     endpoint: Endpoint
-    process: subprocess.Popen
-    folder: Path
-    report: RawIOBase
-    lines: list[str] = field(default_factory=list)
+    watched: Watched
 
     @property
     def address(self):
         return str(self.endpoint)
 
+    @property
+    def folder(self):
+        return self.watched.folder
+
+    @property
+    def lines(self):
+        """All that it wrote to stdout and stderr."""
+        return self.watched.output.splitlines()
+
     def is_running(self):
-        return self.process.poll() is None
+        return self.watched.is_running()
 
     def kill(self):
         """End it as a crash would."""
-        os.killpg(self.process.pid, 9)
-        self.process.wait(60)
+        self.watched.kill()
 
     def stop(self):
-        self.process.stdin.close()
-        try:
-            self.process.wait(60)
-        finally:
-            self.report.close()
+        self.watched.stop()
 
 
 def _free_port():
@@ -142,8 +140,6 @@ COMMANDS = {
 }
 NAMES = tuple(COMMANDS)
 
-_shared: dict[str, RealRepl] = {}
-
 
 def missing(name):
     """What to install before `name` can run; None when it can."""
@@ -161,57 +157,33 @@ def start(name):
     """A new server; the caller stops it."""
     need(name)
     command = COMMANDS[name]()
-    folder = Path(tempfile.mkdtemp(prefix=f"repl-{name}-"))
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
-    reading, writing = os.pipe()
     stdin = "shared" if "--supervised" in command else "empty"
-    process = subprocess.Popen(
-        [sys.executable, "-I", "-S", watchdog.__file__, str(writing), stdin, *command],
-        cwd=folder,
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        pass_fds=(writing,),
-    )
-    os.close(writing)
-    # Kept open for as long as the watchdog may write to it: a closed pipe would end it.
-    report = os.fdopen(reading, "rb", buffering=0)
-    lines, found = [], threading.Event()
-    endpoints = []
-
-    def drain(stream):
-        with stream:
-            for raw in stream:
-                line = raw.decode("utf-8", "replace").rstrip("\n")
-                lines.append(line)
-                if not endpoints and (endpoint := _read_address(line)):
-                    endpoints.append(endpoint)
-                    found.set()
-        found.set()
-
-    for stream in (process.stdout, process.stderr):
-        threading.Thread(target=drain, args=(stream,), daemon=True).start()
+    watched = Watched.start(new_folder(name), command, env, stdin=stdin)
     deadline = time.monotonic() + START_S
-    while not endpoints and process.poll() is None and time.monotonic() < deadline:
-        found.wait(0.1)
-    if not endpoints:
-        RealRepl(name, None, process, folder, report, lines).stop()
-        pytest.fail(f"the REPL {name!r} did not start: {lines[-5:]}")
-    return RealRepl(name, endpoints[0], process, folder, report, lines)
+    while (endpoint := _told(watched)) is None and watched.is_running() and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    if endpoint is None:
+        said = watched.output.splitlines()[-5:]
+        watched.stop()
+        pytest.fail(f"the REPL {name!r} did not start: {said}")
+    return RealRepl(name, endpoint, watched)
+
+
+def _told(watched):
+    """Where a server says that it listens, as soon as it does."""
+    return next(filter(None, map(_read_address, watched.output.splitlines())), None)
 
 
 def repl(name):
-    """The shared server `name`, started when first asked for."""
-    running = _shared.get(name)
-    if running is not None and running.process.poll() is not None:
-        running.stop()
-        running = None
-    if running is None:
-        running = _shared[name] = start(name)
-    return running
+    """The shared server `name`, which no other module uses now."""
+
+    def find(folder):
+        watched = Watched(folder)
+        return RealRepl(name, _told(watched), watched)
+
+    return borrowed(name, lambda: start(name), find)
 
 
 @contextmanager
@@ -222,11 +194,3 @@ def fresh(name):
         yield running
     finally:
         running.stop()
-        shutil.rmtree(running.folder, ignore_errors=True)
-
-
-@atexit.register
-def _stop_all():
-    for running in _shared.values():
-        running.stop()
-        shutil.rmtree(running.folder, ignore_errors=True)

@@ -35,8 +35,7 @@ def test_a_notebooks_kernel_is_found_and_used_by_its_key_alone(found):
     row = rows(client)["a-ipynb"]
     file = jupyter.runtime / f"kernel-{session['kernel']['id']}.json"
     assert (row["kind"], row["origin"], row["notebook"], row["dialect"]) == ("kernel", str(file), "a.ipynb", "python")
-    human = real_kernels.RealKernel("ipykernel", file, None, None, None, 0)
-    with real_kernels.client(human) as opened:
+    with real_kernels.client(file) as opened:
         opened.execute("x = 'of the notebook'", reply=True, timeout=60)
     assert client.call("evaluate_code", code="x", replSessionKey="a-ipynb", who="ann")["result"] == "'of the notebook'"
     answer = client.call("evaluate_code", code="x", who="ann")

@@ -66,7 +66,7 @@ def test_its_connection_file_is_for_other_consoles_and_is_not_found_again(starte
     assert all(file.name.startswith(f"kernel-codriver-{live.process.pid}-jupyter") for file in files)
     if not real_kernels.missing("ipykernel"):
         file = live.folder / "jupyter" / f"kernel-codriver-{live.process.pid}-jupyter.json"
-        with real_kernels.client(real_kernels.RealKernel("ipykernel", file, None, None, None, 0)) as console:
+        with real_kernels.client(file) as console:
             console.execute("told = 'by a human'", reply=True, timeout=60)
         assert client.call("evaluate_code", code="told", replSessionKey="jup", who="ann")["result"] == "'by a human'"
     assert {row["kind"] for row in rows(client).values()} == {"process"}

@@ -1,0 +1,144 @@
+"""The contract of adapters: how connections begin and end, on each REPL. See `repls.adapter_contract`."""
+
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+import real_repls
+from evaluations import evaluate
+
+from codriver.errors import ReplDisconnectedError
+from codriver.repls.contract.errors import (
+    NotAnReplError,
+    ReplUnreachableError,
+)
+from repls.adapter_contract import (
+    MEMORY,
+    NAMES,
+    ON_THE_JVM,
+    WORDS,
+    adapter,
+    asked,
+    evaluation,
+    fresh,
+    printed,
+    shared,
+    values,
+)
+
+pytestmark = pytest.mark.anyio
+
+CHATTY = {
+    "python": "import time\nfor _ in range(300): print('x' * 5000); time.sleep(0.005)",
+    # To a stream that it holds: `print` of Python 3.13.0 borrows sys.stdout, and crashes when hy-nrepl replaces that
+    # for the next evaluation. Source: CPython issue 130163.
+    "hy": '(let [out (. (__import__ "sys") stdout)] (for [_ (range 300)] (.write out (+ (* "x" 5000) "\\n")) '
+    '(.sleep (__import__ "time") 0.005)))',
+    # What it prints in a loop goes elsewhere.
+    "squint": WORDS["squint"].long,
+    "deno": "for (let i = 0; i < 300; i++) { console.log('x'.repeat(5000)) }",
+    "ir": "for (i in 1:300) { cat(strrep('x', 5000), '\\n') }",
+    MEMORY: f'(print-often 300 "{"x" * 5000}")',
+}
+
+CHATTY |= dict.fromkeys(("ipykernel", "xpython"), CHATTY["python"])
+
+
+@asynccontextmanager
+async def again(name, running):
+    """The adapter for a REPL that goes on with what it was told; one of a single thread answers nobody meanwhile."""
+    deadline = anyio.current_time() + 60
+    async with AsyncExitStack() as stack:
+        opened = None
+        while opened is None:
+            try:
+                opened = await stack.enter_async_context(adapter(name, address=running.address))
+            except (ReplUnreachableError, NotAnReplError):
+                assert running.is_running()
+                if anyio.current_time() > deadline:
+                    raise
+        yield opened
+
+
+async def test_a_repl_that_is_left_while_it_speaks_lives_on(name):
+    code = CHATTY.get(name, f'(doseq [_ (range 1000)] (println "{"x" * 5000}"))')
+    running = shared(name)
+    async with adapter(name) as (opened, events):
+        opened.start_evaluation(evaluation(code), lambda _: None)
+        with anyio.fail_after(60):
+            while not (printed(events) or name == "squint"):
+                await anyio.lowlevel.checkpoint()
+    async with again(name, running) as (opened, events):
+        with anyio.fail_after(60):
+            await evaluate(opened, evaluation(WORDS[name].add))
+        assert values(events) == [WORDS[name].three]
+    assert running.is_running()
+
+
+async def test_a_repl_that_dies_in_mid_evaluation_is_a_lost_connection(name):
+    words = WORDS[name]
+    with fresh(name) as running:
+        async with adapter(name, address=running.address) as (opened, _):
+            with anyio.fail_after(20), pytest.raises(ReplDisconnectedError):
+                await evaluate(opened, evaluation(words.kill))
+            assert await opened.wait_closed()
+            with pytest.raises(ReplDisconnectedError):
+                await evaluate(opened, evaluation(words.add))
+            for capability in ("complete", "lookup", "macroexpand"):
+                if capability in opened.profile.capabilities:
+                    with pytest.raises(ReplDisconnectedError):
+                        await asked(opened, "main")[capability]()
+            await opened.close_session("main")
+            assert await opened.stacks() is None
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ON_THE_JVM - {"jvm"}])
+async def test_leaving_tells_every_evaluation_its_end(name):
+    if (wait := WORDS[name].wait) is None:
+        pytest.skip("this language cannot wait")
+    endings = []
+    with fresh(name) as running:
+        async with adapter(name, address=running.address) as (opened, _):
+            opened.start_evaluation(evaluation(wait.format(60), identity="one"), endings.append)
+            opened.start_evaluation(evaluation(WORDS[name].add, identity="two"), endings.append)
+        first, second = endings
+        # Some servers end what runs in a session that is closed, and say so, each in its own words.
+        assert isinstance(first, ReplDisconnectedError) or first.status in {"interrupted", "failed"}
+        assert isinstance(second, ReplDisconnectedError)
+        assert await opened.wait_closed()
+
+
+@pytest.mark.parametrize("name", ["python", MEMORY])
+async def test_nothing_listens_is_said(name):
+    address = "memory://nobody" if name == MEMORY else f"127.0.0.1:{real_repls._free_port()}"
+    with pytest.raises(ReplUnreachableError, match="nothing listens there"):
+        async with adapter(name, address=address):
+            pass
+
+
+async def test_a_host_that_does_not_exist_is_said():
+    with pytest.raises(ReplUnreachableError, match=r"no REPL could be reached at no-such-host\.invalid:1"):
+        async with adapter("none", address="no-such-host.invalid:1"):
+            pass
+
+
+async def test_an_error_of_the_caller_comes_out_as_it_is():
+    with pytest.raises(LookupError, match="mine"):
+        async with adapter("basilisp"):
+            raise LookupError("mine")
+
+
+async def test_not_an_nrepl_server_is_said():
+    async def answer(stream):
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer)
+        port = listener.extra(anyio.abc.SocketAttribute.local_port)
+        with pytest.raises(NotAnReplError, match="no bencode"):
+            async with adapter("none", address=f"127.0.0.1:{port}"):
+                pass
+        tasks.cancel_scope.cancel()

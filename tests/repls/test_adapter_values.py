@@ -1,0 +1,218 @@
+"""The contract of adapters: values, output and failures of evaluations, on each REPL. See `repls.adapter_contract`."""
+
+import pytest
+from evaluations import evaluate
+
+from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
+from codriver.repls.contract.adapter_values import Value, ValueKept
+from codriver.repls.contract.errors import (
+    RequestUnsafeError,
+)
+from repls.adapter_contract import ELEMENT, ON_THE_JVM, WORDS, adapter, evaluation, fresh, needs, printed, values
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_value_comes_back(name):
+    async with adapter(name) as (opened, events):
+        ending = await evaluate(opened, evaluation(WORDS[name].add))
+        assert (ending.status, values(events)) == ("done", [WORDS[name].three])
+        assert {identity for identity, _ in events} == {"e"}
+
+
+async def test_every_form_gives_a_value_and_output_comes_in_its_place(name):
+    async with adapter(name) as (opened, events):
+        await evaluate(opened, evaluation(WORDS[name].add, WORDS[name].say, WORDS[name].add))
+        assert values(events)[::2] == [WORDS[name].three] * 2 or values(events) == [WORDS[name].three] * 2
+        if name != "squint":
+            kinds = "".join("v" if isinstance(event, Value) else "o" for _, event in events)
+            assert kinds[0] == "v"
+            assert kinds[-1] == "v"
+            assert "o" in kinds
+            assert printed(events).strip() == "hi"
+
+
+async def test_the_first_failing_form_stops_the_rest_and_is_named(name):
+    words = WORDS[name]
+    async with adapter(name) as (opened, events):
+        ending = await evaluate(opened, evaluation(words.add, words.fail, words.define.format("never", 1)))
+        assert ending.status == "failed"
+        assert words.type in ending.failure.type
+        assert words.message in ending.failure.message
+        assert ending.failure.form == 2
+        assert ending.failure.line in {2, None}
+        assert values(events) == [words.three]
+        assert (await evaluate(opened, evaluation("never"))).status == "failed"
+
+
+async def test_the_session_works_after_a_failure(name):
+    async with adapter(name) as (opened, _):
+        await evaluate(opened, evaluation(WORDS[name].fail))
+        assert (await evaluate(opened, evaluation(WORDS[name].add))).status == "done"
+
+
+async def test_an_unknown_name_is_an_error_with_its_type(name):
+    async with adapter(name) as (opened, _):
+        ending = await evaluate(opened, evaluation("nosuchname"))
+        assert WORDS[name].unknown_type in ending.failure.type
+        assert "nosuchname" in ending.failure.message
+
+
+async def test_code_that_cannot_be_read_is_an_error_and_the_session_works(name):
+    async with adapter(name) as (opened, _):
+        ending = await evaluate(opened, Request("e", WORDS[name].broken))
+        assert ending.status == "failed"
+        assert ending.failure.message
+        assert (await evaluate(opened, evaluation(WORDS[name].add))).status == "done"
+
+
+async def test_characters_of_every_kind_survive(name):
+    async with adapter(name) as (opened, events):
+        await evaluate(opened, evaluation(WORDS[name].text))
+        (value,) = values(events)
+        decoded = value.encode("ascii").decode("unicode_escape") if value.isascii() else value
+        assert decoded.removeprefix(ELEMENT).strip("\"'") == "ж😀"
+
+
+async def test_a_long_value_comes_whole(name):
+    if WORDS[name].long is None:
+        pytest.skip("this server cuts long values itself")
+    async with adapter(name) as (opened, events):
+        await evaluate(opened, evaluation(WORDS[name].long))
+        assert len(values(events)[-1].removeprefix(ELEMENT)) == 1_000_002
+
+
+async def test_limits_are_honoured_where_the_profile_says_so(name):
+    async with adapter(name) as (opened, events):
+        needs(opened, "print-limits")
+        await evaluate(
+            opened, evaluation("list(range(99))" if name == "python" else "(range 99)"), PrintLimits(max_length=5)
+        )
+        assert "..." in values(events)[-1]
+        await evaluate(opened, evaluation(WORDS[name].long), PrintLimits(max_value_bytes=500))
+        assert len(values(events)[-1]) <= 600
+        assert [event for _, event in events if isinstance(event, Value)][-1].truncated
+
+
+async def test_each_evaluation_is_printed_to_its_own_limits_whatever_those_before_had(name):
+    async with adapter(name) as (opened, events):
+        needs(opened, "print-limits")
+        code = "list(range(99))" if name == "python" else "(range 99)"
+        five = PrintLimits(max_length=5, max_value_bytes=1000)
+        for limits, is_cut in [(five, True), (five, True), (NO_LIMITS, False), (NO_LIMITS, False), (five, True)]:
+            await evaluate(opened, evaluation(code), limits)
+            assert ("98" not in values(events)[-1]) == is_cut
+        await evaluate(opened, evaluation(WORDS[name].long), five)
+        assert len(values(events)[-1]) <= 1000
+        await opened.open_session("other")
+        await evaluate(opened, evaluation(code, session="other"), NO_LIMITS)
+        assert "98" in values(events)[-1]
+
+
+async def test_a_namespace_that_does_not_exist_is_refused_and_nothing_runs(name):
+    words = WORDS[name]
+    async with adapter(name) as (opened, events):
+        ending = await evaluate(opened, evaluation(words.say, namespace="no.such.place"))
+        assert ending.status == "failed"
+        assert values(events) == []
+        events.clear()
+        await evaluate(opened, evaluation(words.add))
+        assert values(events) == [words.three]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "value"),
+    [
+        ("jvm", "(str *ns*)", '"clojure.set"'),
+        ("basilisp", "(str *ns*)", '"basilisp.string"'),
+        ("lisp", "(str *ns*)", '"basilisp.string"'),
+        ("nbb", "(str *ns*)", '"clojure.set"'),
+    ],
+    ids=["jvm", "basilisp", "lisp", "nbb"],
+)
+async def test_a_namespace_holds_for_one_evaluation(name, code, value):
+    namespace = value.strip('"')
+    async with adapter(name) as (opened, events):
+        await evaluate(opened, evaluation(f"(require '{namespace})"))
+        events.clear()
+        await evaluate(opened, evaluation(code, namespace=namespace))
+        await evaluate(opened, evaluation(code))
+        assert values(events) == [value, '"user"']
+
+
+@pytest.mark.parametrize("name", sorted(ON_THE_JVM))
+async def test_an_error_is_told_where_its_form_stands(name):
+    async with adapter(name) as (opened, _):
+        ending = await evaluate(opened, Request("e", "(no-such 1)", forms=(Form("(no-such 1)", 5, 3),)))
+        assert (ending.failure.line, ending.failure.column) == (5, 3)
+
+
+@pytest.mark.parametrize("name", ["nbb", "squint"])
+async def test_a_request_that_would_break_the_server_is_not_sent(name):
+    async with adapter(name) as (opened, events):
+        with pytest.raises(RequestUnsafeError, match="not ASCII"):
+            await evaluate(opened, Request("e", '"' + "ж" * 20_000 + '"'))
+        await evaluate(opened, Request("e", '"' + "ж" * 7_000 + '"'))
+        await evaluate(opened, Request("e", '"' + "x" * 300_000 + '"'))
+        assert [len(value) for value in values(events)] == [7_002, 300_002]
+
+
+async def test_limits_that_the_user_has_set_win_over_those_that_nobody_asked_for():
+    with fresh("jvm") as running:
+        async with adapter("jvm", address=running.address) as (opened, events):
+            defaults, asked = PrintLimits(max_length=5), PrintLimits(max_length=5, length_is_asked=True)
+            for limits in (defaults, asked):
+                await evaluate(opened, evaluation("(range 9)"), limits)
+            await evaluate(opened, evaluation("(set! *print-length* 2)", "(set! *print-level* 1)"), defaults)
+            events.clear()
+            for limits in (defaults, asked):
+                await evaluate(opened, evaluation("(map inc (range 9))", "(vec (range 9))", "[[1]]"), limits)
+            told = [event.text for _, event in events if isinstance(event, Value)]
+            assert told == ["(1 2 ...)", "[0 1 ...]", "[#]", "(1 2 3 4 5 ...)", "[0 1 2 3 4 ...]", "[#]"]
+            kept = [event.cut for _, event in events if isinstance(event, ValueKept)]
+            assert kept == ["more than 2", "7 of 9 elements", "more than 5", "4 of 9 elements"]
+
+
+async def test_what_ends_by_a_thread_death_is_an_error():
+    async with adapter("jvm") as (opened, events):
+        for code in ("(throw (ThreadDeath.))", "(do (println 1) (.stop (Thread/currentThread)))"):
+            for after in ((), (WORDS["jvm"].add,)):
+                ending = await evaluate(opened, evaluation(code, *after))
+                assert (ending.status, ending.failure.type) == ("failed", "java.lang.ThreadDeath")
+                assert "its thread was stopped" in ending.failure.message
+        assert values(events) == []
+        assert (await evaluate(opened, evaluation("(/ 1 0)"))).failure.type == WORDS["jvm"].type
+        assert (await evaluate(opened, evaluation("#?(:cljs 1)"))).status == "done"
+
+
+async def test_a_thrown_value_that_is_no_error_is_told_as_it_is_printed():
+    async with adapter("nbb") as (opened, _):
+        for code, message in [
+            ('(throw "out of stock")', '"out of stock"'),
+            ('(do (defn f [] (throw {:a "1"}))\n(f))', '{:a "1"}'),
+            ("(throw 42)", "42"),
+            ('(js/Promise.reject "late")', "late"),
+        ]:
+            ending = await evaluate(opened, evaluation(code))
+            assert (ending.failure.type, ending.failure.message) == ("Error", message)
+
+
+async def test_a_namespace_that_is_given_takes_no_place_among_nbbs_last_values():
+    async with adapter("nbb") as (opened, events):
+        await evaluate(opened, evaluation("(ns shelf)", "(ns user)", "41"))
+        await evaluate(opened, evaluation("42", namespace="shelf"))
+        events.clear()
+        await evaluate(opened, evaluation("[*1 *2]"))
+        assert values(events) == ["[42 41]"]
+
+
+async def test_evaluations_neither_fail_nor_forget_after_thousands_of_them():
+    depth = "(count (take-while some? (iterate (fn [^ClassLoader l] (.getParent l)) (clojure.lang.RT/baseLoader))))"
+    async with adapter("jvm") as (opened, events):
+        await evaluate(opened, evaluation("(defrecord Point [x])", "(defn point [x] (->Point x))"))
+        ending = await evaluate(opened, evaluation(*["(+ 1 2)"] * 3000))
+        assert ending.status == "done"
+        await evaluate(opened, evaluation("*1", "(:x (point 5))", "(instance? Point (Point. 1))", depth))
+        *kept, loaders = values(events)[-4:]
+        assert kept == ["3", "5", "true"]
+        assert int(loaders) < 500

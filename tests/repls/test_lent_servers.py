@@ -1,0 +1,89 @@
+"""Servers that the processes of a run of tests share: lent to one at a time, and ended with the last that has them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import lent_servers
+import pytest
+import real_repls
+from live_server import until
+
+SUPPORT = Path(lent_servers.__file__).parent
+BORROWER = """
+import sys
+import lent_servers, real_repls
+for line in sys.stdin:
+    print(lent_servers.give_back() if line.strip() == "give back" else real_repls.repl("python").address, flush=True)
+"""
+
+
+@pytest.fixture
+def process(tmp_path):
+    """Makes another process of a run of its own."""
+    env = {**os.environ, lent_servers.SHARED: str(tmp_path), "PYTHONPATH": str(SUPPORT)}
+    started = []
+
+    def start():
+        started.append(
+            subprocess.Popen(
+                [sys.executable, "-c", BORROWER], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+        )
+        return started[-1]
+
+    yield start
+    for one in started:
+        end(one)
+
+
+def end(process):
+    process.stdin.close()
+    process.wait(60)
+    process.stdout.close()
+
+
+def say(process, words):
+    process.stdin.write(f"{words}\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def running(folder):
+    return [path.parent for path in folder.glob("*/report") if lent_servers._is_locked(path)]
+
+
+def test_a_server_is_lent_to_one_at_a_time_and_then_to_the_next(process, tmp_path):
+    first, second = process(), process()
+    mine, other = say(first, "borrow"), say(second, "borrow")
+    assert mine != other
+    assert say(first, "borrow") == mine
+    say(first, "give back")
+    assert say(process(), "borrow") == mine
+    assert len(running(tmp_path)) == 2
+
+
+def test_a_server_ends_with_the_last_process_that_has_it_however_that_ends(process, tmp_path):
+    first, second = process(), process()
+    address = say(first, "borrow")
+    say(first, "give back")
+    assert say(second, "borrow") == address
+    end(first)
+    assert say(second, "borrow") == address
+    assert len(running(tmp_path)) == 1
+    second.kill()
+    until(lambda: not running(tmp_path), "the end of the server")
+
+
+def test_what_may_end_with_a_process_is_lent_no_more(process, tmp_path):
+    first, second = process(), process()
+    address = say(first, "borrow")
+    end(first)
+    assert say(second, "borrow") != address
+
+
+def test_a_server_that_has_ended_has_a_successor():
+    ours = real_repls.repl("python")
+    ours.kill()
+    assert real_repls.repl("python").is_running()
