@@ -4,11 +4,13 @@
 
     MCP client ──stdin, stdout──> relay ──TCP, one JSON-RPC message a line──> codriver serve
 
-It passes whole lines on, untouched, and survives the server: `reconnect` has the loop. One straight line of modules::
+It passes whole lines on, untouched, and survives the server: `reconnect` has the
+loop, `conversation` the two sides. The modules are one straight line::
 
-    messages  streams  own_files  workspace  peer  target  reconnect  command_line
+    durations  messages  streams  own_files  workspace  peer  target
+    connection  handshake  conversation  reconnect  command_line
 
-Imported where they are needed alone: `roots`, `starter`, `kept_lists`, and `without_poll`. `hook` is the program of
+Imported where they are needed alone: `starter`, `kept_lists`, `roots`, and `without_poll`. `hook` is the program of
 clients' hooks, a line of its own from `target` on.
 
 Clients wait for a relay to start, so all of it keeps to modules of the standard library that cost nothing to import

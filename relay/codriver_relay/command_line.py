@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from codriver_relay.conversation import Conversation
 from codriver_relay.durations import WrongDurationError, from_environment
 from codriver_relay.own_files import PLACE
 from codriver_relay.reconnect import Relay
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from codriver_relay.durations import Durations
     from codriver_relay.roots import RootsTalk
+    from codriver_relay.starter import Starter
 
 
 USAGE = """\
@@ -103,15 +105,17 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
         words = [os.path.join(workspace, *PLACE, "port")]
     target = Target(words[0], words[1] if len(words) > 1 else "127.0.0.1", durations, starts="--start" in flags)
     workspace = workspace or workspace_of(target.file)
-    starter = None
-    if "--start" in flags:
-        if workspace is None:
-            raise WrongUsageError("--start needs --workspace, as the port file lies in no workspace")
-        from codriver_relay.starter import Starter
+    if "--start" in flags and workspace is None:
+        raise WrongUsageError("--start needs --workspace, as the port file lies in no workspace")
 
-        starter = Starter(workspace, target.port, durations.start_grace_s)
+    def new_starter() -> Starter:
+        from codriver_relay.starter import Starter  # most relays find a server
+
+        return Starter(workspace or "", target.port, durations.start_grace_s)
+
     try:
-        status = Relay(target, starter, durations=durations, say=say, talk=talk).run()
+        conversation = Conversation(durations, say, talk)
+        status = Relay(target, conversation, new_starter if "--start" in flags else None, durations, say).run()
     except KeyboardInterrupt:
         status = 130
     os._exit(status)  # a thread may still be writing to a client that does not read

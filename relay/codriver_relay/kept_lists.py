@@ -1,4 +1,4 @@
-"""The kept greeting and list of tools of a workspace, for a client whose server is being started.
+"""The kept greeting and list of tools of a workspace, from which a client is answered while its server is started.
 
 Imported when a server is being started.
 """
@@ -8,17 +8,127 @@ from __future__ import annotations
 import os
 import sys
 
-from codriver_relay.messages import META
+from codriver_relay.handshake import LIST_CHANGED
+from codriver_relay.messages import META, Message, encode, encode_answer, respell, survey
 from codriver_relay.own_files import FOLDER, OTHERS, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket as socket
+    from collections.abc import Container
     from typing import Any
 
+    from codriver_relay.handshake import Handshake
+    from codriver_relay.starter import Starter
+
+LIST_ID, LIST_KEY = "codriver-relay-list", b'"codriver-relay-list"'
+LIST_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"tools/list"}\n' % LIST_KEY
 KEPT_BYTES = 1 << 20
 """What a server keeps of a workspace is a tenth of this."""
 NOT_COMPARED = "_TOKEN"
 """The end of the names of variables of ours by which no list differs: they are secrets, and are written nowhere."""
+
+
+class KeptAnswers:
+    """The answers that a client gets from what is kept, until the server's list of tools is known to be no other.
+
+    They live from the first time that a server is started for the client.
+    """
+
+    def __init__(self, starter: Starter) -> None:
+        self.starter = starter
+        self.kept: dict[str, dict[str, object]] | None = None
+        """What was kept for this client, from when its first request was answered from it until a server is there."""
+        self.told: dict[str, object] | None = None
+        """The list of tools that it was given of that, until it is known whether the server's is another."""
+        self.question = LIST_QUESTION
+        """What asks the server for its list, to compare it."""
+        self.owes_change = False
+        """The server's is another, and no stream of the client's is open on which it could hear of it."""
+        self.streams: dict[bytes, object] = {}
+        """The ids of its streams over this connection on which it could, by key, while it may have to."""
+
+    def answer(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
+        """The answer to a first request, or for the list, of a client; None where nothing is kept that counts.
+
+        `is_behind`: other messages wait for the server, before which no handshake is taken out of their order.
+        """
+        is_first, is_list = message.method == b"initialize", message.method == b"tools/list"
+        if not (is_first or is_list or message.method == b"server/discover") or b'"cursor"' in message.line:
+            return None
+        if not self.starter.is_starting or message.id is None:
+            return None
+        if handshake.initialize is None:
+            kept = read_kept(self.starter.workspace, message.line, is_handshake=is_first)
+            if kept is None or (is_first and (self.kept or is_behind)):
+                return None
+            self.kept = kept
+            if is_first:
+                handshake.initialize = message  # for the server that comes
+            else:
+                self.question = encode(id=LIST_ID, method="tools/list", params={"_meta": envelope_of(message.line)})
+        elif self.kept is None or not is_list:
+            return None
+        if is_list or handshake.initialize is None:
+            self.told = self.kept["tools"]
+        result = self.kept["tools" if is_list else "greeting"]
+        return encode_answer(message, result=result if handshake.initialize else {**result, "ttlMs": 0})
+
+    def note_sent(self, message: Message) -> None:
+        """Owe nothing to a client that asks the server for its list."""
+        if message.method == b"tools/list" and message.key is not None:
+            self.owes_change = False
+
+    def end(self, server: socket.socket, handshake: Handshake) -> None:
+        """Answer no more, as there is a server, and ask it for its list where the client may have been told another.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        self.streams = {}
+        if handshake.initialized is not None:
+            self.told = None  # it was told that the list changed
+        if self.told is not None:
+            server.sendall(self.question)
+        self.kept = None
+
+    def compare(self, lines: list[bytes], in_flight: Container[bytes], *, has_handshake: bool) -> list[bytes]:
+        """The lines for the client out of these, while the list that it was told may not be the server's.
+
+        They are without the server's list, asked for to compare it, and with the word that it is another one.
+        """
+        if self.told is None and not self.owes_change:
+            return lines
+        import json
+
+        passed: list[bytes] = []
+        for line in lines:
+            message = survey(line)
+            is_list = message.is_response and message.key == LIST_KEY
+            try:
+                if is_list and self.told is not None:
+                    told, self.told, self.owes_change = self.told, None, True
+                    self.owes_change = json.loads(line)["result"]["tools"] != told["tools"]
+                elif message.method == b"notifications/subscriptions/acknowledged":
+                    params = json.loads(line)["params"]
+                    if params["notifications"].get("toolsListChanged"):
+                        stream = params["_meta"][META + "subscriptionId"]
+                        self.streams[respell(json.dumps(stream).encode())] = stream
+            except (ValueError, LookupError, TypeError, AttributeError):
+                pass  # it is another list, or no stream
+            passed += [] if is_list else [line]
+            passed += self.tell_change(in_flight, has_handshake=has_handshake) if self.owes_change else []
+        return passed
+
+    def tell_change(self, in_flight: Container[bytes], *, has_handshake: bool) -> list[bytes]:
+        """The notifications of another list: one, or one for each stream; it is owed on while there is none."""
+        if has_handshake:
+            self.owes_change = False
+            return [LIST_CHANGED]
+        streams = [stream for key, stream in self.streams.items() if key in in_flight]
+        self.owes_change = not streams
+        method = "notifications/tools/list_changed"
+        return [encode(method=method, params={"_meta": {META + "subscriptionId": stream}}) for stream in streams]
 
 
 def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict[str, dict[str, object]] | None:

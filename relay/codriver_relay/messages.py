@@ -8,7 +8,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 SURVEY_BYTES = 1 << 16
 """How far a line is walked through in Python. Beyond it, parsing the whole line in C is faster."""
@@ -29,6 +29,11 @@ class Lines:
 
     def __init__(self) -> None:
         self.rest: list[bytes] = []
+
+    def take_rest(self) -> list[bytes]:
+        """The line that the end of the stream left without a newline, if any, with one."""
+        rest, self.rest = b"".join(self.rest), []
+        return [rest + b"\n"] if rest else []
 
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes. A line is copied once, however many pieces it came in."""
@@ -93,6 +98,46 @@ def respell(token: bytes) -> bytes:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+class Backlog:
+    """Messages that wait for the server, in order, with the memory that they take."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """No more of the client's should be read: it then waits in its own write."""
+        return self.bytes >= BACKLOG_BYTES
+
+    def add(self, message: Message) -> None:
+        """Let a message wait."""
+        self.messages.append(message)
+        self.bytes += len(message.line) + MESSAGE_BYTES
+
+    def take(self, most: int) -> list[Message]:
+        """The first messages, until their lines have `most` bytes; they wait no longer."""
+        count = size = 0
+        for message in self.messages:
+            count, size = count + 1, size + len(message.line)
+            if size >= most:
+                break
+        taken = self.messages[:count]
+        del self.messages[:count]
+        self.bytes -= size + MESSAGE_BYTES * count
+        return taken
+
+    def take_all(self) -> list[Message]:
+        """All of the messages; none waits any longer."""
+        taken, self.messages, self.bytes = self.messages, [], 0
+        return taken
+
+    def drop(self, is_dropped: Callable[[Message], bool]) -> None:
+        """Let some of the messages wait no longer."""
+        self.messages = [message for message in self.messages if not is_dropped(message)]
+        self.bytes = sum([len(message.line) + MESSAGE_BYTES for message in self.messages])
 
 
 def survey(line: bytes) -> Message:

@@ -5,20 +5,11 @@ Imported where that is so.
 
 from __future__ import annotations
 
-import os
 import time
 
-from codriver_relay.messages import (
-    BACKLOG_BYTES,
-    MESSAGE_BYTES,
-    Lines,
-    Message,
-    cancelled_key,
-    encode_answer,
-    encode_error,
-    survey,
-)
-from codriver_relay.streams import CLIENT_OUT, POLLIN, READ_BYTES, Input, Output, new_poll, report
+from codriver_relay.handshake import Handshake
+from codriver_relay.messages import Backlog, Message, cancelled_key, encode_answer, encode_error, survey
+from codriver_relay.streams import POLLIN, Input, Output, Watch, report
 from codriver_relay.workspace import is_workspace, own_folder
 
 TYPE_CHECKING = False
@@ -57,13 +48,10 @@ class RootsTalk:
         self.say = say
         self.roots_s = roots_s
         self.input, self.output = Input(), Output()
-        self.lines = Lines()
-        self.has_ended = False
-        self.handshake: Message | None = None
-        self.initialized: Message | None = None
-        self.waiting: list[Message] = []
+        self.watch = Watch(self.output)
+        self.handshake = Handshake()
+        self.backlog = Backlog()
         """What the server gets as soon as there is one."""
-        self.waiting_bytes = 0
         self.deadline: float | None = None
         """Until when the client may answer the question for its roots; None while it is not asked."""
         self.failure = ""
@@ -72,7 +60,7 @@ class RootsTalk:
 
     def run(self) -> str | None:
         """The workspace; None when stdin ended before one was known."""
-        while self.workspace is None and not self.has_ended:
+        while self.workspace is None and not self.input.has_ended:
             self.take_turn()
         if self.workspace is None:
             self.fail("stdin ended before the client named its roots")
@@ -81,38 +69,25 @@ class RootsTalk:
 
     def take_turn(self) -> None:
         """Wait until the client says something or its time is over."""
-        poll = new_poll()
-        poll.register(CLIENT_OUT, 0)
-        poll.register(self.output.bell, POLLIN)
-        if not self.output.is_busy:
-            poll.register(self.input.fd, POLLIN)
-        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic()) * 1000
-        for fd, _ in poll.poll(left):
-            if fd == CLIENT_OUT:
-                os._exit(0)
-            elif fd == self.input.fd:
+        self.watch.set(self.input.fd, 0 if self.output.is_busy else POLLIN)
+        left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+        for fd, _ in self.watch.wait(left):
+            if fd == self.input.fd:
                 self.hear_client()
-            else:
-                self.output.ringing.recv(READ_BYTES)
         if self.deadline is not None and self.workspace is None:
             if time.monotonic() >= self.deadline:
                 self.fail(f"the client did not answer roots/list within {self.roots_s:g} s")
-            elif self.waiting_bytes > BACKLOG_BYTES:
+            elif self.backlog.is_full:
                 self.fail("the client says too much and does not answer roots/list")
 
     def hear_client(self) -> None:
         """Take what the client wrote."""
-        data = self.input.read()
-        if data is None:
-            return
-        self.has_ended = not data
-        lines = self.lines.feed(data) if data else [b"".join(self.lines.rest) + b"\n"] if self.lines.rest else []
-        for line in lines:
+        for line in self.input.read_lines():
             message = survey(line)
             if self.workspace is None:
                 self.take(message)
             else:
-                self.keep(message)
+                self.backlog.add(message)
 
     def take(self, message: Message) -> None:
         """Take a message while no workspace is known."""
@@ -125,23 +100,18 @@ class RootsTalk:
                 self.hear_roots(message.line)
         elif message.method == b"notifications/roots/list_changed":
             self.ask()
-        elif self.handshake is None or (self.failure and message.method != b"notifications/initialized"):
+        elif self.handshake.initialize is None or (self.failure and message.method != b"notifications/initialized"):
             self.refuse(message)
         else:
             if message.method == b"notifications/initialized":
-                self.initialized = message
+                self.handshake.initialized = message
             elif message.method == b"notifications/cancelled":
                 cancelled = cancelled_key(message.line)
-                self.waiting = [other for other in self.waiting if other.key is None or other.key != cancelled]
+                self.backlog.drop(lambda other: other.key is not None and other.key == cancelled)
             else:
-                self.keep(message)
+                self.backlog.add(message)
             if self.deadline is None and not self.failure:
                 self.ask()
-
-    def keep(self, message: Message) -> None:
-        """Let a message wait for the server."""
-        self.waiting.append(message)
-        self.waiting_bytes += len(message.line) + MESSAGE_BYTES
 
     def greet(self, request: Message) -> None:
         """Answer `initialize` in the server's place, if the client has roots that it can be asked for."""
@@ -156,12 +126,13 @@ class RootsTalk:
             self.refuse(request, "the client has no roots that it could be asked for")
             return
         version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
-        self.handshake, self.initialized, self.failure = request, None, ""
+        self.handshake.note_sent(request)
+        self.failure = ""
         self.output.write(encode_answer(request, result={"protocolVersion": version, **GREETING}))
 
     def ask(self) -> None:
         """Ask the client for its roots."""
-        if self.handshake is not None:
+        if self.handshake.initialize is not None:
             self.deadline, self.failure = time.monotonic() + self.roots_s, ""
             self.output.write(ROOTS_QUESTION)
 
@@ -176,9 +147,8 @@ class RootsTalk:
     def fail(self, why: str) -> None:
         """Answer all that waits for the workspace."""
         self.deadline, self.failure = None, why
-        waiting, self.waiting, self.waiting_bytes = self.waiting, [], 0
         report(no_workspace(why))
-        for message in waiting:
+        for message in self.backlog.take_all():
             self.refuse(message)
 
     def refuse(self, message: Message, why: str = "") -> None:

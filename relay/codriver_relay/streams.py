@@ -11,6 +11,8 @@ import select
 import sys
 from _thread import allocate_lock, start_new_thread
 
+from codriver_relay.messages import Lines
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +77,8 @@ class Input:
 
     def __init__(self) -> None:
         self.fd, self.passed = CLIENT_IN, None
+        self.lines = Lines()
+        self.has_ended = False
         if not CAN_POLL:
             self.passed, other = socket_pair()
             self.fd = self.passed.fileno()
@@ -82,9 +86,48 @@ class Input:
 
             start_new_thread(run_or_end, (lambda: pass_on(CLIENT_IN, read_client, other),))
 
-    def read(self) -> bytes | None:
-        """The bytes that the client wrote; empty at its end, None when there is nothing after all."""
-        return self.passed.recv(READ_BYTES) if self.passed else read_client()
+    def read_lines(self) -> list[bytes]:
+        """The lines that are whole by what the client wrote; at the end of the input the rest is one."""
+        data = self.passed.recv(READ_BYTES) if self.passed else read_client()
+        if data is None:
+            return []
+        self.has_ended = not data
+        return self.lines.feed(data) if data else self.lines.take_rest()
+
+
+class Watch:
+    """The descriptors that are waited for; a client that is gone ends the process."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.poll = new_poll()
+        self.poll.register(CLIENT_OUT, 0)  # errors are always reported: the client is gone
+        self.poll.register(output.bell, POLLIN)
+        self.watched: dict[int, int] = {}
+        """For what the other descriptors are polled now."""
+
+    def set(self, fd: int, events: int) -> None:
+        """Poll `fd` for these events from now on; without any, not at all, as errors would be reported all the same."""
+        if self.watched.get(fd, 0) == events:
+            return
+        if events:
+            self.poll.register(fd, events)
+        else:
+            self.poll.unregister(fd)
+        self.watched[fd] = events
+
+    def wait(self, seconds: float | None) -> list[tuple[int, int]]:
+        """The descriptors that are ready, with their events, after waiting at most so long.
+
+        Among them is the output's bell, where a thread has written all.
+        """
+        ready = self.poll.poll(None if seconds is None else seconds * 1000)
+        for fd, _ in ready:
+            if fd == CLIENT_OUT:
+                os._exit(0)
+            elif fd == self.output.bell:
+                self.output.ringing.recv(READ_BYTES)
+        return ready
 
 
 def room_of(fd: int) -> select.poll | None:

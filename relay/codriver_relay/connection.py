@@ -1,0 +1,128 @@
+"""The connection to the server: what is sent over it, and the requests that have no answer yet when it ends."""
+
+from __future__ import annotations
+
+import _socket as socket
+import time
+
+from codriver_relay.messages import Lines, Message, cancelled_key, encode_error, survey
+from codriver_relay.streams import READ_BYTES, READ_ON_BYTES
+
+LOST = (
+    "{} before this request was answered. It is not sent again, and a tool call may have run, in whole or in part: see "
+    "what has run before you call it again, by get_evaluation or repl_output_log. A server that was started since has "
+    "only the code of before, but for its last half second: repl_output_log with query [:find ?line ?code :where "
+    "[$history ?e :output/line ?line] [$history ?e :output/text ?code]]. The relay reconnects by itself"
+)
+
+
+class Connection:
+    """The connection while there is one, and the client's messages that are under way on it.
+
+    It lives as long as the relay: sockets come and go, and an `initialize` without its answer goes over to the next.
+    """
+
+    def __init__(self) -> None:
+        self.socket: socket.socket | None = None
+        """Where requests go now; None while there is no connection, or none that is ready."""
+        self.address = ""
+        self.lines = Lines()
+        self.unsent = memoryview(b"")
+        """The rest of what was sent in part."""
+        self.in_flight: dict[bytes, Message] = {}
+        """Requests that were sent, if only in part, and have no answer yet, by key."""
+        self.last_step = 0.0
+        """When an answer came, or either side last took something."""
+
+    @property
+    def awaits_answers(self) -> bool:
+        """Something was not sent whole, or has no answer yet. A subscription never gets one."""
+        return bool(self.unsent) or any(
+            message.method != b"subscriptions/listen" for message in self.in_flight.values()
+        )
+
+    def start_anew(self, address: str) -> None:
+        """Forget the beginning of a line that another server left; the next one has this address."""
+        self.address, self.lines = address, Lines()
+
+    def note_step(self) -> None:
+        """Note that something got further."""
+        self.last_step = time.monotonic()
+
+    def note_sent(self, message: Message) -> None:
+        """Remember a request until it is answered: its line only where it may be repeated."""
+        if message.key is not None and message.method is not None:
+            self.in_flight[message.key] = message
+            if message.method != b"initialize":
+                message.line = b""  # it is never sent again
+        elif message.method == b"notifications/cancelled":  # such a request gets no answer
+            self.in_flight.pop(cancelled_key(message.line), None)
+
+    def send(self, lines: list[bytes]) -> None:
+        """Send these lines, as far as the server takes them now. Raises like `send_on`."""
+        self.unsent = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))
+        self.send_on()
+
+    def send_on(self) -> None:
+        """Send more of what was sent in part.
+
+        Raises:
+            OSError: the connection has ended.
+        """
+        if self.socket is None:
+            return
+        try:
+            self.unsent = self.unsent[self.socket.send(self.unsent) :]
+            self.note_step()
+        except BlockingIOError:
+            return
+
+    def receive(self) -> list[bytes] | None:
+        """The lines that are whole by what the server wrote; None where it wrote nothing more.
+
+        Raises:
+            OSError: the connection has ended.
+        """
+        if self.socket is None:
+            return None
+        try:
+            data = self.socket.recv(READ_ON_BYTES if self.lines.rest else READ_BYTES)
+        except BlockingIOError:
+            return None
+        if not data:
+            raise ConnectionResetError("the server has ended it")
+        lines = self.lines.feed(data)
+        if not lines:
+            self.note_step()  # a long line is on its way
+        return lines
+
+    def strike_out_answered(self, lines: list[bytes]) -> None:
+        """Strike out the requests that these lines answer."""
+        for line in lines:
+            if self.in_flight:
+                message = survey(line)
+                for answer in message.parts or (message,):
+                    if answer.is_response and answer.key is not None:
+                        self.in_flight.pop(answer.key, None)
+                        self.note_step()
+
+    def part(self) -> None:
+        """Tell the server that nothing more comes."""
+        try:
+            if self.socket is not None:
+                self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Let a connection go that has ended, and what was sent over it in part."""
+        if self.socket is not None:
+            self.socket.close()
+        self.socket, self.unsent = None, memoryview(b"")
+
+    def take_lost(self, cause: str, reason: str, spared: Message | None) -> list[bytes]:
+        """The answers to what was sent and will get none from the server, but for one that is spared."""
+        lost = [message for message in self.in_flight.values() if message is not spared]
+        for message in lost:
+            del self.in_flight[message.key or b""]
+        return [encode_error(message, LOST.format(cause), reason) for message in lost]
