@@ -297,46 +297,18 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
     return page
 
 
-DRIVER: Final = """def _codriver_verify(text, name):
-    import contextlib, importlib.util, io, json, sys, traceback, types
-    if importlib.util.find_spec("pytest") is None:
-        import re
-        class _Raises:
-            def __init__(self, kind, match=""):
-                self.kind, self.match = kind, match
-            def __enter__(self):
-                return self
-            def __exit__(self, kind, error, trace):
-                assert kind is not None, "nothing was raised"
-                return issubclass(kind, self.kind) and bool(re.search(self.match or "", str(error)))
-        sys.modules["pytest"] = types.ModuleType("pytest")
-        sys.modules["pytest"].raises = _Raises
-    failed = []
-    def note(test, error):
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
-        failed.append([test, lines, type(error).__name__ + ": " + str(error)])
-    for is_reversed in (False, True):
-        module = sys.modules[name] = types.ModuleType(name)
-        with contextlib.redirect_stdout(io.StringIO()):
-            try:
-                exec(compile(text, name, "exec"), module.__dict__)
-            except BaseException as error:
-                note("", error)
-                break
-            tests = [test for test in module.__dict__ if test.startswith("test_")]
-            for test in reversed(tests) if is_reversed else tests:
-                try:
-                    module.__dict__[test]()
-                except BaseException as error:
-                    note(test, error)
-    return json.dumps(failed)
-"""
-"""Python that runs a document and its tests, in their order and in the other, each time in a module of its own."""
+SPACE: Final = "_codriver_documents"
+"""The name, in the REPL, of the namespace of the program that runs documents."""
+
+
+def loaded(program: str) -> str:
+    """The code that brings the program in."""
+    return f"{SPACE} = {{'__name__': 'documents'}}\nexec({program!r}, {SPACE})"
 
 
 def driven(text: str, name: str) -> str:
-    """The expression that runs a document by the driver."""
-    return f"_codriver_verify({text!r}, {name!r})"
+    """The expression that runs a document and its tests by that program."""
+    return f"{SPACE}['verify']({text!r}, {name!r})"
 
 
 def failures(value: str | None) -> list[tuple[str, list[int], str]]:

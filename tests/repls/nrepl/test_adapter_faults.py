@@ -628,7 +628,7 @@ async def test_clojuredocs_as_cider_gives_it():
 
 @pytest.mark.parametrize("has_library", [True, False])
 async def test_a_squint_without_a_test_library_says_what_would_bring_it(has_library):
-    facts = dialects.SQUINT.json % dialects.SQUINT.facts
+    facts = dialects.SQUINT.as_json(str(dialects.SQUINT.facts))
     failing = [{"err": "no such package"}, {"status": ["eval-error"]}, DONE]
     requiring = [{"value": "nil"}, DONE] if has_library else failing
     answers = {

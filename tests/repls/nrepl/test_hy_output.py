@@ -74,7 +74,7 @@ async def test_a_thread_prints_to_the_evaluation_that_runs_and_else_to_the_proce
             await anyio.sleep(0.05)
 
 
-@pytest.mark.parametrize("mend", HY.mends)
+@pytest.mark.parametrize("mend", [str(one) for one in HY.mends])
 async def test_a_server_that_is_mended_already_takes_it_again_and_stays_as_it_is(server, mend):
     stream = "(id hy.I.sys.stdout)"
     (before,) = await printed(server, f"(print {stream})")
@@ -96,7 +96,9 @@ async def test_an_evaluation_that_ends_after_the_mend_takes_nobodys_stream(monke
     with fresh("hy") as server:
         async with connect(server.endpoint, listener=listener) as adapter:
             await adapter.open_session("apart")
-            adapter.start_evaluation(Request("mends", f"(do {' '.join(HY.mends)} {sleep % 0.5})"), lambda _how: None)
+            adapter.start_evaluation(
+                Request("mends", f"(do {' '.join(map(str, HY.mends))} {sleep % 0.5})"), lambda _how: None
+            )
             code = f'(for [_ (range 20)] (print "apart") {sleep % 0.1})'
             await anyio.sleep(0.1)
             adapter.start_evaluation(Request("prints", code, session="apart"), lambda _how: over.set())

@@ -7,47 +7,44 @@ Names reach the code as string literals, never spliced in as code.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from codriver.repls.dialects import (
-    held_clojure,
-    hy_output,
-    lisp_expressions,
-    loaded_code,
-    python_tests,
-    symbol_expressions,
-    value_expressions,
-)
+from codriver.repls.dialects import loaded_code, python_expressions
 from codriver.repls.dialects.server_dialect import Dialect
+from codriver.repls.programs import Program, Programs, program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.repls.programs import Code
 
 WORKER_OPS: Final = "codriver/"
 """Codriver's own worker is known by ops whose names begin so."""
 
-_CLOJURE_JSON: Final = """(letfn [(j [x] (cond (nil? x) "null" (string? x) (pr-str x)
-  (or (number? x) (true? x) (false? x)) (str x)
-  (map? x) (str "{" (apply str (interpose "," (map (fn [[k v]] (str (j (name k)) ":" (j v))) x))) "}")
-  (coll? x) (str "[" (apply str (interpose "," (map j x))) "]")
-  :else (pr-str (str x))))] (j %s))"""
+_ON_THE_JVM: Final = {"HAS": "(fn [^String a ^String b] (.contains a b))", "LOWER": ".toLowerCase"}
+_IN_JAVASCRIPT: Final = {"HAS": "(fn [a b] (.includes a b))", "LOWER": ".toLowerCase"}
+_IN_PYTHON: Final = {"HAS": "(fn [a b] (not= -1 (.find a b)))", "LOWER": ".lower"}
 
-_CLOJURE_FACTS: Final = """{:root (System/getProperty "user.dir")
- :java (System/getProperty "java.specification.version")
- :babashka (System/getProperty "babashka.version") :attach (System/getProperty "jdk.attach.allowAttachSelf")
- :tools-nrepl (some? (find-ns 'clojure.tools.nrepl)) :seam $seam}"""
 
-_CLOJURE_EXPAND: Final = """(binding [*ns* (the-ns (symbol $ns))]
- (require 'clojure.walk) (pr-str ($expand (read-string $code))))"""
+def _test(path: str, words: Mapping[str, str]) -> Program:
+    """The program that runs tests, with the dialect's own words for texts."""
+    return program(path, HAS=words["HAS"], MEANT=program("lisp/meant.cljc", LOWER=words["LOWER"]))
 
-_CLOJURE_STACKS: Final = """(map (fn [[^Thread t frames]] {:name (.getName t) :state (str (.getState t))
-   :frames (map str (take 40 frames))})
- (filter (fn [[^Thread t _]] (.contains (.getName t) $session)) (Thread/getAllStackTraces)))"""
 
-_CLOJURE_TIDY: Final = """(let [loader? (fn [l] (= clojure.lang.DynamicClassLoader (class l)))
-  up (fn [^ClassLoader l] (.getParent l))
-  spare? (fn [l] (and (loader? l) (loader? (up l)) (empty? (.getURLs ^java.net.URLClassLoader l))))]
- (doseq [^Thread t (keys (Thread/getAllStackTraces)) :when (.contains (.getName t) $session)]
-  (.setContextClassLoader t (first (drop-while spare? (iterate up (.getContextClassLoader t)))))))"""
-"""nREPL 1.0 leaves a class loader behind with every evaluation, each the child of the one before: evaluations become
-slower, and after some 2,400 of them every one fails with a stack overflow. Those that carry nothing are unlinked."""
+_SESSION: Final = program("clojure/session.clj")
+_CLOJURE_JSON: Final = program("clojure/json.clj")
+_EXPAND: Final = "(pr-str ($expand (read-string $code)))"
+
+_ASK_CLOJURE: Final[dict[str, Code]] = {
+    "lookup": program("clojure/lookup.clj"),
+    "names": program("lisp/names.cljc", LOWER="(.toLowerCase ^String s)"),
+    "source": program("clojure/source.clj"),
+    "complete": program("clojure/complete.clj"),
+    "macroexpand": program("clojure/expand.clj"),
+    "test": _test("clojure/test.clj", _ON_THE_JVM),
+    "test-partial": program("clojure/test_partial.clj"),
+}
+"""What Clojure on the JVM and Babashka are both asked by."""
 
 _JAVA_TOOLING: Final = (
     "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",
@@ -60,31 +57,33 @@ CLOJURE: Final = Dialect(
     takes_beginning=True,
     no_file="NO_SOURCE_PATH",
     json=_CLOJURE_JSON,
-    facts=_CLOJURE_FACTS,
+    facts=program("clojure/facts.clj"),
     process_id='(first (re-seq #"[0-9]+" (.getName (java.lang.management.ManagementFactory/getRuntimeMXBean))))',
-    ask={
-        "lookup": symbol_expressions.LOOKUP_CLOJURE,
-        "names": symbol_expressions.NAMES_CLOJURE,
-        "source": symbol_expressions.SOURCE_CLOJURE,
-        "complete": symbol_expressions.COMPLETE_CLOJURE,
-        "macroexpand": _CLOJURE_EXPAND,
-        "stacktrace": value_expressions.STACKTRACE_CLOJURE,
-        "stacks": _CLOJURE_STACKS,
-        "tidy": _CLOJURE_TIDY,
-        "glimpse": value_expressions.GLIMPSE_CLOJURE,
-        "keep": value_expressions.KEEP_CLOJURE,
-        "kept": value_expressions.KEPT_CLOJURE,
-        "test": lisp_expressions.TEST_CLOJURE,
-        "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
-        "drift": loaded_code.LOADED_CLOJURE,
-        "drift-keep": loaded_code.KEEP_LOADED_CLOJURE,
-        **held_clojure.ASK_CLOJURE,
-    },
+    ask=Programs(
+        {
+            **_ASK_CLOJURE,
+            "stacktrace": program("clojure/stacktrace.clj", SESSION=_SESSION),
+            "stacks": program("clojure/stacks.clj"),
+            "tidy": program("clojure/tidy.clj"),
+            "glimpse": program(
+                "lisp/glimpse.cljc",
+                RESOLVED=program("clojure/bound.clj"),
+                KNOWN='(and (coll? x) (counted? x) (.startsWith (.getName (class x)) "clojure.lang."))',
+                CLASS="(.getName (class x))",
+            ),
+            "keep": program("clojure/keep.clj", SESSION=_SESSION),
+            "kept": program("clojure/kept.clj"),
+            "drift": loaded_code.ASK_CLOJURE,
+            "drift-keep": loaded_code.KEEP_CLOJURE,
+            "hold": program("clojure/hold.clj"),
+            "restore": "(@(find-var 'codriver.holds/run) $hold $step)",
+        }
+    ),
     before=dict.fromkeys(("test", "source", "hold"), "(require 'clojure.test 'clojure.java.io)"),
     tooling=_JAVA_TOOLING,
     print_limits="[1 2 3]",
-    printer=value_expressions.PRINTER_CLOJURE,
-    file_evaluator=value_expressions.FILE_EVALUATOR_CLOJURE,
+    printer=program("clojure/printer.clj"),
+    file_evaluator=program("clojure/file_evaluator.clj"),
     answers_while_busy=True,
     interrupt_note=(
         "the JVM was asked to stop the thread: code that waits ends at once, a loop that never waits may keep "
@@ -95,7 +94,7 @@ CLOJURE: Final = Dialect(
 
 CLOJURESCRIPT: Final = Dialect(
     "clojurescript",
-    json="(js/JSON.stringify (clj->js %s))",
+    json="(js/JSON.stringify (clj->js VALUE))",
     facts="{:root nil :version *clojurescript-version* :seam $seam}",
     broken=frozenset({"interrupt"}),
     notes=("ClojureScript cannot be interrupted: its runtime has one thread; reload the runtime to end a loop",),
@@ -105,15 +104,7 @@ BABASHKA: Final = Dialect(
     "babashka",
     json=_CLOJURE_JSON,
     process_id="(.pid (java.lang.ProcessHandle/current))",
-    ask={
-        "lookup": symbol_expressions.LOOKUP_CLOJURE,
-        "names": symbol_expressions.NAMES_CLOJURE,
-        "source": symbol_expressions.SOURCE_CLOJURE,
-        "complete": symbol_expressions.COMPLETE_CLOJURE,
-        "macroexpand": _CLOJURE_EXPAND,
-        "test": lisp_expressions.TEST_CLOJURE,
-        "test-partial": lisp_expressions.TEST_CLOJURE_PARTIAL,
-    },
+    ask=Programs(_ASK_CLOJURE),
     before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
     notes=("babashka's nREPL server cannot interrupt: stop an endless loop by restarting it",),
@@ -123,18 +114,25 @@ NBB: Final = Dialect(
     "nbb",
     counts_lines=False,
     expanders=("macroexpand-1", "macroexpand"),
-    json=value_expressions.JSON_NBB,
-    keeps_last=value_expressions.KEEPS_LAST_NBB,
+    json=program("nbb/json.cljs"),
+    keeps_last=program("nbb/keeps_last.cljs"),
     facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*) :seam $seam}",
-    ask={
-        "names": symbol_expressions.NAMES_NBB,
-        "glimpse": value_expressions.GLIMPSE_NBB,
-        "macroexpand": "(pr-str ($expand (read-string $code)))",
-        "test-unloaded": lisp_expressions.TEST_NBB_UNLOADED,
-        "test": lisp_expressions.TEST_NBB,
-        "test-rest": lisp_expressions.TEST_NBB_REST,
-        "test-partial": lisp_expressions.TEST_NBB_PARTIAL,
-    },
+    ask=Programs(
+        {
+            "names": program("lisp/names.cljc", LOWER="(.toLowerCase s)"),
+            "glimpse": program(
+                "lisp/glimpse.cljc",
+                RESOLVED="(ns-resolve n (symbol $name))",
+                KNOWN="(and (not (record? x)) (or (map? x) (vector? x) (set? x) (list? x)))",
+                CLASS=program("nbb/class.cljs"),
+            ),
+            "macroexpand": _EXPAND,
+            "test-unloaded": "(vec (keep (fn [[n _]] (when-not (find-ns (symbol n)) n)) $files))",
+            "test": _test("nbb/test.cljs", _IN_JAVASCRIPT),
+            "test-rest": program("nbb/test_rest.cljs"),
+            "test-partial": program("nbb/test_partial.cljs"),
+        }
+    ),
     before={"test": "(require 'cljs.test)"},
     namespace_by="ns",
     # Its op calls something that is no function.
@@ -152,15 +150,17 @@ NBB: Final = Dialect(
 SQUINT: Final = Dialect(
     "squint",
     counts_lines=False,
-    json="(js/JSON.stringify %s)",
+    json="(js/JSON.stringify VALUE)",
     facts="{:root (js/process.cwd) :pid js/process.pid}",
-    ask={
-        "test-unloaded": lisp_expressions.TEST_SQUINT_UNLOADED,
-        "test": lisp_expressions.TEST_SQUINT,
-        "test-rest": lisp_expressions.TEST_SQUINT_REST,
-        "test-partial": lisp_expressions.TEST_SQUINT_PARTIAL,
-        "complete-in": lisp_expressions.COMPLETE_IN_SQUINT,
-    },
+    ask=Programs(
+        {
+            "test-unloaded": program("squint/test_unloaded.cljs"),
+            "test": _test("squint/test.cljs", _IN_JAVASCRIPT),
+            "test-rest": program("squint/test_rest.cljs"),
+            "test-partial": program("squint/test_partial.cljs"),
+            "complete-in": program("squint/objects.cljs", BODY=program("squint/complete_in.cljs")),
+        }
+    ),
     before={"test": "(require '[clojure.test :as codriver-tests])"},
     confirm={"test": "(require '[clojure.test :as codriver-tests])"},
     namespace_by="none",
@@ -172,23 +172,32 @@ SQUINT: Final = Dialect(
     ),
 )
 
+_ASK_BASILISP: Final = Programs(
+    {
+        "lookup": program("basilisp/lookup.lpy"),
+        "names": program("lisp/names.cljc", LOWER="(.lower s)"),
+        "source": program("basilisp/source.lpy"),
+        "glimpse": program(
+            "lisp/glimpse.cljc",
+            RESOLVED="(ns-resolve n (symbol $name))",
+            KNOWN=program("basilisp/known.lpy"),
+            CLASS=program("basilisp/class.lpy"),
+        ),
+        "macroexpand": _EXPAND,
+        "test": _test("basilisp/test.lpy", _IN_PYTHON),
+        "test-partial": program("basilisp/test_partial.lpy"),
+        "complete-in": program("basilisp/complete_in.lpy"),
+    }
+)
+
 BASILISP: Final = Dialect(
     "basilisp",
     columns_from_zero=True,
     expanders=("macroexpand-1", "macroexpand"),
-    json='(.dumps (python/__import__ "json") (lisp->py %s))',
+    json='(.dumps (python/__import__ "json") (lisp->py VALUE))',
     python_text=True,
     facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os")) :seam $seam}',
-    ask={
-        "lookup": symbol_expressions.LOOKUP_BASILISP,
-        "names": symbol_expressions.NAMES_BASILISP,
-        "source": symbol_expressions.SOURCE_BASILISP,
-        "glimpse": value_expressions.GLIMPSE_BASILISP,
-        "macroexpand": "(pr-str ($expand (read-string $code)))",
-        "test": lisp_expressions.TEST_BASILISP,
-        "test-partial": lisp_expressions.TEST_BASILISP_PARTIAL,
-        "complete-in": lisp_expressions.COMPLETE_IN_BASILISP,
-    },
+    ask=_ASK_BASILISP,
     before={"test": "(require 'basilisp.test)"},
     namespace_by="in-ns",
     adapted={"stacktrace": "the traceback of the last failure"},
@@ -203,10 +212,10 @@ HY: Final = Dialect(
     "hy",
     counts_lines=False,
     home="Hy",
-    json='(.dumps (__import__ "json") %s)',
+    json='(.dumps (__import__ "json") VALUE)',
     python_text=True,
     facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os")) "seam" $seam}',
-    ask={**python_tests.ASK_HY, "names": symbol_expressions.NAMES_HY, "glimpse": symbol_expressions.GLIMPSE_HY},
+    ask=python_expressions.ASK_HY,
     runs_files=True,
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
@@ -216,7 +225,7 @@ HY: Final = Dialect(
     broken=frozenset({"load-file"}),
     adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
-    mends=hy_output.MENDS,
+    mends=python_expressions.MENDS_HY,
     keeps_apart="session",
     shares="imported modules are shared, names are not",
     # Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`: the thread that evaluates knows its session.
@@ -237,7 +246,7 @@ WORKER_PYTHON: Final = Dialect(
     takes_beginning=True,
     python_text=True,
     facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
-    ask=python_tests.ASK,
+    ask=python_expressions.ASK,
     runs_files=True,
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
@@ -251,7 +260,7 @@ WORKER_PYTHON: Final = Dialect(
 
 WORKER_LISP: Final = replace(
     BASILISP,
-    ask={capability: code for capability, code in BASILISP.ask.items() if capability != "complete-in"},
+    ask=_ASK_BASILISP.without("complete-in"),
     namespace_by="key",
     columns_from_zero=False,
     load_moves_namespace=False,

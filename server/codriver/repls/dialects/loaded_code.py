@@ -1,112 +1,33 @@
 """Questions about what a Lisp has loaded: its namespaces that are of files below a folder, and what lives on in them.
 
-The code that answers is compiled once and kept in the REPL, as compiling it takes longer than all it does. It is given
-the namespaces that are known, a line each: name, mark, and whether it is of the folder; of those whose mark is the same
-nothing is told. A mark is another one when a var, its metadata or what the namespace refers to is another object. No
-code of the user's is run: of values only the language's own collections and references are looked into.
+The code that answers is compiled once and kept in the REPL, as compiling takes longer than all that the code does.
 """
 
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.drift_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
+from codriver.repls.programs import Written, program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_WORDS: Final = """place (memoize (fn [^String p] (when p (let [f (java.io.File. p)]
-    (if (.isAbsolute f) (when (and (.isFile f) (within? f)) p)
-     (some (fn [^java.io.File d] (let [g (java.io.File. d p)] (when (.isFile g) (.getPath g)))) dirs))))))
-  core (the-ns 'clojure.core)
-  scan (fn [^clojure.lang.Namespace n]
-    (let [own (java.util.ArrayList.) far (java.util.ArrayList.)
-          entries (.iterator ^Iterable (.getMappings n))]
-     (loop [h 0]
-      (if (.hasNext entries)
-       (let [^java.util.Map$Entry e (.next entries) v (.getValue e)]
-        (if (instance? clojure.lang.Var v)
-         (let [^clojure.lang.Var v v]
-          (cond
-           (identical? n (.ns v))
-            (do (.add own e) (recur (+ h (* 31 (long (System/identityHashCode (.getRawRoot v))))
-                                       (long (System/identityHashCode (.meta v))))))
-           (identical? core (.ns v)) (recur h)
-           :else (do (.add far e) (recur (+ h (long (System/identityHashCode v)))))))
-         (if (instance? clojure.lang.DynamicClassLoader (.getClassLoader ^Class v))
-          (do (.add far e) (recur (+ h (long (System/identityHashCode v)))))
-          (recur h))))
-       {:mark (str h) :own own :far far}))))
-  base (fn [n] (.replace (.replace (str n) "-" "_") "." "/"))
-  nowhere? #{"NO_SOURCE_PATH" "NO_SOURCE_FILE"}
-  row (fn [[s ^clojure.lang.Var v]] (let [m (.meta v) f (:file m)]
-    [(str s) (or (place f) (when-not (nowhere? f) f)) (:line m) (str (System/identityHashCode (.getRawRoot v)))
-     (str (System/identityHashCode m))]))"""
+_LOADED: Final = program("clojure/loaded.clj")
 
-_CLOJURE: Final = f"""(fn [^String known ^String root-path]
- (let [known (into {{}} (map (fn [l] (let [[n h w] (.split ^String l " ")] [n [h w]])) (.split known "\\n")))
-  root (str (.getCanonicalPath (java.io.File. root-path)) java.io.File/separator)
-  within? (fn [^java.io.File f] (.startsWith (str (.getCanonicalPath f) java.io.File/separator) ^String root))
-  loaders (take-while some? (iterate (fn [^ClassLoader l] (.getParent l)) (clojure.lang.RT/baseLoader)))
-  urls (concat (map (fn [p] (java.io.File. ^String p))
-                (.split (System/getProperty "java.class.path") java.io.File/pathSeparator))
-        (for [l loaders :when (instance? java.net.URLClassLoader l)
-              ^java.net.URL u (.getURLs ^java.net.URLClassLoader l) :when (= "file" (.getProtocol u))]
-          (java.io.File. (.getPath u))))
-  dirs (doall (distinct (filter (fn [^java.io.File f] (and (.isDirectory f) (within? f))) urls)))
-  {_WORDS}
-  spaces (doall (for [^clojure.lang.Namespace n (all-ns)
-    :let [name (str (ns-name n)) [was in] (known name) {{h :mark own :own :as scanned}} (scan n)
-          it (assoc scanned :ns name :the n)]]
-   (if (= h was) (assoc it :in (= in "1") :same true)
-    (let [rows (map row own)
-      files (distinct (keep identity (concat (map (fn [e] (place (str (base name) e))) [".clj" ".cljc"])
-                                             (map (comp place second) rows))))]
-     (if (seq files) (assoc it :in true :files files :vars rows) (assoc it :in false))))))
-  ours (filter :in spaces)
-  homes (into {{}} (map (fn [o] [(munge (:ns o)) (:the o)]) ours))
-  home (fn [^Class c] (let [s (.getName c) at (.lastIndexOf s ".")] (when (pos? at) (homes (subs s 0 at)))))
-  heir? (fn [^Class c] (when-let [^clojure.lang.Namespace n (home c)]
-    (let [now (.getMapping n (symbol (subs (.getName c) (inc (.lastIndexOf (.getName c) ".")))))]
-      (and (class? now) (not (identical? now c)) (= (.getName ^Class now) (.getName c))))))
-  faces (into {{}} (for [o ours [_ ^clojure.lang.Var v] (:own o)
-    :let [r (.getRawRoot v) i (when (map? r) (:on-interface r))] :when (class? i)]
-    [(.getName ^Class i) [i (str (:ns o) "/" (.sym v))]]))
-  former (fn [^Class c] (some (fn [^Class i] (let [[now p] (faces (.getName i))]
-    (when (and now (not (identical? now i))) p))) (.getInterfaces c)))
-  old (for [o ours [s v] (:far o)
-    :let [row (if (class? v)
-      (when (home v) (if (heir? v) ["old" (.getName ^Class v)]
-        (when (identical? (:the o) (home v)) (when-let [p (former v)] ["former" p]))))
-      (let [^clojure.lang.Var v v] (when-not (identical? v (.findInternedVar (.ns v) (.sym v)))
-        ["old" (str (.name (.ns v)) "/" (.sym v))])))]
-    :when row] (into [(:ns o) (str s)] row))
-  left (atom 10000) counts (atom {{}})
-  tell (fn [x] (when (heir? (class x)) (let [c (.getName (class x))]
-    (swap! counts update [(str (ns-name (home (class x)))) (subs c (inc (.lastIndexOf c ".")))] (fnil inc 0)))))
-  box? (fn [x] (or (instance? clojure.lang.Atom x) (instance? clojure.lang.Ref x) (instance? clojure.lang.Agent x)
-                   (instance? clojure.lang.Volatile x)))
-  plain? (fn [x] (and (coll? x) (counted? x) (.startsWith (.getName (class x)) "clojure.lang.Persistent")))
-  walk (fn walk [x depth] (when (and (some? x) (pos? depth) (pos? (swap! left dec)))
-    (cond
-      (box? x) (walk @x (dec depth))
-      (record? x) (do (tell x) (doseq [[_ v] x :while (pos? @left)] (walk v (dec depth))))
-      (instance? clojure.lang.IType x) (tell x)
-      (and (map? x) (plain? x)) (doseq [[k v] x :while (pos? @left)] (walk k (dec depth)) (walk v (dec depth)))
-      (plain? x) (doseq [v x :while (pos? @left)] (walk v (dec depth))))))]
-  (doseq [o ours [_ ^clojure.lang.Var v] (:own o)] (walk (.getRawRoot v) 6))
-  {{:began (str (.getStartTime (java.lang.management.ManagementFactory/getRuntimeMXBean)))
-   :names (apply str (interpose " " (map :ns spaces)))
-   :spaces (map (fn [s] (select-keys s [:ns :mark :files :vars])) (remove :same spaces))
-   :old old :instances (map (fn [[[n c] x]] [n c (str x)]) @counts)}}))"""
 
-# A REPL outlives the server that asked it first, and the next one may ask with other code.
-_KEPT: Final = f"loaded-{hashlib.blake2b(_CLOJURE.encode(), digest_size=6).hexdigest()}"
-LOADED_CLOJURE: Final = (
-    f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_KEPT})] (f $known $root) {{:absent true}})"
+@cache
+def _kept() -> str:
+    """The name under which the code is kept. A REPL outlives its server, and the next one may ask with other code."""
+    return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
+
+
+ASK_CLOJURE: Final = Written(
+    lambda: f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_kept()})] (f $known $root) {{:absent true}})"
 )
-KEEP_LOADED_CLOJURE: Final = f"(do (intern (create-ns 'codriver.kept) '{_KEPT} {_CLOJURE}) nil)"
+KEEP_CLOJURE: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '{_kept()} {_LOADED}) nil)")
 
 
 def read_loaded(data: Mapping[str, object]) -> Loaded:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.core.values import PrintLimits
+    from codriver.repls.programs import Code
     from codriver.wire.bencode import Value
 
 Words = Union[str, "Sequence[Words]"]
@@ -27,15 +28,15 @@ class Dialect:
     """One dialect: facts of its server, known once it showed itself to be one. Sources: the answers in the tests."""
 
     name: str
-    json: str = "%s"
-    """Code around an expression that gives its value as one JSON text."""
-    keeps_last: str = ""
+    json: Code = "VALUE"
+    """Code around an expression, `VALUE`, that gives its value as one JSON text."""
+    keeps_last: Code = ""
     """Code before ours that leaves `*1`, `*2`, `*3` and `*e` as they are, where ours runs in the user's session."""
     python_text: bool = False
     """Printed strings are Python literals, not JSON-like ones."""
     namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
     """How code is evaluated in a namespace: the key `ns`, or a switch there and back, or not at all."""
-    facts: str | None = None
+    facts: Code | None = None
     """An expression that only this dialect evaluates: `root`, where it is cheap `pid`, and the answer to `$seam`."""
     process_id: str | None = None
     ask: Mapping[str, str] = field(default_factory=dict)
@@ -58,11 +59,11 @@ class Dialect:
     send_gap_s: float = 0.0
     print_limits: str | None = None
     """An expression that prints more than two parts, where limits may be honoured."""
-    mends: tuple[str, ...] = ()
+    mends: tuple[Code, ...] = ()
     """Code that mends the server, each evaluated once a connection; a server that it does not fit stays as it is."""
-    printer: str | None = None
+    printer: Code | None = None
     """Code that defines `codriver.kept/print`, where what the user has set wins over limits that nobody asked for."""
-    file_evaluator: str | None = None
+    file_evaluator: Code | None = None
     """Code that defines a function to evaluate what comes from a file, and gives its name; for a server that leaves the
     file's name out of stack traces."""
     broken: frozenset[str] = frozenset()
@@ -152,11 +153,15 @@ class Dialect:
         if isinstance(expand := names.get("expand"), str):
             literals["expand"] = expand
         code = _NAME.sub(lambda match: literals.get(match[1], match[0]), self.ask[capability])
-        return self.keeps_last + self.before.get(capability, "") + self.json % code
+        return f"{self.keeps_last}{self.before.get(capability, '')}{self.as_json(code)}"
 
     def question(self, expression: str) -> str:
         """The code whose value is that of `expression`, as one JSON text."""
-        return self.keeps_last + self.json % expression
+        return f"{self.keeps_last}{self.as_json(expression)}"
+
+    def as_json(self, expression: str) -> str:
+        """The code that gives the value of `expression` as one JSON text."""
+        return str(self.json).replace("VALUE", expression, 1)
 
     def read(self, printed: str) -> object:
         """The data whose JSON text a server printed as a string.

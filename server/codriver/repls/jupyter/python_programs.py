@@ -17,34 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from codriver import files
+from codriver.repls.programs import python
 
 WORKER: Final = Path(__file__).parents[1] / "worker"
 TEXT: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
 DOOR: Final = "kernel_answers"
 """The module whose answers a kernel gives."""
 _IMPORT: Final = re.compile(r"^from \.(\w+) import", re.MULTILINE)
-
-_INSTALL: Final = """
-def install(package, folder, texts):
-    import sys, types
-
-    made = {package: types.ModuleType(package)}
-    made[package].__path__ = []
-    before = {}
-    try:
-        for name, text in [("", ""), *texts]:
-            full = (package + "." + name).rstrip(".")
-            module = made.setdefault(full, types.ModuleType(full))
-            module.__package__, module.__file__ = package, folder + name + ".py"
-            sys.modules[full] = module
-            exec(compile(text, module.__file__, "exec", dont_inherit=True), module.__dict__)
-        made[package].answers = module.KernelAnswers()
-    except BaseException:
-        for full in made:
-            sys.modules.pop(full, None)
-        raise
-    return made[package].answers
-"""
 
 FOLDER: Final = "/codriver/worker/"
 """Where the modules seem to be: tracebacks tell by it that a frame is none of the user's."""
@@ -67,9 +46,14 @@ def _texts() -> tuple[tuple[str, str], ...]:
 
 
 @cache
+def _bring_in() -> str:
+    return python("python/bring_in.py")
+
+
+@cache
 def package() -> str:
     """The name of the private package: another one where its text is another, as kernels outlive servers."""
-    digest = blake2b(json.dumps([_INSTALL, *_texts()]).encode(), digest_size=4).hexdigest()
+    digest = blake2b(json.dumps([_bring_in(), *_texts()]).encode(), digest_size=4).hexdigest()
     return f"_codriver_{digest}"
 
 
@@ -80,7 +64,7 @@ def _install() -> str:
     return (
         "[space['install'](" + repr(package()) + ", " + repr(FOLDER) + ", texts)"
         " for builtins in [__import__('builtins')] for space in [{'__name__': " + repr(package()) + "}]"
-        " for _ in [builtins.exec(" + repr(_INSTALL) + ", space)]"
+        " for _ in [builtins.exec(" + repr(_bring_in()) + ", space)]"
         " for texts in [__import__('json').loads(__import__('zlib').decompress("
         "__import__('base64').b85decode(" + repr(packed) + ")))]][0]"
     )

@@ -195,7 +195,7 @@ async def probe(
     if dialect is dialects.CLOJURE and facts.get("babashka"):
         dialect = dialects.BABASHKA
     for code in dialect.mends:
-        await _runs(connection, code)
+        await _runs(connection, str(code))
     process_id = _number(facts.get("pid"))
     if process_id is None and dialect.process_id:
         process_id = _number(await _evaluate(connection, dialect, dialect.process_id))
@@ -245,7 +245,7 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
         likely = (dialects.BASILISP, dialects.CLOJURE, dialects.NBB, dialects.SQUINT)
     for dialect in likely:
         looks = SEAM_OP not in ops and seam_providers.question(dialect.name)
-        facts = await _evaluate(connection, dialect, (dialect.facts or "nil").replace("$seam", looks or "nil"))
+        facts = await _evaluate(connection, dialect, str(dialect.facts or "nil").replace("$seam", looks or "nil"))
         if isinstance(facts, dict):
             return dialect, facts
     return dialects.UNKNOWN, {}
@@ -288,7 +288,7 @@ async def _probe_print_limits(
     honours = keeps = False
     with suppress(OpTimedOutError):
         if dialect.printer is not None:
-            await connection.ask("eval", timeout_s=PROBE_S, code=dialect.printer)
+            await connection.ask("eval", timeout_s=PROBE_S, code=str(dialect.printer))
         identity = await opened.clone(connection, timeout_s=PROBE_S) if keeper else None
         session: dict[str, Value] = {"session": identity} if identity else {}
         honours = await _cuts(connection, code=dialect.print_limits, **session, **fields)
@@ -306,7 +306,7 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
     name = "codriver_probe.clj"
     request: dict[str, Value] = {"code": "*source-path*", "file": f"src/{name}"}
     try:
-        defined = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.file_evaluator)
+        defined = await connection.ask("eval", timeout_s=PROBE_S, code=str(dialect.file_evaluator))
         function = next((value for message in defined if (value := message.text("value"))), "").strip('"')
         if "/" not in function:
             return None

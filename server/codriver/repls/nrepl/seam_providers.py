@@ -29,10 +29,10 @@ _LOADS: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load
 """Words in code that may bring an application in."""
 _WORD: Final = re.compile(r"[A-Za-z][\w-]*")
 _JSON: Final = {
-    one.name: one.json
+    one.name: one.as_json
     for one in (dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP)
 }
-"""By dialect, the code around an expression that gives its data as JSON."""
+"""By dialect, the code that gives the data of an expression as JSON."""
 
 Told = Mapping[str, Any]
 
@@ -303,7 +303,7 @@ def form(provider: Provider, dialect: str, accessor: str, asked: Told, origin: T
         return quoted(dialect, value if isinstance(value, str) else notation(dialect, value))
 
     code = _NAME.sub(literal, code)
-    return _JSON[dialect] % code if provider.read and not provider.is_json else code
+    return _JSON[dialect](code) if provider.read and not provider.is_json else code
 
 
 def notation(dialect: str, value: object) -> str:

@@ -132,7 +132,7 @@ class SeamQuestions:
         """
         if self._question is None or self._is_busy:
             return
-        answer = await self._evaluate(self._dialect.json % self._question)
+        answer = await self._evaluate(self._dialect.as_json(self._question))
         told = read_data("the question for an application", answer, self._dialect)
         self._found = seam_providers.found(self._dialect.name, told)
         if self._found:
@@ -161,7 +161,7 @@ class SeamQuestions:
         tool = await self._sessions.open(TOOL_SESSION)
         stream = _Stream(tool.connection, self._listener)
         try:
-            fields: dict[str, Value] = {**tool.address(), "code": self._dialect.keeps_last + code}
+            fields: dict[str, Value] = {**tool.address(), "code": f"{self._dialect.keeps_last}{code}"}
             answer = await stream.begin(fields, timeout_s=self._op_timeout_s)
             told = self._read(provider, "subscribe", answer)
             stream.frames.subscription = identity = json.loads(told).get("subId")
@@ -175,7 +175,7 @@ class SeamQuestions:
         return told
 
     async def _evaluate(self, code: str) -> list[Message]:
-        return await self._sessions.ask(TOOL_SESSION, self._dialect.keeps_last + code)
+        return await self._sessions.ask(TOOL_SESSION, f"{self._dialect.keeps_last}{code}")
 
     def _read(self, provider: Provider, accessor: str, answer: Sequence[Message]) -> str:
         check(SEAM, answer, self._dialect)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from codriver.core.values import Form
 from codriver.errors import RefusedError
 from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.repls.dialects.lisp_expressions import removal
+from codriver.repls.dialects.removals import removal
 from codriver.tools.truth.drift_notes import drift_of, few
 
 if TYPE_CHECKING:

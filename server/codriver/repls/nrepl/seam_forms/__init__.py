@@ -30,7 +30,7 @@ _SYMBOL: Final = re.compile(r"""[^\s()\[\]{}"';,`@#^~]+""")
 _ASKS: Final = "ask-"
 """Functions of a file whose names begin so are accessors of the contract."""
 _ENTRY: Final = "answering"
-_JSON: Final = {one.name: one.json for one in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
+_JSON: Final = {one.name: one.as_json for one in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
 BROWSER: Final = "clojurescript"
 """The dialect in which no name can be looked up while code runs, and none can be made."""
 
@@ -128,7 +128,7 @@ class Forms(Mapping[str, str]):
             f"(fn [args origin] (letfn [{' '.join([KNOWN[self._dialect], *clauses])}]\n"
             f"(let [rf {{{' '.join(roles)} :missing {{{' '.join(missing)}}}}}\n"
             f'args ((:read rf) args) origin ((:read rf) (or origin "nil"))]\n'
-            f"{_JSON[self._dialect] % f'({_ENTRY} rf args (fn [] ({name} rf args origin)))'})))"
+            f"{_JSON[self._dialect](f'({_ENTRY} rf args (fn [] ({name} rf args origin)))')})))"
         )
 
     def _role(self, ways: tuple[Way, ...]) -> str:

@@ -1,17 +1,11 @@
-"""Held definitions of Clojure on the JVM: what a load changed, kept by our own code there, so that it can be put back.
+;; Held definitions: what a load changed, kept so that it can be put back. Before and after a load the REPL looks
+;; at the vars of all namespaces, their mappings and aliases, and the tables of multimethods; what differs is kept,
+;; each object as it was, protocols among them, whose maps and functions are values of vars. To put it back, these
+;; objects are set again, by fields that Clojure keeps to itself: no code of the user's runs, no watch and no
+;; validator. What was defined anew since stays. The form defines the function that does it, as compiling takes
+;; longer than the function does. Source: Clojure 1.10 to 1.12, `Var`, `Namespace`, `MultiFn`.
 
-Before and after a load the REPL looks at the vars of all namespaces, their mappings and aliases, and the tables of
-multimethods; what differs is kept, each object as it was, protocols among them, whose maps and functions are values of
-vars. To put it back, these objects are set again, by fields that Clojure keeps to itself: no code of the user's runs,
-no watch and no validator. What was defined anew since stays.
-Source: Clojure 1.10 to 1.12, `Var`, `Namespace`, `MultiFn`.
-"""
-
-from __future__ import annotations
-
-from typing import Final
-
-HOLDS_CLOJURE: Final = """(let [home (create-ns 'codriver.holds)
+(let [home (create-ns 'codriver.holds)
   held (deref (or (find-var 'codriver.holds/held) (intern home 'held (atom {}))))
   field (fn [^Class c ^String n] (doto (.getDeclaredField c n) (.setAccessible true)))
   look (fn [^java.lang.reflect.Field f x] (.get f x))
@@ -28,7 +22,7 @@ HOLDS_CLOJURE: Final = """(let [home (create-ns 'codriver.holds)
      :spaces (into {} (map (fn [n] [n [(now-of maps n) (now-of aka n)]]) spaces))
      :multis (into {} (keep (fn [v] (let [r (look root v)]
        (when (instance? clojure.lang.MultiFn r) [r [(look table r) (look prefer r)]]))) vars))}))
-  of-project (fn [n] (let [path (.. (str n) (replace \\- \\_) (replace \\. \\/))
+  of-project (fn [n] (let [path (.. (str n) (replace \- \_) (replace \. \/))
      found (keep (fn [e] (clojure.java.io/resource (str path e))) [".clj" ".cljc" "__init.class"])]
     (every? (fn [^java.net.URL u] (= "file" (.getProtocol u))) found)))
   changes (fn [was now] (concat
@@ -67,6 +61,4 @@ HOLDS_CLOJURE: Final = """(let [home (create-ns 'codriver.holds)
                       (of-project (ns-name n)))]
      (remove-ns (ns-name n)) (dosync (commute @#'clojure.core/*loaded-libs* disj (ns-name n))))
    (vec (distinct left)))))]
- (intern home 'run run) nil)"""
-"""What defines the function that does it: compiled once, as that takes longer than the function does."""
-ASK_CLOJURE: Final = {"hold": HOLDS_CLOJURE, "restore": "(@(find-var 'codriver.holds/run) $hold $step)"}
+ (intern home 'run run) nil)

@@ -1,49 +1,82 @@
-"""The part of a Python REPL's test program that has pytest run the tests; `python_tests` has the rest.
+"""Tests run by pytest: of the files and folders that it is given, else where the project's settings say.
 
-What pytest is given are files and folders; where it is given none, it looks where the project's settings say, and the
-files of test modules that are loaded count too.
+Test modules and `conftest.py` are imported anew for each run, so an edit counts as soon as it is saved; the modules
+that they import are those that are loaded. After the run the REPL has its own modules, paths and streams again.
 """
 
 from __future__ import annotations
 
-from typing import Final
+import contextlib
+import fnmatch
+import importlib
+import io
+import os
+import sys
+import traceback
 
-PYTEST: Final = """
+from .interrupts import be_deaf
+from .run_values import OUTPUT, TEXT, beneath, file_of, frames_of, own, pytest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import ModuleType
+    from typing import Any
+
+    from .run_values import Row
+
+    Item = Any  # pytest's own objects, of any of its versions
+    Error = Any
+    Report = Any
+    Outcome = tuple[int, list[list[object]], list[Row], "Row | None"]
 
 ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
 NO_LISP = ["-p", "no:basilisp_test_runner"]
 INTERNAL = "INTERNALERROR> "
 LISP, WALKED = (".lpy", ".cljc"), 20000
-wrapper = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
-early = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
+wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
+early: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
 
 
 class Plugin:
-    def __init__(self, targets, names, extra, wanted, only):
+    """A plugin of pytest for one run: what is to be run, and the rows of what was."""
+
+    def __init__(
+        self, targets: list[str], names: dict[str, str], extra: list[str], wanted: str, only: list[list[str]]
+    ) -> None:
         self.names, self.extra, self.only = names, extra, only
         self.hy = {os.path.realpath(one) for one in (*targets, *names) if one.endswith(".hy")}
         self.wanted = wanted.replace("::", ".")
-        self.running, self.stopped = None, None
-        self.rows, self.seen, self.output, self.times = [], set(), [], {}
-        self.saved, self.errors, self.causes = {}, {}, {}
-        self.before, self.patterns, self.is_silent = set(sys.modules), [], sys.dont_write_bytecode
-        self.broken, self.is_known, self.is_stopped = None, False, False
+        self.running: Item = None
+        self.stopped: Row | None = None
+        self.rows: list[Row] = []
+        self.seen: set[str] = set()
+        self.output: list[str] = []
+        self.times: dict[tuple[str, str], float] = {}
+        self.saved: dict[str, ModuleType] = {}
+        self.errors: dict[tuple[str, str], tuple[Item, Error]] = {}
+        self.causes: dict[str, BaseException] = {}
+        self.patterns: list[str] = []
+        self.before, self.is_silent = set(sys.modules), sys.dont_write_bytecode
+        self.broken: BaseException | None = None
+        self.is_known = self.is_stopped = False
 
-    def tests(self, patterns):
+    def tests(self, patterns: Iterable[str]) -> Iterator[str]:
+        """The names of the modules that are loaded from the project's test files."""
         for name, module in list(sys.modules.items()):
             file = file_of(module)
-            if own(file) and name != "__main__":
+            if file is not None and own(file) and name != "__main__":
                 base = os.path.splitext(os.path.basename(file))[0] + ".py"
                 if any(fnmatch.fnmatch(base, pattern.rpartition("/")[2]) for pattern in patterns):
                     yield name
 
-    def take(self, patterns):
-        # pytest would use what is loaded; a test file that was edited must be read again.
+    def take(self, patterns: list[str]) -> None:
+        """Take test modules out, as pytest would use what is loaded; a file that was edited must be read again."""
         self.patterns += patterns
         self.saved.update({name: sys.modules.pop(name) for name in self.tests(patterns)})
 
-    def put_back(self):
-        # What the run alone has loaded is not there for the next one, which finds it or not.
+    def put_back(self) -> None:
+        """Put the modules back. The next run finds by itself what this one alone has loaded."""
         for name in self.tests(self.patterns):
             if name not in self.before or name.rpartition(".")[2] == "conftest":
                 del sys.modules[name]
@@ -54,8 +87,8 @@ class Plugin:
                 setattr(sys.modules[parent], child, module)
 
     @wrapper
-    def pytest_load_initial_conftests(self, early_config, args):
-        # Plugins that would run the tests in other processes, trace this one, or end it after a time.
+    def pytest_load_initial_conftests(self, early_config: Any, args: list[str]) -> Iterator[None]:
+        """Turn off plugins that would run the tests in other processes, trace this one, or end it after a time."""
         for plugin, option in ELSEWHERE:
             if early_config.pluginmanager.has_plugin(plugin):
                 args[:] = [*args, option]
@@ -65,16 +98,19 @@ class Plugin:
         sys.dont_write_bytecode = True
         yield
 
-    def pytest_configure(self, config):
+    def pytest_configure(self, config: Any) -> None:
+        """Take the test modules out, and add the files that are given beside pytest's own."""
         self.take(config.getini("python_files"))
         config.args[:] = [*config.args, *self.extra]
 
-    def pytest_collect_file(self, file_path, parent):
-        if os.path.realpath(str(file_path)) in self.hy:
-            return pytest.Module.from_parent(parent, path=file_path)
+    def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
+        """The module of a file of Hy that is to be run; None leaves the file to others."""
+        is_hy = os.path.realpath(str(file_path)) in self.hy
+        return pytest.Module.from_parent(parent, path=file_path) if is_hy else None
 
     @early
-    def pytest_collection_modifyitems(self, config, items):
+    def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
+        """Leave the tests that are meant, each once."""
         # A file that is named beside its folder is collected twice.
         once = {item.nodeid: item for item in items}
         kept = [item for item in once.values() if self.is_wanted(item)]
@@ -82,57 +118,70 @@ class Plugin:
         self.is_known = bool(kept)
         items[:] = kept
 
-    def is_wanted(self, item):
+    def is_wanted(self, item: Item) -> bool:
+        """True where a test is meant."""
         name = full_name(item)
         if self.only:
             return [self.home(item), name] in self.only or [self.home(item), "(collection)"] in self.only
         plain = name.partition("[")[0]
         return not self.wanted or self.wanted in (name, plain) or plain.startswith(self.wanted + ".")
 
-    def home(self, item):
+    def home(self, item: Item) -> str:
+        """The namespace of a test: its module's name, else its file."""
         file = os.path.realpath(str(item.reportinfo()[0]))
         return self.names.get(file) or beneath(file)
 
     @early
-    def pytest_sessionfinish(self, session):
+    def pytest_sessionfinish(self) -> None:
+        """Let bytecode be written again as before."""
         sys.dont_write_bytecode = self.is_silent
 
     @early
-    def pytest_runtest_protocol(self, item, nextitem):
+    def pytest_runtest_protocol(self, item: Item) -> None:
+        """Note which test runs."""
         self.running = item
 
     @early
-    def pytest_keyboard_interrupt(self, excinfo):
+    def pytest_keyboard_interrupt(self, excinfo: Error) -> None:
+        """Note where the run was stopped."""
         be_deaf()
         self.is_stopped = issubclass(excinfo.type, KeyboardInterrupt)
         if self.is_stopped and self.running is not None:
             self.stopped = self.place(self.running, excinfo.tb)
 
-    def pytest_exception_interact(self, node, call, report):
+    def pytest_exception_interact(self, node: Any, call: Any, report: Report) -> None:
+        """Note why a file could not be collected."""
         if not isinstance(node, pytest.Item) and call.excinfo is not None:
             self.broken = call.excinfo.value.__cause__ or call.excinfo.value
             self.causes[report.nodeid] = self.broken
 
-    def pytest_collectreport(self, report):
+    def pytest_collectreport(self, report: Report) -> None:
+        """Add the row of a file that could not be collected, or was skipped."""
         if not report.passed:
             file = os.path.realpath(report.nodeid.partition("::")[0])
             skipped = report.skipped and isinstance(report.longrepr, tuple)
             cause = None if report.skipped else self.causes.get(report.nodeid)
-            told = {"actual": None if report.skipped else str(report.longrepr)[-TEXT:]}
+            told: Row = {"actual": None if report.skipped else str(report.longrepr)[-TEXT:]}
             if cause:
                 told = cause_of(cause, file)
-            self.rows.append({
-                "test": "(collection)", "ns": self.names.get(file, report.nodeid), "file": file,
-                "outcome": "pass" if report.skipped else "error", "skipped": report.skipped,
-                "message": report.longrepr[2] if skipped else None,
-                **told,
-            })
+            self.rows.append(
+                {
+                    "test": "(collection)",
+                    "ns": self.names.get(file, report.nodeid),
+                    "file": file,
+                    "outcome": "pass" if report.skipped else "error",
+                    "skipped": report.skipped,
+                    "message": report.longrepr[2] if skipped else None,
+                    **told,
+                }
+            )
 
-    def pytest_runtest_makereport(self, item, call):
+    def pytest_runtest_makereport(self, item: Item, call: Any) -> None:
+        """Note the error of a part of a test."""
         self.errors[item.nodeid, call.when] = (item, call.excinfo)
 
-    def pytest_runtest_logreport(self, report):
-        # Plugins that run a test again tell of its parts when all of them are over.
+    def pytest_runtest_logreport(self, report: Report) -> None:
+        """Add the row of a part of a test. Plugins that run a test again tell of its parts when all are over."""
         known = (report.nodeid, report.when)
         if known not in self.errors or report.outcome == "rerun":
             return
@@ -152,59 +201,74 @@ class Plugin:
         elif report.when == "call":
             self.row(item, "pass", None if expected is None else "was expected to fail and passed")
 
-    def place(self, item, trace):
+    def place(self, item: Item, trace: Any) -> Row:
+        """The place of a test: where a failure left its file, else where the test begins."""
         path, line, _ = item.reportinfo()
         file = os.path.realpath(str(path))
         row = {"test": full_name(item), "ns": self.home(item), "file": file, "line": None if line is None else line + 1}
-        frames = traceback.extract_tb(trace) if trace else ()
+        frames = traceback.extract_tb(trace)
         for frame in frames:
             if os.path.realpath(frame.filename) == file:
                 row["line"] = frame.lineno
         return dict(row, frames=frames_of(frames))
 
-    def row(self, item, outcome, message, error=None, report=None, skipped=False):
+    def row(
+        self,
+        item: Item,
+        outcome: str,
+        message: str | None,
+        error: Error = None,
+        report: Report = None,
+        *,
+        skipped: bool = False,
+    ) -> None:
+        """Add a row, and what the test printed where it failed."""
         row = dict(self.place(item, error.tb if error else None), outcome=outcome, message=message, skipped=skipped)
         if report is not None:
             row["actual"] = (words_of(error) if error else str(report.longrepr))[:TEXT]
             for title, text in report.sections:
                 if title.endswith(report.when):
-                    self.output.append(f"--- {row['test']}: {title} ---\\n{text[-TEXT:].rstrip()}\\n")
+                    self.output.append("--- " + row["test"] + ": " + title + " ---\n" + text[-TEXT:].rstrip() + "\n")
         self.rows.append(row)
 
 
-def cause_of(error, file):
-    # Not pytest's report, which begins with its own frames: a reader who sees but the beginning learns no reason of it.
+def cause_of(error: BaseException, file: str) -> Row:
+    """The cause of a collection that failed: pytest's report begins with its own frames, and tells no reason before."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [one.lineno for one in frames if os.path.realpath(one.filename) == file]
     imports = os.sep + "importlib" + os.sep
     told = [one for one in frames_of(frames) if imports not in one["file"] and one["file"][0] != "<"]
-    words = str(error) if type(error).__name__ == "CollectError" else "".join(
-        traceback.format_exception_only(type(error), error)
+    words = (
+        str(error)
+        if type(error).__name__ == "CollectError"
+        else "".join(traceback.format_exception_only(type(error), error))
     )
     return {"actual": words.strip()[:TEXT], "line": lines[-1] if lines else None, "frames": told}
 
 
-def reason_in(said):
-    # Of an error in a hook the last lines have the place and the words; before them stand pytest's own hundred.
-    inner = [one[len(INTERNAL):] for one in said.splitlines() if one.startswith(INTERNAL)]
-    return "\\n".join(inner[-6:]) if inner else said[-TEXT:]
+def reason_in(said: str) -> str:
+    """The reason in a report of an error in a hook: its last lines; before them stand pytest's own hundred."""
+    inner = [one[len(INTERNAL) :] for one in said.splitlines() if one.startswith(INTERNAL)]
+    return "\n".join(inner[-6:]) if inner else said[-TEXT:]
 
 
-def words_of(error):
-    shown = getattr(error.value, "formatrepr", None)
-    return getattr(shown and shown(), "errorstring", None) or error.exconly()
+def words_of(error: Error) -> str:
+    """An error in words, as it shows itself where it does."""
+    formatted = getattr(error.value, "formatrepr", None)
+    return str(getattr(formatted and formatted(), "errorstring", None) or error.exconly())
 
 
-def full_name(item):
-    names = []
+def full_name(item: Item) -> str:
+    """A test's name below its file, with points between."""
+    names: list[str] = []
     while item is not None and not isinstance(item, pytest.File):
         names.insert(0, item.name)
         item = item.parent
     return ".".join(names)
 
 
-def options(files, match):
-    # What the project's settings say holds, but for what would take the output or the process.
+def options(files: Iterable[str], match: str) -> list[str]:
+    """The options of a run: the project's settings hold but for what would take the output or the process."""
     given = ["--capture=sys", "-p", "no:faulthandler", "--continue-on-collection-errors"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     given += ["-k", match] if match else []
@@ -213,8 +277,8 @@ def options(files, match):
     return given
 
 
-def has_lisp(targets):
-    # Whether Basilisp's plugin, which compiles all of Basilisp first, may find something: a great folder counts as yes.
+def has_lisp(targets: Sequence[str]) -> bool:
+    """True where Basilisp's plugin, which compiles all of Basilisp first, may find something: a great folder may."""
     seen = 0
     for target in targets or ["."]:
         if target.endswith(LISP):
@@ -227,11 +291,22 @@ def has_lisp(targets):
     return False
 
 
-def is_foreign(at, name):
+def is_foreign(at: str, name: str) -> bool:
+    """True where a folder holds nothing of the project's own."""
     return name.startswith(".") or name == "node_modules" or os.path.isfile(os.path.join(at, name, "pyvenv.cfg"))
 
 
-def by_pytest(targets, names, extra, wanted, match, only, is_one):
+def by_pytest(
+    targets: list[str],
+    names: dict[str, str],
+    extra: list[str],
+    wanted: str,
+    match: str,
+    only: list[list[str]],
+    *,
+    is_one: bool,
+) -> Outcome:
+    """The number of tests that ran, the time of each, their rows, and the row of one that was stopped in."""
     plugin, screen = Plugin(targets, names, extra, wanted, only), io.StringIO()
     path = sys.path[:]
     importlib.invalidate_caches()
@@ -247,13 +322,12 @@ def by_pytest(targets, names, extra, wanted, match, only, is_one):
     if plugin.is_stopped and not plugin.stopped:
         raise KeyboardInterrupt
     if status in (3, 4) and not plugin.rows:
-        raise RuntimeError("pytest could not run:\\n" + reason_in(screen.getvalue().strip()))
+        raise RuntimeError("pytest could not run:\n" + reason_in(screen.getvalue().strip()))
     if status == 2 and not plugin.stopped:
         print(screen.getvalue().strip()[-TEXT:])
     if is_one and plugin.broken and not plugin.seen:
         raise plugin.broken
     if wanted and not match and plugin.is_known and not plugin.seen and not plugin.stopped:
-        raise LookupError(f"the test {wanted} is there, and the project's settings of pytest deselect it")
-    times = [[*named, seconds] for named, seconds in plugin.times.items()]
+        raise LookupError("the test " + wanted + " is there, and the project's settings of pytest deselect it")
+    times: list[list[object]] = [[*named, seconds] for named, seconds in plugin.times.items()]
     return len(plugin.seen), times, plugin.rows, plugin.stopped
-"""

@@ -1,0 +1,118 @@
+"""Programs that are sent to REPLs: files in the REPLs' own languages, each read when it is needed first.
+
+A file of a Lisp is one form, and begins with a comment about it. In it `$name` is a literal that the question fills in,
+and a word in capitals a hole that the dialect fills in with code. A file of Python is a module like any other; several
+are sent as one text, each after those that it imports from.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, Union
+
+_HERE: Final = Path(__file__).parent
+_COMMENT: Final = re.compile(r"^[ \t]*;.*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A form of a Lisp: the file below this folder, and what stands in its holes."""
+
+    path: str
+    holes: tuple[tuple[str, Code], ...] = ()
+    """By the hole's word: code, or the program whose code it is."""
+
+    def __str__(self) -> str:
+        """The code, without comments."""
+        return _filled(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Code that is written when it is needed first."""
+
+    write: Callable[[], str]
+
+    def __str__(self) -> str:
+        """The code."""
+        return _written(self)
+
+
+@cache
+def _written(code: Written) -> str:
+    return code.write()
+
+
+Code = Union[str, Program, Written]
+
+
+def program(path: str, **holes: Code) -> Program:
+    """The program of a file, with code in its holes."""
+    return Program(path, tuple(holes.items()))
+
+
+@cache
+def _filled(wanted: Program) -> str:
+    code = _COMMENT.sub("", _read(wanted.path)).strip()
+    for hole, filling in wanted.holes:
+        code = code.replace(hole, str(filling))
+    return code
+
+
+def _read(path: str) -> str:
+    return (_HERE / path).read_text("utf-8")
+
+
+class Programs(Mapping[str, str]):
+    """Code by the capability that it gives; that of a file is read when it is asked for."""
+
+    def __init__(self, codes: Mapping[str, Code]) -> None:
+        self._codes = dict(codes)
+
+    def __getitem__(self, capability: str) -> str:
+        """The code of a capability."""
+        return str(self._codes[capability])
+
+    def __iter__(self) -> Iterator[str]:
+        """The capabilities."""
+        return iter(self._codes)
+
+    def __len__(self) -> int:
+        """The number of capabilities."""
+        return len(self._codes)
+
+    def without(self, capability: str) -> Programs:
+        """All of these programs but one."""
+        return Programs({name: code for name, code in self._codes.items() if name != capability})
+
+
+@cache
+def python(*paths: str) -> str:
+    """The text of modules of Python as one program, in their order: their imports from one another are left out.
+
+    Their names are those of one namespace, so no two of them may define the same.
+    """
+    return "\n".join(["from __future__ import annotations\n", *[_body(_read(path)) for path in paths]])
+
+
+def _body(text: str) -> str:
+    """A module without its docstrings, and without imports from its neighbours, which stand before it."""
+    lines = text.splitlines(keepends=True)
+    tree = ast.parse(text)
+    left_out: list[ast.stmt] = [node for node in tree.body if _is_of_package(node)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            left_out += node.body[:1]
+    for statement in left_out:
+        end = statement.end_lineno or statement.lineno
+        lines[statement.lineno - 1 : end] = [""] * (end - statement.lineno + 1)
+    return "".join(lines).strip("\n") + "\n"
+
+
+def _is_of_package(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.level > 0 or node.module == "__future__")

@@ -1,0 +1,5 @@
+;; The stacks of a session's threads, forty frames each.
+
+(map (fn [[^Thread t frames]] {:name (.getName t) :state (str (.getState t))
+   :frames (map str (take 40 frames))})
+ (filter (fn [[^Thread t _]] (.contains (.getName t) $session)) (Thread/getAllStackTraces)))

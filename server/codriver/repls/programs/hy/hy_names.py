@@ -1,0 +1,119 @@
+"""Names of Hy, which are Python's, and a glimpse of what one holds. `session`: the definitions of that session too."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import re
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+MOST = 50
+MODULE = type(sys)
+
+
+def line(value: object) -> str:
+    """The first line of a documentation."""
+    text = value.__doc__ if isinstance(value, (type, MODULE, type(len), type(line))) else ""
+    return next((one.strip() for one in (text or "").splitlines() if one.strip()), "")
+
+
+def row(name: str, value: object) -> dict[str, str]:
+    """A name's row: what it is, its arguments, the first line of its documentation."""
+    kind = "class" if isinstance(value, type) else "module" if isinstance(value, MODULE) else ""
+    try:
+        parameters = inspect.signature(value).parameters.values() if callable(value) else None
+        args = "(" + ", ".join(one.name for one in parameters) + ")" if parameters is not None else ""
+    except (TypeError, ValueError):
+        args = ""
+    return {"name": name, "type": kind, "args": args, "doc": line(value)}
+
+
+def own(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """The public names that a module defines itself."""
+    for name, value in sorted(vars(module).items(), key=lambda one: str(one[0])):
+        home = getattr(value, "__module__", None) if isinstance(value, (type, type(line))) else module.__name__
+        if not name.startswith("_") and not isinstance(value, MODULE) and home == module.__name__:
+            yield name, value
+
+
+def home_of(session: str) -> ModuleType | None:
+    """The module of a session, which no table knows: it is looked for among all objects."""
+    own_modules = [one for one in gc.get_objects() if type(one) is MODULE] if session else []
+    return next((one for one in own_modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
+
+
+def in_line(value: object, levels: int) -> str:
+    """A value in a line: plain ones and short collections of them; anything else by its type."""
+    kind = type(value)
+    if isinstance(value, (str, bytes)) and kind in (str, bytes) and len(value) > 60:
+        return "<%s of %d>" % (kind.__name__, len(value))
+    if kind is int and value.bit_length() > 200:  # type: ignore[attr-defined]  # it is an int
+        return "<int of %d bits>" % value.bit_length()  # type: ignore[attr-defined]  # it is an int
+    if kind in (str, bytes, int, float, complex, bool, type(None)):
+        return repr(value)
+    if kind not in (list, tuple, dict, set, frozenset) or not levels:
+        return "<%s>" % kind.__qualname__
+    return _collection(value, levels)
+
+
+def _collection(value: object, levels: int) -> str:
+    kind = type(value)
+    brackets: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")")}
+    before, after = brackets.get(kind, ("{", "}"))
+    items: list[object] = list(value)  # type: ignore[call-overload]  # it is a collection
+    shown = items[:10]
+    parts = [in_line(one, levels - 1) for one in shown]
+    if isinstance(value, dict):
+        parts = [part + ": " + in_line(value[one], levels - 1) for part, one in zip(parts, shown)]
+    return before + ", ".join(parts + ["..."] * (len(items) > 10)) + after
+
+
+def glimpse(name: str, session: str) -> dict[str, str]:
+    """A glimpse of the value of a name: its class, its count, the value in one line; nothing of code."""
+    import hy  # type: ignore[import-untyped]  # it is there where this runs
+
+    home, _, last = name.rpartition(".")
+    module = sys.modules.get(hy.mangle(home)) if home else home_of(session)
+    missing = object()
+    value = vars(module).get(hy.mangle(last), missing) if module else missing
+    if value is missing or isinstance(value, (type, MODULE, type(len), type(line))):
+        return {}
+    kind = type(value)
+    is_plain = kind.__module__ == "builtins" or kind.__module__.startswith("hy-nrepl-session-")
+    full = kind.__qualname__ if is_plain else kind.__module__ + "." + kind.__qualname__
+    told = {"class": full, "value": in_line(value, 3)}
+    if kind in (list, tuple, dict, set, frozenset):
+        told["count"] = str(len(value))  # type: ignore[arg-type]  # it is a collection
+    return told
+
+
+def answer(name: str, pattern: str, session: str) -> dict[str, object]:
+    """The names of a module, or all that match a pattern."""
+    pattern = pattern.replace("\\-", "_")
+    here = home_of(session)
+    if not pattern:
+        name = name.replace("-", "_")
+        module = here if name in ("Hy", "__main__") else sys.modules.get(name)
+        if module is None:
+            return {}
+        found = [row(name, value) for name, value in own(module)]
+    else:
+        found = list(_matching(pattern, here))
+    return {"rows": found[:MOST], "omitted": max(0, len(found) - MOST)}
+
+
+def _matching(pattern: str, here: ModuleType | None) -> Iterator[dict[str, str]]:
+    hit = re.compile(pattern).fullmatch
+    modules = [one for one in sorted(sys.modules.items()) if isinstance(one[1], MODULE)]
+    for home, module in [("", here), *modules] if here else modules:
+        if home and home[0] != "_" and hit(home.lower()):
+            yield row(home, module)
+        for name, value in own(module) if home[:1] != "_" and module is not None else ():
+            full = name if home in ("", "builtins") else home + "." + name
+            if hit((full if "." in pattern.replace(".*", "") else name).lower()):
+                yield row(full, value)

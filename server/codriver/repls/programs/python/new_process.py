@@ -1,0 +1,72 @@
+"""The new process in which tests run, as the text of `python -c`: it knows nothing of what the REPL has loaded.
+
+Its standard input is a line that says what to run, and then the lifeline: it ends with the REPL, whose end of the pipe
+closes then.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def watch(lifeline: int) -> None:
+    """End with the REPL."""
+    while os.read(lifeline, 4096):
+        pass
+    os._exit(1)
+
+
+def find_as_the_repl_does() -> None:
+    """Find modules in the folder and in its `src`, before all that is installed."""
+    sys.argv = [""]
+    folder = os.getcwd()
+    source = os.path.join(folder, "src")
+    roots = [folder]
+    if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
+        roots.append(source)
+    sys.path[:] = roots + [entry for entry in sys.path if entry not in ("", *roots)]
+
+
+def said(asked: dict[str, Any]) -> dict[str, object]:
+    """The answer of the program that is asked for, or its error."""
+    space: dict[str, Any] = {"__name__": "tests"}
+    try:
+        for name in asked["needs"]:
+            importlib.import_module(name)
+        exec(asked["program"], space)
+        return {"answer": space["answer"](*asked["arguments"])}
+    except BaseException as error:
+        return {"error": [type(error).__name__, str(error)]}
+
+
+def main() -> None:
+    """Run what standard input says, write what came of it into a file, and end."""
+    lifeline, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    with os.fdopen(lifeline, "rb", 0, closefd=False) as told:
+        asked = json.loads(told.readline())
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    threading.Thread(target=watch, args=(lifeline,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    find_as_the_repl_does()
+    answer = said(asked)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with open(asked["result"] + ".new", "w", encoding="utf-8") as file:
+        json.dump(answer, file)
+    os.replace(asked["result"] + ".new", asked["result"])
+    # What tests left running would keep a process from ending.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

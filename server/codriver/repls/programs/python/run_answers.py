@@ -1,0 +1,137 @@
+"""The program that runs the tests of a Python REPL: by pytest where its interpreter has it, else by `unittest`.
+
+It runs in the project's interpreter, with the standard library, and the project's own pytest where that is installed.
+Its answer is JSON in the shape of `codriver.repls.nrepl.responses.tests_of`. pytest runs files; tests that are in no
+file, and all of them without pytest, are run by `unittest`: classes of it, and plain functions named `test…`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+
+from .pytest_runs import by_pytest
+from .run_values import FRAMES, ROWS, TIMES, file_of, home_of, in_folder, is_test, own, pytest, shown
+from .unittest_runs import by_unittest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from .run_values import Row
+
+    Chosen = tuple[list[str], dict[str, str], list[str], list[ModuleType]]
+
+
+def is_there(ns: str) -> bool:
+    """True where a module is loaded or can be."""
+    if ns in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(ns) is not None
+    except ModuleNotFoundError as error:
+        if (ns + ".").startswith((error.name or "?") + "."):
+            return False
+        raise
+    except ValueError:
+        return False
+
+
+def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> Chosen:
+    """The paths that pytest is given, the names of files, the files given beside, and modules that are no files."""
+    if home and ns in ("Hy", "__main__"):
+        return [], {}, [], [home]
+    if not ns and only:
+        files: list[str] = []
+        names: dict[str, str] = {}
+        modules: list[ModuleType] = []
+        for name in dict.fromkeys(one for one, _ in only):
+            if not is_path(name) and not is_there(name):
+                continue
+            more = chosen("__main__" if name == "user" else name, home, ())
+            files += more[0]
+            names.update(more[1])
+            modules += more[3]
+        return files, names, [], modules
+    if not ns:
+        return _of_loaded(home)
+    if pytest and is_path(ns):
+        return [ns], {}, [], []
+    module = sys.modules.get(ns)
+    spec = None if module else importlib.util.find_spec(ns)
+    file = file_of(module) if module else spec and spec.origin
+    file = os.path.realpath(file) if file else ""
+    if pytest and own(file) and os.path.isfile(file):
+        if os.path.basename(file) == "__init__.py":
+            return [os.path.dirname(file)], {}, [], []
+        return [file], {file: shown(ns)}, [], []
+    return [], {}, [], [module or importlib.import_module(ns)]
+
+
+def _of_loaded(home: ModuleType | None) -> Chosen:
+    """The choice where nothing is named: pytest's own, and the test modules that are loaded."""
+    loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
+    modules = [one for one in loaded if own(file_of(one)) or one.__name__ == "__main__"]
+    modules += [home] if home else []
+    modules = [one for one in modules if any(is_test(name, value, one) for name, value in list(vars(one).items()))]
+    files = {one.__name__: file for one in modules if pytest and (file := file_of(one)) is not None}
+    names = {file: shown(name) for name, file in files.items()}
+    return [], names, list(names), [one for one in modules if file_of(one) not in names]
+
+
+def is_path(ns: str) -> bool:
+    """True where a namespace is given as a file or folder."""
+    folder = os.path.isdir(ns) and not os.path.isfile(os.path.join(ns, "__init__.py"))
+    return folder or os.path.isfile(ns) or (os.path.isdir(ns) and "/" in ns)
+
+
+def answer(
+    ns: str, wanted: str, match: str, words: list[list[str]], only: list[list[str]], session: str = "", root: str = ""
+) -> str:
+    """The report of a run as JSON; `missing` where there is no such module."""
+    with in_folder(root):
+        return answer_here(ns, wanted, match, words, only, session)
+
+
+def answer_here(ns: str, wanted: str, match: str, words: list[list[str]], only: list[list[str]], session: str) -> str:
+    """The report of a run in this folder."""
+    home = home_of(session)
+    ns, _, node = ns.partition("::")
+    if node:
+        wanted = node
+    if session and not is_path(ns):
+        ns = ns.replace("-", "_")
+    ns = "__main__" if ns == "user" else ns.rstrip("/")
+    # Hy's names may be written with hyphens, Python's have none.
+    name, bracket, parameters = wanted.partition("[")
+    wanted = name.replace("-", "_") + bracket + parameters
+    if ns and not (home and ns == "Hy") and not is_path(ns) and not is_there(ns):
+        return json.dumps({"missing": True})
+    if is_path(ns) and not pytest:
+        raise LookupError("files need pytest 7 or later in this REPL's environment; give a module as namespace")
+    targets, names, extra, modules = chosen(ns, home, only)
+    count, stopped = 0, None
+    times: list[list[object]] = []
+    rows: list[Row] = []
+    if pytest and (targets or not (ns or only)):
+        count, times, rows, stopped = by_pytest(targets, names, extra, wanted, match, only, is_one=bool(ns))
+    if modules and not stopped:
+        if match and not words:
+            raise ValueError(repr(match) + " is for pytest; write match here as: word and not other or word")
+        more, others_times, others, stopped = by_unittest(modules, wanted, words, only)
+        count, times, rows = count + more, times + others_times, rows + others
+    if wanted and not count and not stopped:
+        raise LookupError("there is no test " + wanted + " in " + (shown(ns) or "the loaded modules"))
+    return _report(count, times, rows, stopped)
+
+
+def _report(count: int, times: list[list[object]], rows: list[Row], stopped: Row | None) -> str:
+    worst = {"error": 0, "fail": 1, "pass": 2}
+    results = sorted(rows, key=lambda row: worst[row["outcome"]])[:ROWS]
+    for row in results[FRAMES:]:
+        row.pop("frames", None)
+    return json.dumps({"tests": count, "times": times[:TIMES], "results": results, "stopped": stopped})

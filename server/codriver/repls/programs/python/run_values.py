@@ -1,0 +1,101 @@
+"""Values of a test run in a Python REPL: names of modules, the project's files, and the frames of a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import inspect
+import os
+import unittest
+
+try:
+    import pytest
+except ImportError:
+    pytest = None  # type: ignore[assignment]  # the project's interpreter may have none
+if not hasattr(pytest, "version_tuple"):
+    # Before version 7 its hooks were others.
+    pytest = None  # type: ignore[assignment]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import traceback
+    from collections.abc import Iterator
+    from types import ModuleType
+    from typing import Any
+
+    Row = dict[str, Any]
+
+__all__ = [
+    "FRAMES", "OUTPUT", "ROWS", "TEXT", "TIMES", "beneath", "file_of", "frames_of", "home_of", "in_folder", "is_test",
+    "own", "pytest", "shown",
+]  # fmt: skip
+
+TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
+HY_SESSION = "hy-nrepl-session-"
+
+
+def shown(module: str) -> str:
+    """A module's name, as the namespace is called to users."""
+    return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION) else module
+
+
+def home_of(session: str) -> ModuleType | None:
+    """The module of a session of hy-nrepl: no table knows it, so it is looked for among all objects."""
+    name, module = HY_SESSION + session, type(os)
+    found = [one for one in gc.get_objects() if type(one) is module] if session else []
+    return next((one for one in found if vars(one).get("__name__") == name), None)
+
+
+def file_of(module: ModuleType) -> str | None:
+    """The real path of a module's file, where it has one."""
+    file = getattr(module, "__file__", None)
+    return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else None
+
+
+def own(file: str | None) -> bool:
+    """True where a file is the project's."""
+    beneath_here = bool(file) and file.startswith(os.path.realpath(os.getcwd()) + os.sep)  # type: ignore[union-attr]
+    return beneath_here and "site-packages" not in str(file)
+
+
+def beneath(file: str) -> str:
+    """A file's path as the id of a test has it."""
+    return os.path.relpath(file).replace(os.sep, "/") if own(file) else file
+
+
+@contextlib.contextmanager
+def in_folder(folder: str) -> Iterator[None]:
+    """The context of a run in the REPL's folder: evaluated code may have gone to another one, or a test may."""
+    try:
+        before = os.getcwd()
+    except OSError:
+        before = folder
+    if folder and not os.path.isdir(folder):
+        raise FileNotFoundError("the REPL's folder " + folder + " is gone")
+    if folder:
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.chdir(before or ".")
+
+
+def frames_of(frames: traceback.StackSummary) -> list[Row]:
+    """The frames of a failure, innermost first, without those of what runs the tests."""
+    run_by = [os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest")]
+    told: list[Row] = [
+        {"file": one.filename, "line": one.lineno, "function": one.name}
+        for one in reversed(frames)
+        if one.name != "_on_signal" and not any(name in one.filename for name in run_by)
+    ]
+    return told if len(told) <= FRAMES else told[: FRAMES // 2] + told[-FRAMES // 2 :]
+
+
+def is_test(name: str, value: object, module: ModuleType) -> bool:
+    """True where a name of a module is a test of its own."""
+    if getattr(value, "__module__", None) != module.__name__:
+        return False
+    if isinstance(value, type):
+        return issubclass(value, unittest.TestCase) or name.startswith("Test")
+    return inspect.isfunction(value) and name.startswith("test")

@@ -1,0 +1,116 @@
+"""Tests of a Python REPL run in a process of their own.
+
+The new process is a child of the REPL: the same interpreter, in the REPL's folder, with the environment that the REPL
+was started with where the system tells it. What it prints goes through a file, which unlike a pipe cannot be held open
+by what a test leaves running.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+from .interrupts import be_deaf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO, Any
+
+POLL_S, GRACE_S = 0.03, 5
+NEEDS = ["hy"]
+"""Without these a new process could not read what this REPL runs."""
+
+
+def environment() -> dict[str, str]:
+    """The environment that the REPL was started with: what its code has changed in it since does not count."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            pairs = [one.partition(b"=") for one in file.read().split(b"\0") if b"=" in one]
+        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+    except OSError:
+        return dict(os.environ)
+
+
+def end(child: subprocess.Popen[bytes], kind: int) -> None:
+    """End a process that runs, and what it started, by a signal."""
+    if child.poll() is None:
+        with contextlib.suppress(OSError):
+            os.killpg(child.pid, kind) if hasattr(os, "killpg") else child.terminate()
+
+
+def interpreter() -> str:
+    """The path of this interpreter, which Hy calls its own program."""
+    return getattr(sys.modules.get("hy"), "sys_executable", None) or sys.executable
+
+
+def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
+    """Wait for the new process, and print what it prints; whether it was interrupted."""
+    try:
+        while child.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(POLL_S)
+            print(printed.read(), end="")
+    except KeyboardInterrupt:
+        be_deaf()
+        end(child, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(GRACE_S)
+        return True
+    finally:
+        end(child, getattr(signal, "SIGKILL", signal.SIGTERM))
+        child.wait()
+        print(printed.read(), end="")
+    return False
+
+
+def answer_of(said: dict[str, Any]) -> object:
+    """The answer of the new process; its error is raised as one of the same kind."""
+    if "answer" in said:
+        return said["answer"]
+    name, words = said["error"]
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            failure = kind(words)
+        except TypeError:
+            failure = None
+        if failure is not None:
+            raise failure
+    raise RuntimeError(name + ": " + words)
+
+
+def run_anew(process: str, program: str, root: str, *arguments: object) -> object:
+    """The answer of a test program to arguments, from a new process whose text is `process`, in the folder `root`."""
+    with tempfile.TemporaryDirectory(prefix="codriver-tests-") as folder:
+        result, output = os.path.join(folder, "result"), os.path.join(folder, "output")
+        asked: dict[str, object] = {"program": program, "arguments": arguments, "result": result}
+        asked["needs"] = [name for name in NEEDS if name in sys.modules]
+        with open(output, "wb") as out, open(output, encoding="utf-8", errors="replace") as printed:
+            child = subprocess.Popen(  # noqa: S603  # the REPL's own interpreter
+                [interpreter(), "-c", process],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=environment(),
+                cwd=root or None,
+                start_new_session=True,
+            )
+            with child.stdin as lifeline:  # type: ignore[union-attr]  # it is a pipe
+                with contextlib.suppress(BrokenPipeError):
+                    lifeline.write(json.dumps(asked).encode() + b"\n")
+                    lifeline.flush()
+                is_stopped = is_stopped_before_its_end(child, printed)
+        if os.path.exists(result):
+            with open(result, encoding="utf-8") as file:
+                said = json.load(file)
+            if not is_stopped or "answer" in said:
+                return answer_of(said)
+        if is_stopped:
+            raise KeyboardInterrupt
+        raise RuntimeError("the new process ended before the tests did, with status " + str(child.returncode))

@@ -1,0 +1,81 @@
+"""Programs that are sent to REPLs: whole files in their languages, with nothing left open when they are sent."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import needs
+import pytest
+
+from codriver.lisp.reader import read, top_level_forms
+from codriver.repls import dialects, programs
+from codriver.repls.dialects.removals import REMOVALS
+from codriver.repls.dialects.server_dialect import Dialect
+
+PLACE = Path(programs.__file__).parent
+LISP = sorted(path for path in PLACE.rglob("*") if path.suffix in (".clj", ".cljc", ".cljs", ".lpy"))
+PYTHON = sorted(path for path in PLACE.glob("*/*.py") if path.stem != "__init__")
+HOLES = re.compile(r"(?<![\w\"/.$])(?:BODY|CLASS|HAS|KNOWN|LOWER|MEANT|RESOLVED|SESSION|VALUE)(?![\w\"])")
+ALL = [one for one in vars(dialects).values() if isinstance(one, Dialect)]
+
+
+def name_of(path):
+    return str(path.relative_to(PLACE))
+
+
+@pytest.mark.parametrize("path", LISP, ids=name_of)
+def test_a_file_of_a_lisp_is_one_form_behind_a_comment_about_it(path):
+    text = path.read_text("utf-8")
+    reading = read(text)
+    assert reading.fault is None
+    assert len(top_level_forms(text, reading)) == 1
+    assert text.startswith(";; ")
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: dialect.name)
+def test_what_is_sent_has_no_hole_and_no_comment_left(dialect):
+    sent = [*dialect.ask.values(), *map(str, dialect.mends)]
+    sent += [str(one) for one in (dialect.printer, dialect.file_evaluator, dialect.facts) if one]
+    assert [HOLES.findall(code) for code in sent if HOLES.search(code)] == []
+    if dialect.name not in ("python", "hy"):
+        assert [code for code in sent if re.search(r"^\s*;", code, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("name", REMOVALS)
+def test_the_removal_of_a_name_has_no_hole_left(name):
+    assert not HOLES.search(str(REMOVALS[name]))
+
+
+def test_every_file_is_sent_by_somebody():
+    source = "".join(path.read_text("utf-8") for path in PLACE.parents[1].rglob("*.py"))
+    assert [name_of(path) for path in [*LISP, *PYTHON] if f'"{name_of(path)}"' not in source] == []
+
+
+def modules_of(path, before=()):
+    """A module of Python with those that it imports from its folder, each after those that it needs."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            before = modules_of(path.parent / f"{node.module}.py", before)
+    return before if path in before else (*before, path)
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=name_of)
+def test_python_that_is_sent_as_one_text_parses_in_the_oldest_python_and_defines_no_name_twice(path):
+    parts = modules_of(path)
+    text = programs.python(*map(name_of, parts))
+    tree = ast.parse(text, feature_version=(3, 8))
+    defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    assert len(defined) == len(set(defined)), "two of a name would be one, as all are in one namespace"
+    assert not any(isinstance(node, ast.ImportFrom) and node.level for node in tree.body)
+
+
+def test_clojure_kondo_finds_no_error_in_any_file():
+    kondo = needs.program("clj-kondo", install="see its page of installations", is_expected=False)
+    rules = "{:linters {:unresolved-symbol {:level :off} :unresolved-namespace {:level :off}}}"
+    said = subprocess.run(
+        [kondo, "--lint", *map(str, LISP), "--config", rules, "--fail-level", "error"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stdout
