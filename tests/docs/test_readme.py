@@ -13,8 +13,9 @@ README = ROOT / "README.md"
 MOST_LINES = 200
 PAGES = [
     README,
-    *(ROOT / name for name in ("SECURITY.md", "CHANGELOG.md", "wrapper-config/README.md")),
+    *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "wrapper-config/README.md")),
     *(ROOT / "server").glob("*.md"),
+    *(ROOT / "server" / "codriver").glob("*/README.md"),
     *(ROOT / "tests").glob("[bt]*/README.md"),
     *(ROOT / "skills").glob("*/*.md"),
 ]

@@ -1,4 +1,4 @@
-"""The page about the inside of the server: who follows it to add a tool or a REPL has one."""
+"""The page for contributors: who follows it to add a tool or a REPL has one."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ import pytest
 from live_server import environ, until
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "server" / "README.md").read_text()
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 COMMAND_S = 120
 
 

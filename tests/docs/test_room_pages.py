@@ -1,0 +1,23 @@
+"""The pages of the pure rooms: short, and their examples give what they show."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOMS = Path(__file__).parents[2] / "server" / "codriver"
+PAGES = sorted(ROOMS.glob("*/README.md"))
+
+
+def test_each_room_that_others_may_want_by_itself_has_a_page():
+    assert [page.parent.name for page in PAGES] == ["datalog", "editing", "lisp", "wire"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
+def test_a_page_is_read_in_a_minute_and_its_example_holds(page):
+    assert len(page.read_text("utf-8").splitlines()) <= 40
+    example = re.search(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)[1]
+    done = doctest.DocTestRunner().run(doctest.DocTestParser().get_doctest(example, {}, page.parent.name, str(page), 0))
+    assert done.attempted > 1
+    assert done.failed == 0
