@@ -71,7 +71,6 @@ DOORS = {
     "pydantic": {"settings", "tools", "tools/calls", "tools/answers", "tools/acts", "protocol"},
     "pydantic_core": {"protocol", "log"},
     "jupyter_client": {"repls"},
-    "zmq": {"repls"},
     "websockets": {"repls"},
 }
 

@@ -48,6 +48,11 @@ class Channel(Protocol):
         return None
 
     @property
+    def received_bytes(self) -> int:
+        """A number that grows while anything comes, also in the middle of a message, where the carrier knows it."""
+        return 0
+
+    @property
     def notebook(self) -> str | None:
         """The absolute path of the notebook whose kernel it is, where the carrier knows it."""
         return None

@@ -19,7 +19,7 @@ from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, In
 from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.cell_outputs import CellOutputs
 from codriver.repls.jupyter.exchange import Exchange
-from codriver.repls.jupyter.execution import CUT_BY_SERVER, Execution
+from codriver.repls.jupyter.execution import CUT_BY_SERVER, Execution, left_out_note
 from codriver.repls.jupyter.failures import failure_of, not_run, report_of
 from codriver.repls.jupyter.kernel import EXECUTE
 
@@ -251,16 +251,23 @@ class Evaluator:
         """Wait for both signs of the end, in whatever order they come; notes on one that does not."""
         await exchange.ending.wait()
         if exchange.replied.is_set():
-            notes = () if await exchange.wait(exchange.idle, IDLE_S) else (NO_IDLE,)
+            notes = () if await exchange.wait(exchange.idle, IDLE_S, self._progress) else (NO_IDLE,)
         else:
-            notes = () if await exchange.wait(exchange.replied, REPLY_S) else (NO_REPLY,)
+            notes = () if await exchange.wait(exchange.replied, REPLY_S, self._progress) else (NO_REPLY,)
         if notes:
             self._kernel.forget_running(exchange.id)
         self._kernel.check_open()
         if self._quirks.late_value_s and execution.error is None:
             with anyio.move_on_after(LATE_S):
                 await self._wait_for_value(execution, self._quirks.late_value_s)
-        return (*notes, CUT_BY_SERVER) if execution.is_cut else notes
+        if execution.is_cut:
+            notes = (*notes, CUT_BY_SERVER)
+        if execution.left_out:
+            notes = (*notes, left_out_note(execution.left_out, execution.problem))
+        return notes
+
+    def _progress(self) -> int:
+        return self._kernel.channel.received_bytes
 
     async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
         """Wait for a value that comes after the end, until the kernel says nothing for a moment."""

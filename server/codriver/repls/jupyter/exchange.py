@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codriver.repls.jupyter.channel import OnMessage
     from codriver.repls.jupyter.messages import Message
 
@@ -44,13 +46,16 @@ class Exchange:
             self.idle.set()
             self.ending.set()
 
-    async def wait(self, sign: anyio.Event, silence_s: float) -> bool:
-        """Wait for one of its signs; False where it does not come, and nothing else about it for so long."""
+    async def wait(self, sign: anyio.Event, silence_s: float, progress: Callable[[], int] = lambda: 0) -> bool:
+        """Wait for one of its signs; False where it does not come, and nothing else about it for so long.
+
+        While `progress` grows, something comes that is not whole yet.
+        """
         while not sign.is_set():
-            heard = self.heard
+            before = (self.heard, progress())
             with anyio.move_on_after(silence_s):
                 await sign.wait()
-            if heard == self.heard:
+            if before == (self.heard, progress()):
                 break
         return sign.is_set()
 

@@ -14,6 +14,7 @@ import anyio
 from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
 from codriver.repls.contract.media import PICTURES, Display
 from codriver.repls.contract.media import text_of as text_of_bundle
+from codriver.repls.jupyter import messages
 from codriver.repls.jupyter.failures import Told, is_interrupt, plain, read_error
 from codriver.repls.jupyter.messages import mapping_of, text_of
 
@@ -28,6 +29,13 @@ PLAIN: Final = "text/plain"
 RATE_LIMIT: Final = ("IOPub data rate exceeded", "IOPub message rate exceeded")
 """The words of a Jupyter Server that leaves out what its kernel says. Source: jupyter_server, its WebSocket."""
 CUT_BY_SERVER: Final = "the Jupyter Server left out some of it: more came at once than its rate limit lets through"
+DISPLAYS_LEFT_OUT: Final = "[displays are left out from here on where more come at once than is held]\n"
+
+
+def left_out_note(count: int, problem: str) -> str:
+    """A note on an execution of whose messages so many bytes were not held."""
+    unread = f"; a message of the kernel could not be read: {problem}" if problem else ""
+    return f"{count:,} bytes of its output were left out, as more came at once than is held{unread}"
 
 
 class Execution:
@@ -47,6 +55,11 @@ class Execution:
         self.waits_for_input = False
         self.is_cut = False
         """Whether a server in between left some of its messages out."""
+        self.left_out = 0
+        """Bytes of its messages that were not held."""
+        self.problem = ""
+        """Why one of its messages could not be read, in words."""
+        self._tells_gaps = False
         self.is_over = False
 
     @property
@@ -57,9 +70,13 @@ class Execution:
     def take(self, message: Message) -> None:
         """A message about it."""
         content = message.content
+        self.left_out += message.left_out
+        self.problem = message.problem or self.problem
         if isinstance(count := content.get("execution_count"), int):
             self.count = count
         match message.type:
+            case messages.LEFT_OUT:
+                self._leave_out()
             case "stream":
                 self._stream(text_of(content, "name"), text_of(content, "text"))
             case "execute_result":
@@ -72,6 +89,12 @@ class Execution:
                 self._reply(message)
             case "input_request":
                 self._ask(text_of(content, "prompt"))
+
+    def _leave_out(self) -> None:
+        """Say in its output where displays begin to be left out; how much that is, a note says at the end."""
+        if not self._tells_gaps:
+            self._tells_gaps = True
+            self._tell(Output("err", DISPLAYS_LEFT_OUT))
 
     def _stream(self, name: str, text: str) -> None:
         if not text:

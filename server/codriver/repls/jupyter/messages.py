@@ -5,15 +5,22 @@ Source: Jupyter documentation, "Messaging in Jupyter"; JEP 65 (`iopub_welcome`),
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final, Literal, cast
+from uuid import uuid4
 
 Socket = Literal["shell", "control", "stdin", "iopub"]
 """A channel of a kernel. Each keeps its own order; between them there is none."""
 
 SOCKETS: Final[tuple[Socket, ...]] = ("shell", "control", "stdin", "iopub")
+
+VERSION: Final = "5.3"
+"""Of the protocol, in what we send."""
+LEFT_OUT: Final = "codriver/left-out"
+"""The type of a message of ours in the place of others that were dropped."""
 
 NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
@@ -36,7 +43,10 @@ class Message:
     """Of the client that sent the parent."""
     parent_subshell: str = ""
     """The subshell that the parent was sent to; empty for the main one."""
-    buffers: tuple[bytes, ...] = field(default=(), repr=False)
+    left_out: int = 0
+    """Bytes that it had, or that stood in its place, and that were not read."""
+    problem: str = ""
+    """Why its content is not read, in words; empty where it is."""
 
     def text(self, key: str) -> str:
         """The text under `key` of the content; empty where there is none."""
@@ -53,9 +63,8 @@ class Message:
 
 
 def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
-    """The message that jupyter_client, or a frame of a server, gives as an object. What is missing is empty."""
+    """The message in its parts, as an object, or in a frame of a server. What is missing is empty."""
     header, parent = mapping_of(raw, "header"), mapping_of(raw, "parent_header")
-    buffers = raw.get("buffers")
     return Message(
         socket=socket,
         type=text_of(header, "msg_type"),
@@ -67,8 +76,16 @@ def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
         parent_type=text_of(parent, "msg_type"),
         parent_session=text_of(parent, "session"),
         parent_subshell=text_of(parent, "subshell_id"),
-        buffers=tuple(map(bytes, buffers)) if isinstance(buffers, Sequence) else (),
     )
+
+
+def new_header(type: str, session: str, subshell: str | None = None) -> dict[str, object]:  # noqa: A002  # the word
+    """The header of a message of ours, with an id of its own."""
+    header: dict[str, object] = {
+        "msg_id": uuid4().hex, "msg_type": type, "username": "codriver", "session": session,
+        "date": datetime.now(UTC).isoformat(), "version": VERSION,
+    }  # fmt: skip
+    return {**header, "subshell_id": subshell} if subshell else header
 
 
 def text_of(holder: Mapping[str, object], key: str) -> str:

@@ -16,7 +16,6 @@ import re
 from collections import deque
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
 
@@ -29,7 +28,7 @@ from codriver.repls.contract.errors import NotAnReplError
 from codriver.repls.jupyter.channel import Channel
 from codriver.repls.jupyter.execution import RATE_LIMIT
 from codriver.repls.jupyter.frames import Frame, FrameError
-from codriver.repls.jupyter.messages import SOCKETS, Message, read_message
+from codriver.repls.jupyter.messages import SOCKETS, Message, new_header, read_message
 from codriver.repls.jupyter.server_api import KernelGoneError, TokenRefusedError
 from codriver.repls.jupyter.server_socket import SocketLostError, open_socket
 
@@ -51,7 +50,6 @@ FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 5.0
 POLL_S: Final = 30.0
 """How often the server is asked whether the kernel is there: one that is deleted leaves its WebSockets open."""
-VERSION: Final = "5.3"
 EXECUTE: Final = "execute_request"
 
 
@@ -326,19 +324,13 @@ class ServerChannel(Channel):
         metadata: Mapping[str, object],
         subshell: str | None,
     ) -> Frame:
-        header = {
-            "msg_id": uuid4().hex, "msg_type": type, "username": "codriver", "session": self._session,
-            "date": datetime.now(UTC).isoformat(), "version": VERSION,
-        }  # fmt: skip
-        if subshell:
-            header["subshell_id"] = subshell
-        return Frame(socket, header, metadata=metadata, content=content)
+        return Frame(socket, new_header(type, self._session, subshell), metadata=metadata, content=content)
 
 
 def _raw(frame: Frame) -> Mapping[str, object]:
     return {
         "header": frame.header, "parent_header": frame.parent_header, "metadata": frame.metadata,
-        "content": frame.content, "buffers": frame.buffers,
+        "content": frame.content,
     }  # fmt: skip
 
 

@@ -1,21 +1,21 @@
-"""The channel to a kernel over ZeroMQ, by the client of jupyter_client: all four sockets are always read.
+"""The channel to a kernel over ZeroMQ: four sockets that are always read, within bounds, whatever the kernel says.
 
-`jupyter_client` takes a third of a second to import, so that is done in a thread, when the first kernel is connected
-to. Before that is worth it, the kernel's port is asked whether ZeroMQ listens there at all.
+Before they are connected, the kernel's port is asked whether ZeroMQ listens there at all.
 
-Source: Jupyter documentation, "Connection files"; ZMTP 3.1 (RFC 37), "greeting".
+Source: Jupyter documentation, "Connection files" and "Messaging in Jupyter".
 """
 
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
 
 import anyio
-import anyio.lowlevel
 from anyio.abc import SocketAttribute
 
 from codriver import files
@@ -23,6 +23,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.files import Links, Rules
 from codriver.net.found_ports import objection_at, objection_to
 from codriver.net.kernel_sockets import plain
+from codriver.net.loop_turns import Turns
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.errors import (
     NotAnReplError,
@@ -31,23 +32,28 @@ from codriver.repls.contract.errors import (
     StrangeListenerError,
 )
 from codriver.repls.jupyter.channel import Channel
-from codriver.repls.jupyter.kernel_process import KernelProcess, find_process
-from codriver.repls.jupyter.messages import SOCKETS, read_message, text_of
+from codriver.repls.jupyter.inbox import Dropped
+from codriver.repls.jupyter.kernel_process import find_process
+from codriver.repls.jupyter.message_reader import pieces_of, read_received, told_as_dropped
+from codriver.repls.jupyter.messages import NOTHING, SOCKETS, new_header, text_of
+from codriver.repls.jupyter.signed_messages import Signer
+from codriver.repls.jupyter.zmq_socket import CLOSED, open_socket
+from codriver.wire.zmtp import SIGNATURE_BYTES, is_greeting
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from codriver.repls.jupyter.channel import OnMessage
+    from codriver.repls.jupyter.kernel_process import KernelProcess
     from codriver.repls.jupyter.messages import Socket
+    from codriver.repls.jupyter.zmq_socket import ZmqSocket
 
 KERNEL: Final = "Jupyter kernel"
 FILE_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
 """It says where code is sent, so nobody else may write it."""
 
 PROBE_S: Final = 1.0
-SIGNATURE_BYTES: Final = 10
 DRAIN_S: Final = 0.2
 """How long what a kernel said last may take to come, on other sockets than the one that is closed."""
 
@@ -72,19 +78,24 @@ async def open_zmq(place: str, on_message: OnMessage, *, found_by: Path | None =
         PackageMissingError: jupyter_client is not installed.
     """
     information = await anyio.to_thread.run_sync(_read, place)
+    if find_spec("jupyter_client") is None:
+        raise PackageMissingError(place, "jupyter", "jupyter_client")
+    signer = _signer(place, information)
     await _probe(place, information, found_by)
-    make_client, process = await anyio.to_thread.run_sync(_load, place, information)
-    channel = ZmqChannel(place, information, make_client(), on_message, process)
+    process = await anyio.to_thread.run_sync(find_process, place) if _is_loopback(information) else None
+    channel = ZmqChannel(place, information, signer, on_message, process)
     try:
+        await channel.open()
         async with own_tasks() as tasks:
-            for socket in SOCKETS:
-                tasks.start_soon(channel.read, socket)
-            tasks.start_soon(channel.watch_peer)
+            for name in SOCKETS:
+                tasks.start_soon(channel.read, name)
+                tasks.start_soon(channel.tell, name)
             if not _is_loopback(information):
                 tasks.start_soon(channel.watch_beat)
             yield channel
     finally:
-        channel.close()
+        with anyio.CancelScope(shield=True):
+            await channel.close()
 
 
 class ZmqChannel(Channel):
@@ -94,34 +105,41 @@ class ZmqChannel(Channel):
         self,
         place: str,
         information: Mapping[str, object],
-        client: Any,
+        signer: Signer,
         on_message: OnMessage,
         process: KernelProcess | None,
     ) -> None:
         self._place = place
         self._information = information
-        self._client = client
+        self._signer = signer
         self._on_message = on_message
         self._process = process
+        self._session = uuid4().hex
+        self._sockets: dict[Socket, ZmqSocket] = {}
         self._cause: str | None = None
         self._closed = anyio.Event()
-        self._unreadable = 0
         self._is_idle = False
         """Whether the kernel said so last."""
         self.restarted_by: Callable[[], Awaitable[None]] | None = None
         """The way in which whoever started the kernel restarts it for us, where there is one."""
-        client.start_channels(hb=False)
-        self._channels: dict[Socket, Any] = {
-            "shell": client.shell_channel,
-            "control": client.control_channel,
-            "stdin": client.stdin_channel,
-            "iopub": client.iopub_channel,
-        }
+
+    async def open(self) -> None:
+        """Connect all sockets, each under our session's name: a question for input goes to who sent the code.
+
+        Raises:
+            ReplUnreachableError: one of them cannot be connected.
+        """
+        try:
+            for name in SOCKETS:
+                kind = "SUB" if name == "iopub" else "DEALER"
+                self._sockets[name] = await open_socket(self._information, name, kind, self._session, self._signer)
+        except OSError as error:
+            raise ReplUnreachableError(self._place, f"its socket {name} cannot be connected: {error}") from error
 
     @property
     def session(self) -> str:
         """Our session id."""
-        return cast("str", self._client.session.session)
+        return self._session
 
     @property
     def place(self) -> str:
@@ -170,30 +188,41 @@ class ZmqChannel(Channel):
         """Put a message in order to be sent, at once; its id. See `Channel.post`."""
         if self._cause is not None:
             raise ReplDisconnectedError(self._cause)
-        session = self._client.session
-        message = session.msg(type, content=dict(content), metadata=dict(metadata or {}))
-        if subshell:
-            message["header"]["subshell_id"] = subshell
-        # By the socket itself: sent past it, what came meanwhile would not wake its reader.
-        sending = self._channels[socket].socket.send_multipart(session.serialize(message))
-        sending.add_done_callback(_forget)
-        return cast("str", message["header"]["msg_id"])
+        header = new_header(type, self._session, subshell)
+        self._sockets[socket].send(self._signer.parts(header, NOTHING, metadata or NOTHING, content))
+        return str(header["msg_id"])
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes so far, also those of a message that is not whole yet."""
+        return sum(socket.received_bytes for socket in self._sockets.values())
 
     async def read(self, socket: Socket) -> None:
-        """Read one socket until cancelled. What cannot be read, as it is signed with another key, is counted."""
-        channel = self._channels[socket]
+        """Read one socket until it is closed, which ends the channel."""
+        cause = await self._sockets[socket].read()
+        await anyio.sleep(DRAIN_S)
+        is_closed = cause == CLOSED
+        self._end("the kernel's process ended, or was restarted" if is_closed else cause)
+
+    async def tell(self, socket: Socket) -> None:
+        """Tell of what came on one socket, until cancelled. What is long is read, and told, in turns."""
+        turns = Turns()
         while True:
-            try:
-                raw = await channel.get_msg()
-            except (ValueError, TypeError, KeyError):
-                self._unreadable += 1
-            else:
-                message = read_message(socket, raw)
-                if message.state:
-                    self._is_idle = message.state == "idle"
-                self._on_message(message)
-            # What is there already comes without a turn of the loop, which others need.
-            await anyio.lowlevel.checkpoint()
+            await self._tell_next(socket, turns)
+
+    async def _tell_next(self, socket: Socket, turns: Turns) -> None:
+        taken = await self._sockets[socket].take()
+        if isinstance(taken, Dropped):
+            message = told_as_dropped(socket, taken)
+        else:
+            message = await read_received(socket, taken)
+        del taken
+        if message.state:
+            self._is_idle = message.state == "idle"
+        for piece in pieces_of(message):
+            self._on_message(piece)
+            if turns.is_over:
+                await turns.leave_off()
 
     async def wait_closed(self) -> str:
         """Wait until the channel is over and give the cause in words."""
@@ -202,7 +231,7 @@ class ZmqChannel(Channel):
 
     async def silence(self) -> str:
         """Why the kernel may have answered nothing. See `Channel.silence`."""
-        if self._unreadable:
+        if any(socket.unsigned for socket in self._sockets.values()):
             return "its connection file is not that of the kernel that listens there, which signs with another key"
         return WRONG_KEY
 
@@ -210,48 +239,47 @@ class ZmqChannel(Channel):
         """Send SIGINT to the kernel's process group, where its process is known."""
         return self._process is not None and self._process.interrupt()
 
-    async def watch_peer(self) -> None:
-        """End the channel when the kernel closes its socket: its process ended, or another one takes its place."""
-        from zmq import EVENT_DISCONNECTED  # noqa: PLC0415  # known to be installed by now
-        from zmq.utils.monitor import recv_monitor_message  # noqa: PLC0415
-
-        monitor = self._channels["shell"].socket.get_monitor_socket(EVENT_DISCONNECTED)
-        await recv_monitor_message(monitor)
-        await anyio.sleep(DRAIN_S)
-        self._end("the kernel's process ended, or was restarted")
-
     async def watch_beat(self) -> None:
         """End the channel when there is no heartbeat for a while and another sign that the kernel is gone.
 
         Through a tunnel its sockets stay open then.
         """
-        beat = self._client.hb_channel
-        beat.start()
-        missed_s = 0.0
+        beat: ZmqSocket | None = None
+        with suppress(OSError):
+            beat = await open_socket(self._information, "hb", "REQ", "", self._signer)
+        try:
+            async with own_tasks() as tasks:
+                if beat is not None:
+                    tasks.start_soon(beat.read)
+                await self._await_silence(beat)
+                tasks.cancel_scope.cancel()
+        finally:
+            if beat is not None:
+                with anyio.CancelScope(shield=True):
+                    await beat.close()
+
+    async def _await_silence(self, beat: ZmqSocket | None) -> None:
+        heard, missed_s = 0, 0.0
         while True:
-            await anyio.sleep(1)
-            missed_s = 0.0 if beat.is_beating() else missed_s + 1
+            if beat is not None and beat.received_bytes > heard:
+                heard, missed_s = beat.received_bytes, 0.0
+                beat.send((b"", b"ping"))
             if missed_s >= BEAT_S and (self._is_idle or await _greeting(self._information) is None):
                 self._end(f"the kernel has had no heartbeat for {missed_s:g} s")
+                return
+            await anyio.sleep(1)
+            missed_s += 1
 
     def _end(self, cause: str) -> None:
         self._cause = self._cause or cause
         self._closed.set()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the sockets; the kernel lives on. Again is harmless."""
         self._end("it was closed by us")
-        shell = self._channels["shell"]
-        if shell.socket is not None:
-            shell.socket.disable_monitor()
-        self._client.stop_channels()
-        self._client.context.destroy(linger=0)
-
-
-def _forget(sending: asyncio.Future[object]) -> None:
-    """Nobody waits for what is sent: whether it came, the answer tells."""
-    if not sending.cancelled():
-        sending.exception()
+        async with anyio.create_task_group() as tasks:
+            for socket in self._sockets.values():
+                tasks.start_soon(socket.close)
 
 
 def _read(place: str) -> Mapping[str, object]:
@@ -276,7 +304,7 @@ async def _probe(place: str, information: Mapping[str, object], found_by: Path |
         raise ReplUnreachableError(place, f"its address cannot be used: {error}") from error
     if greeting is None:
         raise ReplUnreachableError(place, "nothing listens there: the connection file is left over from a kernel")
-    if len(greeting) < SIGNATURE_BYTES or greeting[0] != 0xFF or greeting[SIGNATURE_BYTES - 1] & 1 == 0:
+    if not is_greeting(greeting):
         cause = "what listens at its port does not speak ZeroMQ: the connection file is left over from a kernel"
         raise NotAnReplError(place, cause, protocol=KERNEL)
 
@@ -323,21 +351,12 @@ def _is_loopback(information: Mapping[str, object]) -> bool:
     return text_of(information, "transport") == "ipc" or host.startswith("127.") or host in ("localhost", "::1")
 
 
-def _load(place: str, information: Mapping[str, object]) -> tuple[Callable[[], Any], KernelProcess | None]:
-    """A maker of clients, to be called on the event loop; and the kernel's process. Imports, and so takes a while."""
+def _signer(place: str, information: Mapping[str, object]) -> Signer:
+    """The key with which the kernel signs."""
+    if text_of(information, "curve_publickey"):
+        raise ReplUnreachableError(place, "its connections are encrypted (CURVE): start it without that")
+    scheme = text_of(information, "signature_scheme") or "hmac-sha256"
     try:
-        import zmq.asyncio  # noqa: PLC0415  # an extra, and slow to import
-        from jupyter_client.asynchronous.client import AsyncKernelClient  # noqa: PLC0415
-    except ImportError as error:
-        raise PackageMissingError(place, "jupyter", error.name or "jupyter_client") from error
-
-    def make() -> Any:
-        context = zmq.asyncio.Context()
-        # Without a mark, messages are dropped without a sign above 1000 of them that wait to be read.
-        context.setsockopt(zmq.RCVHWM, 0)
-        context.setsockopt(zmq.SNDHWM, 0)
-        client = AsyncKernelClient(context=context)
-        client.load_connection_info(cast("Any", dict(information)))
-        return client
-
-    return make, find_process(place) if _is_loopback(information) else None
+        return Signer(text_of(information, "key").encode(), scheme)
+    except ValueError as error:
+        raise ReplUnreachableError(place, f"its messages are signed by {scheme!r}, which is not known here") from error

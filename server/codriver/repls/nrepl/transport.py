@@ -157,7 +157,7 @@ class TcpTransport(asyncio.Protocol):
     def _keep_alive(self) -> None:
         """Let the kernel find out when the other side is gone without a word."""
         raw = self._socket
-        if raw is None:
+        if raw is None or raw.family not in {socket.AF_INET, socket.AF_INET6}:
             return
         probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)
         if sys.platform == "linux":

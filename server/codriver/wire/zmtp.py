@@ -1,0 +1,174 @@
+"""ZMTP 3.0 without I/O: the bytes of a connection between two sockets of ZeroMQ as parts of messages, and back.
+
+Parts are given in pieces, as they come: a message may have any number of parts of any size, and whoever takes them
+decides what is held. libzmq does not leave that to anybody: it holds a message until all of it came, and what it can
+bound is the size of one part.
+
+Source: ZeroMQ RFC 23, "ZeroMQ Message Transport Protocol" 3.0, with the mechanism NULL; RFC 37 for PING and PONG.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from codriver.errors import PeerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SIGNATURE_BYTES: Final = 10
+GREETING_BYTES: Final = 64
+GREETING: Final = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
+"""The first bytes of each side: signature, version, mechanism, and that it is no server of that."""
+
+SUBSCRIBE_ALL: Final = (b"\x01",)
+"""The message by which a socket of the type SUB asks for everything."""
+
+MAX_COMMAND_BYTES: Final = 8 * 1024
+"""Commands are names and a few properties."""
+
+_MORE, _LONG, _COMMAND = 1, 2, 4
+_SHORT_HEAD: Final = 2
+_LONG_HEAD: Final = 9
+_SHORT_BYTES: Final = 255
+_MAJOR, _MECHANISM = 10, slice(12, 32)
+
+
+class ZmtpError(PeerError):
+    """The bytes are not those of ZMTP 3 without encryption; what follows cannot be framed any more."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"what came is no ZeroMQ that is spoken here: {problem}")
+        self.problem = problem
+
+
+class Piece(NamedTuple):
+    """A piece of a part of a message."""
+
+    data: bytes
+    ends_part: bool
+    ends_message: bool
+
+
+def is_greeting(begun: bytes) -> bool:
+    """Tell whether a connection that begins with these bytes, `SIGNATURE_BYTES` or more, is one of ZeroMQ."""
+    return len(begun) >= SIGNATURE_BYTES and begun[0] == GREETING[0] and begun[SIGNATURE_BYTES - 1] & 1 == 1
+
+
+def ready(socket_type: str, identity: str = "") -> bytes:
+    """The command that ends our side of the handshake."""
+    properties: Mapping[bytes, bytes] = {b"Socket-Type": socket_type.encode(), b"Identity": identity.encode()}
+    body = b"\x05READY" + b"".join(
+        bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value for name, value in properties.items()
+    )
+    return _frame(body, _COMMAND)
+
+
+def encode(parts: Sequence[bytes]) -> bytes:
+    """The bytes of a message."""
+    *before, last = parts
+    return b"".join([*(_frame(part, _MORE) for part in before), _frame(last, 0)])
+
+
+def _frame(body: bytes, flags: int) -> bytes:
+    if len(body) > _SHORT_BYTES:
+        return bytes((flags | _LONG,)) + len(body).to_bytes(8, "big") + body
+    return bytes((flags, len(body))) + body
+
+
+class Decoder:
+    """Reads the bytes of one connection, from its greeting on.
+
+    What it holds is at most a greeting, a command or the head of a frame.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._is_greeted = False
+        self._missing = 0
+        """Bytes of the begun part that are still to come."""
+        self._is_last = False
+        """Whether that part is the last one of its message."""
+        self.is_ready = False
+        """Whether the other side has ended its handshake."""
+        self.answers: list[bytes] = []
+        """Bytes to be sent, as the other side asked whether we are there. The caller takes them out."""
+
+    @property
+    def missing_bytes(self) -> int:
+        """The bytes that are still needed of a part that has begun: so many are taken at no cost but their copy."""
+        return self._missing
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """The pieces of parts in `data`, in order.
+
+        Raises:
+            ZmtpError: the bytes are none of ZMTP. Feed no more after that.
+        """
+        pieces: list[Piece] = []
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        at, size = 0, len(data)
+        while at < size:
+            if self._missing:
+                end = min(size, at + self._missing)
+                self._missing -= end - at
+                ends = not self._missing
+                pieces.append(Piece(data[at:end], ends, ends and self._is_last))
+            elif not self._is_greeted:
+                if not self._read_greeting(data[at : at + GREETING_BYTES]):
+                    break
+                end = at + GREETING_BYTES
+            else:
+                end = self._begin_frame(data, at, pieces)
+                if end < 0:
+                    break
+            at = end
+        self._rest = data[at:]
+        return pieces
+
+    def _read_greeting(self, greeting: bytes) -> bool:
+        """Check the other side's greeting; whether it is all there."""
+        if len(greeting) >= SIGNATURE_BYTES and not is_greeting(greeting):
+            raise ZmtpError("it does not begin as ZeroMQ does")
+        if len(greeting) > _MAJOR and greeting[_MAJOR] < GREETING[_MAJOR]:
+            raise ZmtpError(f"its version is {greeting[_MAJOR]}, and at least 3 is needed")
+        if len(greeting) < GREETING_BYTES:
+            return False
+        mechanism = greeting[_MECHANISM].rstrip(b"\0").decode(errors="replace")
+        if mechanism != "NULL":
+            raise ZmtpError(f"it asks for {mechanism!r}, and only connections without encryption are spoken")
+        self._is_greeted = True
+        return True
+
+    def _begin_frame(self, data: bytes, at: int, pieces: list[Piece]) -> int:
+        """Read a frame's head, and a command whole; where that ends, -1 while not all of it is there."""
+        flags = data[at]
+        head = _LONG_HEAD if flags & _LONG else _SHORT_HEAD
+        start = at + head
+        if len(data) < start:
+            return -1
+        count = int.from_bytes(data[at + 1 : start], "big")
+        if flags & _COMMAND:
+            if count > MAX_COMMAND_BYTES:
+                raise ZmtpError(f"a command has {count:,} bytes, and {MAX_COMMAND_BYTES:,} are the most")
+            if len(data) < start + count:
+                return -1
+            self._take_command(data[start : start + count])
+            return start + count
+        if not self.is_ready:
+            raise ZmtpError("a message came before the handshake had ended")
+        self._missing, self._is_last = count, not flags & _MORE
+        if not count:
+            pieces.append(Piece(b"", ends_part=True, ends_message=self._is_last))
+        return start
+
+    def _take_command(self, body: bytes) -> None:
+        name = body[1 : 1 + body[0]] if body else b""
+        if name == b"READY":
+            self.is_ready = True
+        elif name == b"ERROR":
+            reason = body[7:].decode(errors="replace")
+            raise ZmtpError(f"it refuses: {reason or 'without a reason'}")
+        elif name == b"PING":
+            self.answers.append(_frame(b"\x04PONG" + body[7:], _COMMAND))

@@ -1,0 +1,115 @@
+"""Contents of messages: read as JSON reads them, in turns where they are long, and refused by a reason."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.repls.jupyter import content_reader
+from codriver.repls.jupyter.content_reader import (
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    PIECE_BYTES,
+    SHORT_BYTES,
+    UnreadableError,
+    mended,
+    reading,
+)
+
+ALPHABET = 'a"\\\n\té文😀\x00'
+
+
+def read(content):
+    """The content, and how often its reader could leave off."""
+    work, turns = reading(content, "token"), 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            return done.value, turns
+        turns += 1
+
+
+def problem(content):
+    with pytest.raises(UnreadableError) as caught:
+        read(content)
+    return caught.value.problem
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("text", [*ALPHABET, ALPHABET, "a" * 50 + "\\", '"' * 7 + "x", "\\" * 3 + '"', "\ud800"])
+def test_long_texts_of_any_characters_are_read_as_json_reads_them(text, ascii_only):
+    long = text * (3 * PIECE_BYTES // len(text))
+    content = {"data": {"text/plain": long, "list": [1, long, {"x": None}]}, "short": text}
+    if not ascii_only and text == "\ud800":
+        return
+    found, turns = read(json.dumps(content, ensure_ascii=ascii_only).encode())
+    assert found == content
+    assert turns > 6
+
+
+@given(st.text(ALPHABET, max_size=40), st.integers(1, 2000), st.booleans())
+def test_texts_are_read_wherever_they_are_cut(text, count, ascii_only):
+    content = {"text": "x" * SHORT_BYTES + text * count}
+    assert read(json.dumps(content, ensure_ascii=ascii_only).encode())[0] == content
+
+
+def test_a_short_content_is_read_at_once():
+    assert read(b'{"a": [1, "b"]}') == ({"a": [1, "b"]}, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", f"more than {MAX_DEPTH} deep"),
+        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", "too deep in one another"),
+        (b'{"a": [' + b"[]," * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
+        (b'{"a": [' + b'"",' * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
+        (b'{"a": "' + b"x" * 100_000, "it ends within a text"),
+        (b"[" + b" " * 100_000 + b"]", "a JSON list, and no object"),
+        (b"nothing", "it is no JSON"),
+        (b" " * 200_000, "it is no JSON"),
+        (b'{"a": ' + b"9" * 100_000 + b"}", "it is no JSON"),
+        (b'{"a": "' + b"\n" * 100_000 + b'"}', "it is no JSON"),
+    ],
+    ids=range(10),
+)
+def test_what_cannot_be_read_is_said(content, reason):
+    assert reason in problem(content)
+
+
+def test_marks_within_texts_are_no_elements():
+    content = {"a": "[{}, " * MAX_ELEMENTS, "b": ["[" * 300] * 1000}
+    assert read(json.dumps(content).encode())[0] == content
+
+
+@given(st.text(ALPHABET, max_size=60), st.booleans(), st.integers(0, 60), st.integers(0, 60))
+def test_a_text_without_its_middle_has_a_mark_there(text, ascii_only, cut, more):
+    whole = "x" * 100 + text * 30 + "y" * 200
+    content = json.dumps({"name": "stdout", "text": whole}, ensure_ascii=ascii_only).encode()
+    head, tail = content[: 60 + cut], content[-60 - more :]
+    left_out = len(content) - len(head) - len(tail)
+    found = json.loads(mended(head, tail, left_out).decode(errors="replace"))
+    begins, mark, ends = found["text"].partition("\n[... ")
+    assert whole.startswith(begins)
+    assert whole.endswith(ends.partition(" ...]\n")[2])
+    assert mark
+    assert found["name"] == "stdout"
+
+
+def test_a_display_of_which_the_middle_is_missing_is_still_one():
+    content = json.dumps(
+        {"data": {"text/plain": "a" * 1000}, "metadata": {}, "transient": {"display_id": "d"}}
+    ).encode()
+    found = json.loads(mended(content[:100], content[-200:], len(content) - 300))
+    assert found["transient"] == {"display_id": "d"}
+    assert "bytes are left out here" in found["data"]["text/plain"]
+
+
+def test_no_piece_is_read_that_is_longer_than_one(monkeypatch):
+    lengths = []
+    loaded = content_reader._loaded
+    monkeypatch.setattr(content_reader, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))
+    read(json.dumps({"a": ALPHABET * 100_000}, ensure_ascii=False).encode())
+    assert max(lengths) <= PIECE_BYTES + 2

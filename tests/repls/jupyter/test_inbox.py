@@ -1,0 +1,69 @@
+"""Messages that wait: of a flood the beginning and the end stay, and nothing that somebody waits for goes."""
+
+from codriver.repls.jupyter.inbox import MESSAGE_BYTES, Dropped, Inbox
+from codriver.repls.jupyter.signed_messages import Received
+
+EACH = 1000 + MESSAGE_BYTES
+
+
+def message(number, kind="stream", parent="p", stream="stdout", size=1000):
+    head = f'{{"name": "{stream}", "text": "'.encode().ljust(size, b"x")
+    return Received({"msg_id": str(number), "msg_type": kind}, {"msg_id": parent}, b"", head)
+
+
+def inbox(*messages, first=3, last=2):
+    made = Inbox(first * EACH, last * EACH)
+    for one in messages:
+        made.put(one)
+    return made
+
+
+def taken(from_inbox):
+    """The numbers of all messages, and in the place of dropped ones their parent, stream and bytes."""
+    found = []
+    while len(from_inbox):
+        one = from_inbox.take()
+        is_gap = isinstance(one, Dropped)
+        found.append((one.parent["msg_id"], one.stream, one.size) if is_gap else int(one.header["msg_id"]))
+    return found
+
+
+def test_what_there_is_room_for_stays_in_order():
+    assert taken(inbox(*map(message, range(5)))) == [0, 1, 2, 3, 4]
+
+
+def test_of_a_flood_the_beginning_and_the_end_stay_and_the_rest_is_counted():
+    assert taken(inbox(*map(message, range(100)))) == [0, 1, 2, ("p", "stdout", 95_000), 98, 99]
+
+
+def test_nothing_that_somebody_waits_for_is_dropped():
+    flood = [message(number, "status" if number % 10 == 5 else "display_data") for number in range(60)]
+    found = taken(inbox(*flood))
+    assert [number for number in found if isinstance(number, int)] == [0, 1, 2, 5, 15, 25, 35, 45, 55, 58, 59]
+    assert sum(one[2] for one in found if isinstance(one, tuple)) == 49_000
+
+
+def test_what_is_dropped_is_counted_by_its_parent_and_stream():
+    flood = [message(number, parent="ab"[number // 10], stream="stderr") for number in range(20)]
+    assert taken(inbox(*flood, message(20))) == [0, 1, 2, ("a", "stderr", 7000), ("b", "stderr", 9000), 19, 20]
+
+
+def test_there_is_no_room_where_nothing_may_be_dropped():
+    full = inbox(*(message(number, "status") for number in range(5)))
+    assert full.has_room
+    full.put(message(5, "status"))
+    assert not full.has_room
+    full.take()
+    assert full.has_room
+
+
+def test_what_is_taken_meanwhile_makes_room():
+    live = inbox(*map(message, range(5)))
+    assert [live.take().header["msg_id"] for _ in range(4)] == list("0123")
+    for number in range(5, 8):
+        live.put(message(number))
+    assert taken(live) == [4, 5, 6, 7]
+
+
+def test_one_message_that_is_longer_than_there_is_room_for_stays():
+    assert taken(inbox(message(0, size=100_000))) == [0]

@@ -1,0 +1,79 @@
+"""Messages as kernels sign them: gathered within bounds, and dropped where the key is another one."""
+
+import json
+
+import pytest
+
+from codriver.repls.jupyter import signed_messages
+from codriver.repls.jupyter.signed_messages import MOST_HEADER, Assembler, Signer
+from codriver.wire.zmtp import Piece
+
+SIGNER = Signer(b"key", "hmac-sha256")
+HEADER = {"msg_id": "1", "msg_type": "stream"}
+PARENT = {"msg_id": "0"}
+
+
+def take(assembler, parts, size=7):
+    """The message of these parts, each in pieces of a size."""
+    for number, part in enumerate(parts, 1):
+        for start in range(0, max(1, len(part)), size):
+            ends = start + size >= len(part)
+            found = assembler.take(Piece(part[start : start + size], ends, ends and number == len(parts)))
+    return found
+
+
+def parts(content, signer=SIGNER, header=HEADER):
+    return signer.parts(header, PARENT, {}, content)
+
+
+@pytest.mark.parametrize("before", [[], [b"topic"], [b"id", b""]])
+@pytest.mark.parametrize("after", [[], [b"buffer", b""]])
+def test_a_signed_message_is_read_whatever_stands_around_it(before, after):
+    found = take(Assembler(SIGNER), [*before, *parts({"text": "x" * 100}), *after])
+    assert (found.header, found.parent, found.type) == (HEADER, PARENT, "stream")
+    assert json.loads(found.head) == {"text": "x" * 100}
+
+
+def test_what_is_signed_with_another_key_is_counted():
+    assembler = Assembler(SIGNER)
+    assert take(assembler, parts({}, Signer(b"other", "hmac-sha256"))) is None
+    assert take(assembler, [b"garbage"]) is None
+    assert take(assembler, [*parts({})[:-1]]) is None
+    assert assembler.unsigned == 3
+    assert take(assembler, parts({})) is not None
+
+
+def test_what_comes_a_second_time_is_not_read():
+    assembler, message = Assembler(SIGNER), parts({})
+    assert take(assembler, message) is not None
+    assert take(assembler, message) is None
+
+
+def test_without_a_key_nothing_is_signed():
+    assert take(Assembler(Signer(b"", "hmac-sha256")), parts({}, Signer(b"", ""))) is not None
+
+
+def test_of_a_long_content_head_and_tail_are_held_and_it_is_signed_as_a_whole(monkeypatch):
+    monkeypatch.setitem(signed_messages._LIMITS, signed_messages._CONTENT, (20, 10))
+    content = json.dumps({"text": "x" * 100}).encode()
+    found = take(Assembler(SIGNER), parts({"text": "x" * 100}))
+    assert (found.head, found.tail) == (content[:20], content[-10:])
+    assert found.left_out == len(content) - 30
+
+
+def test_a_header_that_is_longer_than_any_is_none():
+    assembler = Assembler(SIGNER)
+    assert take(assembler, parts({}, header={**HEADER, "x": "y" * MOST_HEADER}), size=10_000) is None
+    assert assembler.unsigned == 1
+
+
+def test_parts_without_end_are_not_held():
+    assembler = Assembler(SIGNER)
+    for _ in range(100_000):
+        assembler.take(Piece(b"", ends_part=True, ends_message=False))
+    for part in parts({}):
+        assembler.take(Piece(part, ends_part=True, ends_message=False))
+    for _ in range(100_000):
+        assembler.take(Piece(b"buffer", ends_part=True, ends_message=False))
+    assert len(assembler._parts) == 5
+    assert assembler.take(Piece(b"", ends_part=True, ends_message=True)).header == HEADER

@@ -1,0 +1,150 @@
+"""What a Jupyter kernel can make the server hold, and make others wait, whatever it prints, shows or lies.
+
+Memory is bounded in sum. How long others wait is measured side by side: a ping of this server, a ping of one without a
+kernel, and so on, until the flood is over.
+"""
+
+import json
+import os
+import select
+import sys
+from pathlib import Path
+
+import pytest
+import real_kernels
+from live_server import serving
+from lying_kernel import LIES, lying_kernel
+from needs import do_without
+
+MOST_MIB = 200
+MOST_TIMES_LONGER = 20
+"""How much longer than the longest ping of an idle server one of the flooded server's may be. It was 100 to 400."""
+
+SECONDS = 4
+FLOODS = {
+    "one print": "print('begins' + 'y' * (1 << 28) + 'ends')",
+    "one display": "display({'text/plain': 'begins' + 'a' * (1 << 28) + 'ends'}, raw=True)",
+    "prints without end": f"""
+import time
+over = time.time() + {SECONDS}
+print("begins")
+while time.time() < over: print("x" * 20_000)
+print("ends")
+""",
+    "displays without end": f"""
+import time
+over = time.time() + {SECONDS}
+display("begins")
+while time.time() < over: display({{"text/plain": "a" * (1 << 20)}}, raw=True)
+display("ends")
+""",
+}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which only Linux has")
+
+
+def peak_mib(live):
+    """The most memory that the server had so far."""
+    status = Path(f"/proc/{live.process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory):
+    """A client of a server without a kernel."""
+    with serving(tmp_path_factory.mktemp("idle"), "--repl", "none") as running, running.client() as client:
+        yield client
+
+
+def longest_pings(waits, *clients):
+    """The longest ping of each client, pinged by turns until the answer is there that the first one waits for."""
+    longest = [0.0] * len(clients)
+    while not select.select([waits.socket], [], [], 0)[0]:
+        for number, client in enumerate(clients):
+            began = os.times().elapsed
+            assert client.request("ping")["result"] == {}
+            longest[number] = max(longest[number], os.times().elapsed - began)
+    return longest
+
+
+# A real kernel
+
+
+@pytest.fixture
+def flooded(tmp_path, monkeypatch):
+    """A server that has started an ipykernel."""
+    if packages := real_kernels.missing("ipykernel"):
+        do_without(f"the kernel is not installed: {packages}")
+    monkeypatch.setenv("PATH", f"{real_kernels.VENV / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("JUPYTER_PATH", str(real_kernels.VENV / "share" / "jupyter"))
+    with serving(tmp_path, "--repl", "jupyter") as live, live.client() as client:
+        assert client.call("evaluate_code", code="1", timeoutMs=120_000)["status"] == "done"
+        yield live
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(flooded, idle, flood):
+    with flooded.client() as client, flooded.client() as other:
+        evaluation = client.begin_call("evaluate_code", code=FLOODS[flood], timeoutMs=600_000)
+        here, elsewhere = longest_pings(client, other, idle)
+        answer = client.answer(evaluation)["result"]["structuredContent"]
+        assert answer["status"] == "done"
+        told = json.dumps(answer)
+        assert "bytes of its output were left out" in told
+        part = "stdout" if "print" in flood else "result"
+        asked = {"evaluationId": answer["evaluationId"], "part": part}
+        head = other.call("get_evaluation", **asked, **{"from": 0, "length": 100})
+        last = head["totalCharacters"] - 100
+        tail = other.call("get_evaluation", **asked, **{"from": last, "length": 100})
+        # Of hundreds of values the oldest are dropped, as of any evaluation's.
+        assert head["text"].startswith("begins") or flood == "displays without end"
+        assert tail["text"].rstrip("\n'").endswith("ends")
+        assert other.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
+        assert peak_mib(flooded) <= MOST_MIB
+        assert here <= MOST_TIMES_LONGER * max(elsewhere, 0.01)
+
+
+# A kernel that lies
+
+
+@pytest.fixture
+def liar(tmp_path):
+    """A server that is connected to a kernel that lies."""
+    with lying_kernel(tmp_path) as kernel, serving(tmp_path, "--repl", "none", "--kernel", str(kernel.file)) as live:
+        with live.client() as client:
+            assert client.call("evaluate_code", code="nothing", timeoutMs=60_000)["status"] == "done"
+        yield live
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_of_a_kernel_is_bounded_and_the_next_evaluation_works(liar, idle, lie):
+    with liar.client() as client, liar.client() as other:
+        before = peak_mib(liar)
+        evaluation = client.begin_call("evaluate_code", code=lie, timeoutMs=600_000)
+        here, elsewhere = longest_pings(client, other, idle)
+        answer = client.answer(evaluation)["result"]["structuredContent"]
+        assert answer["status"] == "done"
+        assert "codriver itself failed" not in json.dumps(answer)
+        assert client.call("evaluate_code", code="nothing", timeoutMs=60_000)["status"] == "done"
+        assert peak_mib(liar) - before < 100
+        assert here <= MOST_TIMES_LONGER * max(elsewhere, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("lie", "why"), [("deep", "more than 100 deep"), ("many elements", "more than 300,000 elements")]
+)
+def test_a_message_that_is_too_heavy_is_told_by_its_reason(liar, lie, why):
+    with liar.client() as client:
+        answer = client.call("evaluate_code", code=lie, timeoutMs=60_000)
+        assert why in json.dumps(answer["notes"])
+
+
+def test_documentation_without_end_is_cut(liar, idle):
+    with liar.client() as client, liar.client() as other:
+        before = peak_mib(liar)
+        asked = client.begin_call("symbol_info", symbol="x")
+        here, elsewhere = longest_pings(client, other, idle)
+        answer = client.answer(asked)["result"]["structuredContent"]
+        assert len(json.dumps(answer)) < 100_000
+        assert peak_mib(liar) - before < 100
+        assert here <= MOST_TIMES_LONGER * max(elsewhere, 0.01)

@@ -1,0 +1,81 @@
+"""ZMTP without I/O: parts of messages in any pieces, and what is none."""
+
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.wire.zmtp import GREETING, MAX_COMMAND_BYTES, Decoder, ZmtpError, encode, ready
+
+HANDSHAKE = GREETING + ready("ROUTER")
+MESSAGES = [[b"a"], [b"", b"<IDS|MSG>", b"x" * 300], [b"y" * 70_000, b""]]
+WHOLE = HANDSHAKE + b"".join(map(encode, MESSAGES))
+
+
+def messages(decoder, *chunks):
+    """The messages in what comes, put together."""
+    found, parts, part = [], [], b""
+    for chunk in chunks:
+        for data, ends_part, ends_message in decoder.feed(chunk):
+            part += data
+            if ends_part:
+                parts, part = [*parts, part], b""
+            if ends_message:
+                found, parts = [*found, parts], []
+    return found
+
+
+def test_messages_come_whole():
+    decoder = Decoder()
+    assert messages(decoder, WHOLE) == MESSAGES
+    assert decoder.is_ready
+
+
+def test_they_come_byte_by_byte():
+    short = HANDSHAKE + encode(MESSAGES[1])
+    assert messages(Decoder(), *(short[at : at + 1] for at in range(len(short)))) == [MESSAGES[1]]
+
+
+@given(st.lists(st.integers(0, len(WHOLE)), max_size=8))
+def test_they_come_in_any_pieces(cuts):
+    places = sorted({0, len(WHOLE), *cuts})
+    assert messages(Decoder(), *(WHOLE[start:end] for start, end in pairwise(places))) == MESSAGES
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "does not begin as ZeroMQ does"),
+        (b"\xff" + bytes(8) + b"\x7f\x01\x05", "its version is 1, and at least 3 is needed"),
+        (GREETING.replace(b"NULL", b"CURVE")[:64], "it asks for 'CURVE', and only connections without encryption"),
+        (GREETING + b"\x00\x01a", "a message came before the handshake had ended"),
+        (GREETING + b"\x06" + (MAX_COMMAND_BYTES + 1).to_bytes(8, "big"), "a command has 8,193 bytes"),
+        (GREETING + b"\x04\x0b\x05ERROR\x04nope", "it refuses: nope"),
+    ],
+)
+def test_anything_else_is_named(said, problem):
+    with pytest.raises(ZmtpError, match=problem):
+        Decoder().feed(said)
+
+
+def test_a_part_without_end_is_given_as_it_comes_and_nothing_of_it_is_held():
+    decoder = Decoder()
+    decoder.feed(HANDSHAKE + b"\x02" + (2**62).to_bytes(8, "big"))
+    for _ in range(100):
+        assert decoder.feed(b"x" * 1000) == [(b"x" * 1000, False, False)]
+    assert decoder._rest == b""
+
+
+def test_a_ping_is_answered_with_its_context():
+    decoder = Decoder()
+    decoder.feed(HANDSHAKE + b"\x04\x0b\x04PING\x00\x0acon4")
+    assert decoder.answers == [b"\x04\x09\x04PONGcon4"]
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_read_or_named(garbage):
+    for begun in (b"", HANDSHAKE):
+        with suppress(ZmtpError):
+            Decoder().feed(begun + garbage)
