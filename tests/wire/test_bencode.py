@@ -2,7 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codriver.wire import bencode
 from codriver.wire.bencode import BencodeError, Decoder, encode
+from codriver.wire.head_and_tail import left_out_mark
 
 VALUES = [
     (b"i0e", 0),
@@ -119,6 +121,27 @@ def test_a_string_beyond_the_limit_is_refused_before_its_bytes_come():
     assert Decoder(max_string_bytes=5).feed(b"5:hello") == ["hello"]
     with pytest.raises(BencodeError, match="6 bytes is longer than the limit of 5 bytes"):
         Decoder(max_string_bytes=5).feed(b"6:")
+
+
+@pytest.mark.parametrize("text", ["0123456789" * 5, "é" * 25, "文" * 17])
+@pytest.mark.parametrize("size", [1, 3, 7])
+def test_of_a_string_that_comes_in_pieces_head_and_tail_are_held_and_the_rest_is_counted(monkeypatch, text, size):
+    monkeypatch.setattr(bencode, "MOST_HEAD", 20)
+    monkeypatch.setattr(bencode, "MOST_TAIL", 10)
+    found = feed_in_pieces(encode({"value": text, "ns": "user"}), size)
+    assert found == [{"value": found[0]["value"], "ns": "user"}]
+    value = found[0]["value"]
+    assert value.left_out == len(text.encode()) - 30
+    head, _, tail = value.partition(left_out_mark(value.left_out))
+    assert len(head.encode()) in (18, 19, 20)
+    assert len(tail.encode()) in (8, 9, 10)
+    assert text.startswith(head)
+    assert text.endswith(tail)
+
+
+def feed_in_pieces(raw, size):
+    decoder = Decoder()
+    return [value for at in range(0, len(raw), size) for value in decoder.feed(raw[at : at + size])]
 
 
 def test_100000_levels_are_refused_and_crash_nothing():

@@ -8,10 +8,12 @@ Source: nREPL documentation, "Transports", and BEP 3, "bencoding".
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final, TypeAlias
 
 from codriver.errors import PeerError
+from codriver.wire.head_and_tail import HeadAndTail, left_out_mark
 
 Value: TypeAlias = "int | str | bytes | list[Value] | dict[str, Value]"
 """A value of bencode. A key that is no UTF-8 holds its odd bytes as lone surrogates and encodes to the same bytes."""
@@ -24,9 +26,15 @@ MAX_DEPTH: Final = 64
 MAX_STRING_BYTES: Final = 256 * 1024 * 1024
 """A printed value is one string. Above this it is taken for an attack or a broken length, not for a value."""
 
+MOST_HEAD: Final = 8 * 1024 * 1024
+MOST_TAIL: Final = 4 * 1024 * 1024
+"""Bytes that are held of a string that does not come at once, at its beginning and at its end. Nobody reads more of one
+value, and the whole of a string of 256 MiB takes four times as much until it is a text."""
+
 MAX_INTEGER_DIGITS: Final = 1000
 """Far above any count or line number, and below the length from which Python refuses to parse a number."""
 
+REPLACED: Final = "\ufffd"
 _LENGTH_DIGITS: Final = 12
 _KEYS_KEPT: Final = 256
 """Keys that are kept encoded: they are the names of a protocol's fields, a few dozen."""
@@ -35,6 +43,14 @@ _INTEGER: Final = 0x69
 _LIST: Final = 0x6C
 _DICTIONARY: Final = 0x64
 _END: Final = 0x65
+
+
+class CutText(str):
+    """A text whose middle was not held: a mark stands there. `left_out` is the number of its bytes."""
+
+    __slots__ = ("left_out",)
+
+    left_out: int
 
 
 class BencodeError(PeerError):
@@ -53,7 +69,7 @@ class Decoder:
     """Collects bytes and gives the values they complete, in time linear in their number.
 
     Between two calls it keeps the open containers, so nothing is ever parsed twice, and it knows how many bytes a
-    string still needs, so the pieces of a long one are kept as they came and joined once.
+    string still needs, so the pieces of a long one are kept as they came and joined once, up to a limit.
     """
 
     def __init__(self, *, max_depth: int = MAX_DEPTH, max_string_bytes: int = MAX_STRING_BYTES) -> None:
@@ -61,7 +77,8 @@ class Decoder:
         self._max_string_bytes = max_string_bytes
         self._rest = b""
         """The beginning of a number or of a string's length."""
-        self._pieces: list[bytes] = []
+        self._begun = HeadAndTail(MOST_HEAD, MOST_TAIL)
+        """The string that has begun and is not whole."""
         self._missing = 0
         self._done: list[Value] = []
         self._container: Container = self._done
@@ -88,15 +105,16 @@ class Decoder:
             BencodeError: the bytes are no bencode. Feed no more after that.
         """
         if len(data) < self._missing:
-            self._pieces.append(data)
+            self._begun.add(data)
             self._missing -= len(data)
             return []
         start = self._missing
         try:
             if start:
-                raw = b"".join((*self._pieces, data[:start]))
-                self._pieces, self._missing = [], 0
-                self._add_string(raw)
+                self._begun.add(data[:start])
+                begun, self._missing = self._begun, 0
+                self._begun = HeadAndTail(MOST_HEAD, MOST_TAIL)
+                self._add_string(begun)
             elif self._rest:
                 data = self._rest + data
             self._rest = data[self._read(data, start) :]
@@ -165,7 +183,8 @@ class Decoder:
         if count > self._max_string_bytes:
             limit = self._max_string_bytes
             raise BencodeError(f"a string of {count} bytes is longer than the limit of {limit} bytes")
-        self._pieces, self._missing = [data[start:]], start + count - size
+        self._begun.add(data[start:])
+        self._missing = start + count - size
         return size
 
     def _read_other(self, token: int, data: bytes, at: int, *, is_key: bool) -> tuple[int | Container, int] | None:
@@ -206,21 +225,32 @@ class Decoder:
             raise BencodeError(f"an integer reads {digits!r}")
         return int(digits), end + 1
 
-    def _add_string(self, raw: bytes) -> None:
+    def _add_string(self, begun: HeadAndTail) -> None:
         """Put a string that came in pieces where it belongs: as a key that waits for its value, or as a value."""
         container, key = self._container, self._key
         if key is None and type(container) is dict:
-            self._key = raw.decode("utf-8", "surrogateescape")
+            self._key = begun.head.decode("utf-8", "surrogateescape")
             return
-        try:
-            value: Value = raw.decode()
-        except UnicodeDecodeError:
-            value = raw
+        value: Value = begun.head
+        if begun.left_out:
+            value = _cut(begun)
+        else:
+            with suppress(UnicodeDecodeError):
+                value = begun.head.decode()
         if type(container) is list:
             container.append(value)
         elif type(container) is dict and key is not None:
             container[key] = value
             self._key = None
+
+
+def _cut(string: HeadAndTail) -> CutText:
+    """The beginning and the end of a string as a text; a character that is cut is no part of it."""
+    head = string.head.decode(errors="replace").removesuffix(REPLACED)
+    tail = string.tail.decode(errors="replace").lstrip(REPLACED)
+    text = CutText(f"{head}{left_out_mark(string.left_out)}{tail}")
+    text.left_out = string.left_out
+    return text
 
 
 def encode(value: Value) -> bytes:

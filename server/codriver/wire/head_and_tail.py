@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections import deque
 
 
+def left_out_mark(count: int) -> str:
+    """The words in the place of bytes that were not held."""
+    return f"\n[... {count:,} bytes are left out here ...]\n"
+
+
 class HeadAndTail:
     """Bytes as they come, of which at most `most_head` and then `most_tail` are held."""
 

@@ -13,6 +13,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Final, cast
 
+from codriver.wire.head_and_tail import left_out_mark
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
@@ -42,11 +44,6 @@ class UnreadableError(Exception):
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
         self.problem = problem
-
-
-def left_out_mark(count: int) -> str:
-    """The words in the place of bytes that were not held."""
-    return f"\n[... {count:,} bytes are left out here ...]\n"
 
 
 def mended(head: bytes, tail: bytes, left_out: int) -> bytes:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.net.loop_turns import in_turns
-from codriver.repls.jupyter.content_reader import UnreadableError, left_out_mark, mended, reading
+from codriver.repls.jupyter.content_reader import UnreadableError, mended, reading
 from codriver.repls.jupyter.messages import LEFT_OUT, NOTHING, read_message
+from codriver.wire.head_and_tail import left_out_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

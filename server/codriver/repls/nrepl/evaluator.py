@@ -340,7 +340,7 @@ class Evaluator:
         if reply.is_interrupted or (session.is_stopping and not reply.is_failed):
             return Ending("interrupted", namespace=namespace)
         if not reply.is_failed:
-            return Ending("done", namespace=namespace)
+            return Ending("done", namespace=namespace, notes=reply.notes)
         failure = read_failure(reply.failure, self._dialect)
         if failure.type == NAMESPACE_MISSING and work.request.namespace:
             failure = replace(no_namespace(work.request.namespace), form=form if form and form > 1 else None)

@@ -120,7 +120,7 @@ def as_list(value: Value | None) -> list[Value]:
 def joined(values: Iterable[Value]) -> Iterator[Value]:
     """The values in their order, each run of output on one stream of one request as one message.
 
-    Only what says nothing else is joined. A text that is no UTF-8 stays by itself.
+    Only what says nothing else is joined. A text that is no UTF-8, or that is cut, stays by itself.
     """
     run: dict[str, Value] | None = None
     stream = ""
@@ -149,7 +149,7 @@ def _output(value: Value) -> tuple[str, str]:
     if isinstance(value, dict):
         name = "out" if "out" in value else "err"
         text = value.get(name)
-        if isinstance(text, str) and value.keys() - ADDRESS == {name}:
+        if type(text) is str and value.keys() - ADDRESS == {name}:
             return name, text
     return "", ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.contract import adapter_values
@@ -41,6 +41,7 @@ from codriver.repls.nrepl.message import (
     as_text,
 )
 from codriver.repls.nrepl.stack_traces import frames_of
+from codriver.wire.bencode import CutText
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -97,6 +98,8 @@ class Reply:
         self.values: list[str] = []
         self.cut = ""
         """The omissions of the last value, in words, where the REPL does not keep it by itself."""
+        self.left_out = 0
+        """Bytes of its texts that were not held."""
         self.is_failed = False
 
     def take(self, message: Message) -> None:
@@ -108,9 +111,9 @@ class Reply:
             self._pass_on_events(frame)
         out, err, value, namespace, ex, root_ex = message.texts("out", "err", "value", "ns", "ex", "root-ex")
         if out:
-            self._listener(self._evaluation, Output("out", out))
+            self._print("out", out)
         if err:
-            self._listener(self._evaluation, Output("err", err))
+            self._print("err", err)
         if self.is_over:
             if value is not None:
                 self._pass_on_value(value, namespace, message, is_late=True)
@@ -133,6 +136,11 @@ class Reply:
         if SEAM_OP in message.fields and (seam := message.text(SEAM_OP)):
             self._listener(self._evaluation, SeamShown(seam))
 
+    def _print(self, stream: Literal["out", "err"], text: str) -> None:
+        if isinstance(text, CutText):
+            self.left_out += text.left_out
+        self._listener(self._evaluation, Output(stream, text))
+
     def _pass_on_events(self, text: str) -> None:
         """Pass on what the application did, which belongs to no evaluation. What is no frame says nothing."""
         try:
@@ -146,10 +154,18 @@ class Reply:
         is_cut, cut = TRUNCATED in message.status, ""
         if "codriver/cut" in message.fields:
             cut = message.text("codriver/cut") or ""
+        if isinstance(text, CutText):
+            self.left_out += text.left_out
         seen = cut or (cut_in(text, self._limits) if self._limits else "")
         self.cut = "" if cut else seen
         value = adapter_values.Value(text, namespace, truncated=is_cut, is_late=is_late, cut=seen, is_kept=bool(cut))
         self._listener(self._evaluation, value)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A note on what was not held of it."""
+        words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
+        return (words,) if self.left_out else ()
 
     @property
     def is_over(self) -> bool:

@@ -1,0 +1,55 @@
+"""The memory that a REPL's longest strings take, and how long others wait for them."""
+
+import json
+import sys
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+from live_server import serving
+from scripted_nrepl import scripted
+
+from trust.test_kernel_floods import MOST_MIB, MOST_TIMES_LONGER, longest_pings, peak_mib
+
+TEXT = "begins" + "v" * (1 << 27) + "ends"
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which only Linux has")
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    """A server that is connected to a REPL whose answers are long."""
+    answers = {("eval", part): [{key: TEXT}, {"status": ["done"]}] for part, key in KEYS.items()}
+    folder = tmp_path_factory.mktemp("long")
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(scripted(answers)) as repl,
+        serving(folder, "--repl", "none", "--nrepl", str(repl.endpoint.port)) as running,
+    ):
+        yield running
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory):
+    """A client of a server without a REPL."""
+    with serving(tmp_path_factory.mktemp("idle"), "--repl", "none") as running, running.client() as client:
+        yield client
+
+
+KEYS = {"result": "value", "stdout": "out", "stderr": "err"}
+
+
+@pytest.mark.parametrize("part", KEYS)
+def test_of_a_string_that_drips_without_end_head_and_tail_are_kept_and_nobody_waits(live, idle, part):
+    with live.client() as client, live.client() as other:
+        evaluation = client.begin_call("evaluate_code", code=part, timeoutMs=600_000)
+        here, elsewhere = longest_pings(client, other, idle)
+        answer = client.answer(evaluation)["result"]["structuredContent"]
+        assert answer["status"] == "done"
+        assert "bytes of what the REPL said were left out" in json.dumps(answer["notes"])
+        asked = {"evaluationId": answer["evaluationId"], "part": part}
+        head = other.call("get_evaluation", **asked, **{"from": 0, "length": 100})
+        tail = other.call("get_evaluation", **asked, **{"from": head["totalCharacters"] - 100, "length": 100})
+        assert head["text"].startswith("begins")
+        assert tail["text"].endswith("ends")
+        assert peak_mib(live) <= MOST_MIB
+        assert here <= MOST_TIMES_LONGER * max(elsewhere, 0.01)
