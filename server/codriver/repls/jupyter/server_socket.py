@@ -24,6 +24,7 @@ from codriver.repls.jupyter.server_api import say
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection, connect
+    from websockets.protocol import Event
 
     from codriver.repls.jupyter.server_api import ServerApi
 
@@ -33,6 +34,12 @@ PONG_S: Final = 15.0
 FIRST_PONG_S: Final = 75.0
 """A server looks at what comes when its kernel has answered it, for which it waits up to a minute."""
 CLOSE_S: Final = 1.0
+MOST_PINGS: Final = 100
+"""Pings of a server in a second, and in one piece of what comes, before it is given up: servers send one in 30 s."""
+PIECE_BYTES: Final = 4096
+"""So much is read at once where it may hold more pings than that: each takes some 10 µs, and has two bytes."""
+PING_HEAD: Final = b"\x89"
+"""The first byte of a ping. Source: RFC 6455, "Base framing protocol"."""
 
 
 class SocketLostError(Exception):
@@ -42,6 +49,13 @@ class SocketLostError(Exception):
         super().__init__(cause)
         self.cause = cause
         self.is_stalled = is_stalled
+
+
+class PingFloodError(FrameError):
+    """A Jupyter Server sends pings without end, each of which has to be answered."""
+
+    def __init__(self) -> None:
+        super().__init__(f"more than {MOST_PINGS} pings came within a second")
 
 
 class ServerSocket:
@@ -64,13 +78,15 @@ class ServerSocket:
 
         Raises:
             SocketLostError: none comes any more.
-            FrameError: what came is none.
+            FrameError: what came is none, or pings without end.
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415  # see the module's docstring
 
         try:
             data = await self._connection.recv()
         except ConnectionClosed as closed:
+            if getattr(self._connection, "is_flooded", False):
+                raise PingFloodError from None
             raise self._lost(closed) from None
         self._is_answering = True
         if self._speaks_v1:
@@ -167,8 +183,12 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
 def _client() -> type[connect]:
     """The client of `websockets` as it is used here: no log and no other server is told the token."""
     from websockets.asyncio.client import ClientConnection, connect  # noqa: PLC0415
+    from websockets.frames import Opcode  # noqa: PLC0415
 
     class Connection(ClientConnection):
+        is_flooded = False
+        second, pings = 0, 0
+
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
             raw = transport.get_extra_info("socket")
@@ -178,7 +198,22 @@ def _client() -> type[connect]:
 
         def data_received(self, data: bytes) -> None:
             _acknowledge_at_once(self.transport)
-            super().data_received(data)
+            step = PIECE_BYTES if data.count(PING_HEAD) > MOST_PINGS else len(data)
+            for start in range(0, len(data), step):
+                if self.is_flooded:
+                    return
+                super().data_received(data[start : start + step])
+
+        def process_event(self, event: Event) -> None:
+            super().process_event(event)
+            if getattr(event, "opcode", None) is not Opcode.PING:
+                return
+            second = int(self.loop.time())
+            self.pings = self.pings + 1 if second == self.second else 1
+            self.second = second
+            if self.pings > MOST_PINGS and not self.is_flooded:
+                self.is_flooded = True
+                self.transport.abort()
 
     # At the level DEBUG it would log the header with the token.
     silent = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001  # no setting of the root's reaches it

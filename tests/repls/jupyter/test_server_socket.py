@@ -1,0 +1,48 @@
+"""One WebSocket to a Jupyter Server: what it is given up for."""
+
+import anyio
+import pytest
+from websockets.asyncio.server import serve
+
+from codriver.repls.jupyter.named_kernels import TokenSource
+from codriver.repls.jupyter.server_api import ServerApi
+from codriver.repls.jupyter.server_socket import MOST_PINGS, PingFloodError, open_socket
+
+pytestmark = pytest.mark.anyio
+PINGS = 200_000
+
+
+async def test_a_server_that_pings_without_end_is_given_up_before_its_pings_are_answered():
+    answered = []
+
+    async def flood(connection):
+        connection.process_event = answered.append
+        connection.transport.write(b"\x89\x00" * PINGS)
+        await connection.wait_closed()
+
+    async with serve(flood, "127.0.0.1", 0, ping_interval=None) as server:
+        port = server.sockets[0].getsockname()[1]
+        api = ServerApi(f"http://127.0.0.1:{port}", TokenSource(), {})
+        opened = await open_socket(api, "k", "s")
+        with (
+            anyio.fail_after(60),
+            pytest.raises(PingFloodError, match=f"more than {MOST_PINGS} pings came"),
+        ):
+            await opened.receive()
+        await opened.close()
+    assert len(answered) < PINGS // 20
+
+
+async def test_pings_now_and_then_are_answered():
+    async def ping(connection):
+        for _ in range(MOST_PINGS // 2):
+            await (await connection.ping())
+        await connection.send("{}")
+        await connection.wait_closed()
+
+    async with serve(ping, "127.0.0.1", 0, ping_interval=None) as server:
+        port = server.sockets[0].getsockname()[1]
+        opened = await open_socket(ServerApi(f"http://127.0.0.1:{port}", TokenSource(), {}), "k", "s")
+        with anyio.fail_after(60), pytest.raises(Exception, match="names no channel"):
+            await opened.receive()
+        await opened.close()
