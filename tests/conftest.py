@@ -50,7 +50,7 @@ SLOW = {
     "found_tests interrupt_evaluation isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl "
     "run_tests stacktrace symbol_answers symbol_info tests_of_other_repls wait_for what_changed_in_lisp",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
-    "limits load presence_files starving",
+    "limits load presence_files python_path starving",
 }
 """Test files by room that took more than ten seconds each on two cores: `-m "not slow"` leaves them out."""
 

@@ -15,6 +15,7 @@ from codriver_relay.peer import is_locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from subprocess import Popen
 
 STOPPED_FOR_GOOD = 5
@@ -134,13 +135,15 @@ class Starter:
             self.fail(ended + tail, is_final=is_final)
 
 
-def server_environment(workspace: str) -> dict[str, str]:
-    """The environment for a server, whose Python is to run nothing of the workspace as it starts.
+def server_environment(workspace: str, given_environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment for a server, or another program of ours, whose Python is to run nothing of the workspace.
+
+    It is made of our own, unless one is given.
 
     PYTHONPATH loses its empty and relative entries, and those in the workspace or in its main checkout: each could hold
     a `sitecustomize`. What it was stands in `CLIENTS_PATH`, for the REPLs of a workspace that its user has accepted.
     """
-    environ = dict(os.environ)
+    environ = dict(os.environ if given_environ is None else given_environ)
     given = environ.get("PYTHONPATH")
     if given is None:
         return environ

@@ -23,8 +23,8 @@ from codriver.setup.clients import (
 
 CLIENTS = known_clients()
 LAUNCH = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), Path("/work space/app"))
-ARGS = ["/opt/codriver_relay.py", "/work space/app/.calva/mcp-server/port", "--start"]
-IN_FOLDER = ["/opt/codriver_relay.py", "${workspaceFolder}/.calva/mcp-server/port", "--start"]
+ARGS = ["-I", "-S", "/opt/codriver_relay.py", "/work space/app/.calva/mcp-server/port", "--start"]
+IN_FOLDER = ["-I", "-S", "/opt/codriver_relay.py", "${workspaceFolder}/.calva/mcp-server/port", "--start"]
 
 
 ROO = "User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
@@ -191,9 +191,9 @@ def test_awkward_paths_arrive_whole(name):
     client = CLIENTS[name]
     launch = Launch(Path('/p "q"/py\\thon'), Path("/релей/r.py"), Path("/w {{name}}"))
     command = command_line(client.entry(launch, "codriver"))
-    assert command[:2] == (str(launch.python), str(launch.relay))
-    if "${workspaceFolder}" not in command[2]:
-        assert command[2] == "/w {{name}}/.calva/mcp-server/port"
+    assert command[:4] == (str(launch.python), "-I", "-S", str(launch.relay))
+    if "${workspaceFolder}" not in command[4]:
+        assert command[4] == "/w {{name}}/.calva/mcp-server/port"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import threading
 import zipfile
 
 import pytest
+from every_command import COMMANDS
 from forked import Forked, can_fork
 from live_server import RELAY, WAIT_S, environ, serving
 
@@ -48,16 +49,6 @@ SHAPES = (
     "folder",
     "garbage",
 )
-IN_WORKSPACE = ("claude-code", "vscode", "cursor", "gemini", "codex", "zed", "eca", "opencode")
-"""The clients that keep an entry in the workspace."""
-SET_UP = ("init", *(word for name in IN_WORKSPACE for word in ("--client", name)), "--scope", "workspace")
-COMMANDS = (
-    ("status",), ("stop",), ("config", "show"), ("config", "check"), ("doctor",), ("doctor", "--json"), ("tools",),
-    ("eval", "1"), ("call", "list_sessions"), ("log",), ("history",), ("load", "x.py"), ("trust", "--list"),
-    ("init", "--dry-run"), SET_UP, (*SET_UP, "--force"), ("init", "--remove", "--scope", "workspace"),
-    ("trust",), ("trust", "--remove"), ("completion", "bash"), ("log", "--follow"), ("watch",), ("log", "--run", "-1"),
-    ("runs",), ("forget",),
-)  # fmt: skip
 MOST_BYTES = 150 * 2**20
 MEASURE = (
     "import resource, subprocess, sys; status = subprocess.call(sys.argv[2:]); "

@@ -33,15 +33,18 @@ def what_ran(mark):
     return mark.read_text() if mark.exists() else ""
 
 
-@pytest.mark.parametrize("kind", LOOK_UPS)
-def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind):
+@pytest.mark.parametrize(
+    ("kind", "path"), [("lisp", None), *(("python", path) for path in (None, ".", "{0}/elsewhere:", "{0}/workspace"))]
+)
+def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind, path):
     workspace = tmp_path / "workspace"
     mark = plant(workspace)
     (workspace / "codriver.toml").write_text(f"repl = [{kind!r}]\n")
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
-    command = [sys.executable, RELAY, str(workspace / ".calva" / "mcp-server" / "port"), "--start"]
+    command = [sys.executable, "-I", "-S", RELAY, str(workspace / ".calva" / "mcp-server" / "port"), "--start"]
     try:
-        with Relayed(command, env, folder=workspace) as client:
+        led = env | ({"PYTHONPATH": path.format(tmp_path)} if path else {})
+        with Relayed(command, led, folder=workspace) as client:
             for tool, arguments in (*OTHERS, *LOOK_UPS[kind], *OTHERS):
                 answer = client.request("tools/call", {"name": tool, "arguments": arguments})
                 assert "result" in answer, (tool, answer)

@@ -1,13 +1,19 @@
 """A checkout that nobody has accepted, and a PYTHONPATH that leads into it: nothing of it runs unasked."""
 
+import ast
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from live_server import RELAY, WAIT_S, environ
+from every_command import COMMANDS
+from live_server import RELAY, WAIT_S, Bare, environ, until
 
+from codriver.setup.clients import Launch, command_line, known_clients
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 PLANTED = ("sitecustomize.py", "usercustomize.py", "json.py", "anyio.py")
@@ -42,6 +48,95 @@ def command(workspace, env, *words):
     )
 
 
+def untouched(mark):
+    """Nothing of the checkout ran."""
+    assert not mark.exists(), mark.read_text()
+
+
+@contextlib.contextmanager
+def served(workspace, env, *options):
+    """A server that the user starts there, and a client of it, once its REPL is connected."""
+    words = [sys.executable, "-I", "-m", "codriver", "serve", "--port", "0", *options]
+    with subprocess.Popen(words, cwd=workspace, env=env, stdout=subprocess.DEVNULL) as server:
+        try:
+            file = workspace / ".calva" / "mcp-server" / "port"
+            until(file.exists, "the port file")
+            with Bare(socket.create_connection(("127.0.0.1", int(file.read_text())), timeout=WAIT_S)) as client:
+                until(lambda: "evaluate_code" in client.tools() or "none" in options, "the REPL")
+                yield client
+        finally:
+            server.terminate()
+
+
+@pytest.mark.parametrize("kind", ["python", "lisp"])
+def test_a_server_that_the_user_starts_runs_nothing_of_it_before_code_is_evaluated(planted, kind):
+    workspace, mark, env = planted
+    with served(workspace, env, "--repl", kind) as client:
+        client.call("symbol_info", symbol="sys.exit" if kind == "python" else "map")
+        untouched(mark)
+        if kind == "python" and env["PYTHONPATH"] not in (".", f"{workspace.parent / 'elsewhere'}:"):
+            # What the user's own shell names is found by what is evaluated then, here and in its children.
+            code = "import os, sys; (os.environ['PYTHONPATH'], [p for p in sys.path if 'workspace' in p][0])"
+            path, found = ast.literal_eval(client.call("evaluate_code", code=code)["result"])
+            assert (path, os.path.realpath(found)) == (env["PYTHONPATH"], str(workspace))
+
+
+def test_no_kernel_is_started_that_would_run_it(planted):
+    workspace, mark, env = planted
+    (workspace / "codriver.toml").write_text("repl = ['jupyter']\n")
+    done = command(workspace, env, "call", "--start", "list_sessions", "{}")
+    assert "nobody has accepted this workspace" in done.stdout, (done.stdout, done.stderr)
+    untouched(mark)
+
+
+@pytest.mark.parametrize(
+    ("planted", "word"), [*((form, "python") for form in FORMS), ("relative", "lisp")], indirect=["planted"]
+)
+def test_export_and_replay_run_the_recorded_code_and_nothing_else_of_it(planted, word):
+    workspace, mark, env = planted
+    kinds = (("recording", "a.jsonl"), ("script", "a.txt"))
+    exported = [["export", "--format", kind, "-o", name] for kind, name in kinds]
+    with served(workspace, env, "--repl", word) as client:
+        assert client.call("evaluate_code", code="(+ 1 2)" if word == "lisp" else "1 + 2")["result"] == "3"
+        for words in (*exported, ["replay", "a.jsonl", "--repl", word]):
+            done = command(workspace, env, *words)
+            assert done.returncode == 0, (words, done.stdout, done.stderr)
+    untouched(mark)
+
+
+@pytest.mark.parametrize("event", ["started", "edited", "stopping"])
+def test_a_hook_runs_nothing_of_it(planted, event):
+    workspace, mark, env = planted
+    hook = workspace.parent / "config" / "codriver" / "codriver_hook.py"
+    words = [sys.executable, "-I", "-S", str(hook), "claude-code", event]
+    told = json.dumps({"cwd": str(workspace), "tool_input": {"file_path": str(workspace / "x.py")}})
+    with served(workspace, env, "--repl", "none"):
+        done = subprocess.run(
+            words, cwd=workspace, env=env, input=told, capture_output=True, text=True, timeout=WAIT_S, check=False
+        )
+    assert (done.returncode, done.stdout[:1]) == (0, "{"), done.stderr
+    untouched(mark)
+
+
+def test_no_command_runs_anything_of_it(planted):
+    workspace, mark, env = planted
+    (workspace / "x.py").write_text("1\n")
+    with served(workspace, env, "--repl", "none"):
+        for words in COMMANDS:
+            if words[0] not in ("stop", "watch") and "--follow" not in words and words[:2] != ("eval", "1"):
+                said = command(workspace, env, *words)
+                assert "Traceback" not in said.stderr, (words, said.stderr)
+                assert not mark.exists(), (words, mark.read_text())
+
+
+@pytest.mark.parametrize("planted", ["relative"], indirect=True)
+def test_the_demonstration_runs_nothing_of_it(planted):
+    workspace, mark, env = planted
+    done = command(workspace, env, "demo")
+    assert done.returncode == 0, done.stderr
+    untouched(mark)
+
+
 def test_a_command_starts_a_server_and_a_worker_that_run_nothing_of_it(planted):
     workspace, mark, env = planted
     done = command(workspace, env, "eval", "1 + 2", "--start")
@@ -51,7 +146,8 @@ def test_a_command_starts_a_server_and_a_worker_that_run_nothing_of_it(planted):
 
 def test_the_relay_starts_a_server_and_a_worker_that_run_nothing_of_it(planted):
     workspace, mark, env = planted
-    words = [sys.executable, "-I", "-S", RELAY, "--workspace", str(workspace), "--start"]
+    entry = known_clients()["claude-code"].entry(Launch(Path(sys.executable), Path(RELAY), workspace), "codriver")
+    words = command_line(entry)
     with subprocess.Popen(
         words, cwd=workspace, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as relay:

@@ -39,7 +39,7 @@ from codriver.files.paths import relay_file, server_folder
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
-from codriver.net import known_servers, registration, relay_install
+from codriver.net import known_servers, registration
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
@@ -48,7 +48,6 @@ from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.recipes import check_word
-from codriver.settings import trust
 from codriver.settings.kernels import check_encrypted, named_kernels
 from codriver.settings.layers import held_back, load
 from codriver.settings.reload import Reloader
@@ -181,7 +180,7 @@ class Server:
                 WindDown: lambda _effect: tasks.start_soon(self._wind_down),
             },
             session_id=self._session_id,
-            is_accepted=trust.is_accepted if options.is_on_demand else lambda _: True,
+            is_asked=not options.is_on_demand,
         )
         self._core = self._parts.core
 
@@ -239,7 +238,7 @@ class Server:
             port_note=life.port_note,
         )
         try:
-            relay = relay_install.install_relay(relay_install.shipped_relay(), relay_file())
+            relay = registration.install_relay(registration.installed_relay(), relay_file())
             self._claim.publish(record)
         except StartError as error:
             self.failure = error

@@ -40,6 +40,7 @@ from codriver.repls.launch.recipes import Recipe, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_record import SessionRecord
 from codriver.repls.supervisor import Repls
+from codriver.settings import trust
 from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import held_back
 from codriver.skills import Connected, SkillLibrary, instructions
@@ -141,11 +142,11 @@ def build(
     performers: Mapping[type[effects.Effect], Performer],
     *,
     session_id: str,
-    is_accepted: Callable[[Path], bool],
+    is_asked: bool,
 ) -> Parts:
     """Build all parts of the server of `workspace`. `performers`: of the effects on the whole (`app`).
 
-    `session_id`: the server's. `is_accepted`: whether programs that lie in a folder may be started.
+    `session_id`: the server's. `is_asked`: the user started it, and so any REPL that is to be started.
 
     Blocks while it reads the history, and takes back edits that were cut off.
     """
@@ -162,7 +163,7 @@ def build(
 
         def recipe_of(words: str) -> Recipe:
             python = live.settings.python
-            return recipe(words, workspace, os.environ, is_accepted=is_accepted, python=python)
+            return recipe(words, workspace, os.environ, is_accepted=trust.is_accepted, is_asked=is_asked, python=python)
 
         connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -16,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import click
 
+import codriver_relay
 from codriver.commands.terminal import Styled, say
 from codriver.errors import StartError
 from codriver.files.paths import port_file
-from codriver.net.relay_install import shipped_relay
+from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -54,11 +54,13 @@ def demo_command() -> None:
 @contextlib.contextmanager
 def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
     """A server with these REPLs, for as long as the context lasts; its port file."""
-    command = [sys.executable, "-m", "codriver", "serve", "--workspace", str(workspace), "--port", "0"]
+    command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace), "--port", "0"]
     command += [word for repl in repls for word in ("--repl", repl)]
-    say(Styled(f"$ codriver {' '.join(command[3:])}", bold=True))
+    say(Styled(f"$ codriver {' '.join(command[4:])}", bold=True))
     file = port_file(workspace)
-    environ = {**os.environ, "XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
+    # It is not for the folder that this is typed in.
+    own = {name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENTS_PATH}
+    environ = {**own, "XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
     with subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
         command, stdin=subprocess.DEVNULL, env=environ
     ) as process:
@@ -83,7 +85,7 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # it takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
-    relay = ["-I", "-S", str(shipped_relay() / "__main__.py"), str(file)]
+    relay = ["-I", "-S", str(Path(str(codriver_relay.__file__)).with_name("__main__.py")), str(file)]
     say(Styled("$ codriver-relay <port file>    # what an MCP client starts", bold=True))
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     failure: DemoFailedError | None = None

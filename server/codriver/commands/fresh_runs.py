@@ -18,6 +18,7 @@ from codriver.repls.kinds import KINDS, PYTHON
 from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
 from codriver.repls.programs import python
+from codriver.settings import trust
 from codriver.settings.layers import load
 
 if TYPE_CHECKING:
@@ -51,8 +52,9 @@ class FreshRuns:
 
     def repl(self) -> AbstractAsyncContextManager[FreshRepl]:
         """A fresh REPL, for as long as the context lasts."""
-        python = load(self.workspace, environ=os.environ).settings.python
-        how = recipe(self.words, self.workspace, os.environ, python=python)
+        chosen = load(self.workspace, environ=os.environ).settings.python
+        is_accepted = trust.is_accepted
+        how = recipe(self.words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=chosen)
         learn = partial(self.clean.learn_sensitive, self.words)
         return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn)
 

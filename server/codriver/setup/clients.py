@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from codriver.errors import StartError
 from codriver.files.paths import port_file, relay_file, shipped_folder
 from codriver.setup import jsonc
+from codriver_relay.starter import server_environment
 from codriver_relay.workspace import is_border
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ Scope = Literal["workspace", "user"]
 Platform = Literal["linux", "macos", "windows"]
 
 NAME_KEY = "{{name}}"
-ARGUMENTS: Final = re.compile(r'"\{\{relay\}\}",\s*"[^"]*",\s*"--start"')
+ARGUMENTS: Final = re.compile(r'"-I", "-S", "\{\{relay\}\}",\s*"[^"]*",\s*"--start"')
 """The arguments that follow the interpreter in every template."""
 RELAY: Final = ("codriver-relay", "--workspace", "auto", "--start")
 """The relay as a command that finds its workspace itself."""
@@ -305,7 +306,8 @@ def is_written_by_init(present: object, entry: object) -> bool:
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
     words = command_line(present)
-    has_paths = len(words) == len(RELAY) and words[2].endswith("/.calva/mcp-server/port") and words[3] == "--start"
+    paths = words[3:] if words[1:3] == ("-I", "-S") else words[1:]  # those of earlier versions were not isolated
+    has_paths = len(paths) == len(RELAY) - 1 and paths[1].endswith("/.calva/mcp-server/port") and paths[2] == "--start"
     if not starts_relay(present) or not (has_paths or is_shareable(words)):
         return False
     wanted = _rest(entry)
@@ -348,7 +350,9 @@ def _knows_auto(relay: str) -> bool:
     if not Path(relay).is_absolute():
         return False  # it may be anybody's, in the folder that this runs in
     try:
-        done = subprocess.run([relay, "--help"], capture_output=True, timeout=HELP_S, check=False)  # noqa: S603  # the user's own
+        done = subprocess.run(  # noqa: S603  # the user's own
+            [relay, "--help"], env=server_environment(str(Path.cwd())), capture_output=True, timeout=HELP_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0 and b"`auto`" in done.stdout

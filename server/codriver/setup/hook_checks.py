@@ -16,6 +16,7 @@ from codriver.setup.clients import entry_name, known_clients, shipped_text
 from codriver.setup.doctor_report import Check
 from codriver.setup.hooks import FOLDER, PROGRAM, known_hooks, plan_hooks
 from codriver_relay.hook import CLIENTS
+from codriver_relay.starter import server_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,7 +82,8 @@ class _Runner:
                 [*words, client.id, event],
                 input=json.dumps(self._recorded[event]).encode(),
                 cwd=self._launch.workspace,
-                env=dict(self._environment.variables),
+                # Found by its name, it is a program of Python as any, and would take modules from there.
+                env=server_environment(str(self._launch.workspace), self._environment.variables),
                 capture_output=True,
                 timeout=RUN_S,
                 check=False,

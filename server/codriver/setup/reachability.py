@@ -41,7 +41,7 @@ QUESTION: Final = {
 
 def obstacle(launch: Launch, port_file: Path) -> str | None:
     """The obstacle between a client and the running server; None when the relay brings the server's answer."""
-    command = [str(launch.python), str(launch.relay), str(port_file)]
+    command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # as the clients' entries have it
     try:
         done = subprocess.run(  # noqa: S603  # what the clients' entries start
             command,

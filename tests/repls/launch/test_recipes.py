@@ -12,6 +12,7 @@ from needs import do_without, modules
 from codriver.repls.kinds import by_word
 from codriver.repls.launch import recipes
 from codriver.repls.launch.recipes import RecipeError, recipe
+from codriver.repls.worker import start
 from codriver_relay.starter import CLIENTS_PATH
 
 
@@ -240,9 +241,17 @@ def test_the_clients_own_path_for_modules_is_given_back_in_a_workspace_that_was_
     workspace, environ = place
     environ = {**environ, CLIENTS_PATH: "src", "PYTHONPATH": "/elsewhere"}
     env = recipe("python", workspace, environ).env
-    assert recipes.CLIENTS_PATH == CLIENTS_PATH
+    assert start.CLIENTS_PATH == CLIENTS_PATH
     assert (env["PYTHONPATH"], CLIENTS_PATH in env) == ("src", False)
     assert recipe("python", workspace, environ, is_accepted=nobody).env["PYTHONPATH"] == "/elsewhere"
+
+
+def test_a_repl_that_is_asked_for_gets_the_projects_part_of_the_path_with_the_first_evaluation_alone(place):
+    workspace, environ = place
+    environ = {**environ, "PYTHONPATH": f"{workspace}:/elsewhere"}
+    env = recipe("python", workspace, environ, is_accepted=nobody, is_asked=True).env
+    assert (env["PYTHONPATH"], env[CLIENTS_PATH]) == ("/elsewhere", environ["PYTHONPATH"])
+    assert recipe(f"{sys.executable} -V", workspace, environ, is_accepted=nobody, is_asked=True).env == environ
 
 
 # Whose Python

@@ -25,14 +25,13 @@ from codriver.repls.jupyter.kernelspecs import KernelSpecError, command_of, find
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word, kind_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, find_python
+from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.repls.kinds import Kind, Launcher
 
-CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
-"""The variable with the PYTHONPATH that a client had, as `codriver_relay.starter` names it."""
 WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 
 NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
@@ -97,9 +96,13 @@ def recipe(
     environ: Mapping[str, str],
     *,
     is_accepted: Callable[[Path], bool] = lambda _: True,
+    is_asked: bool = False,
     python: str = AUTO,
 ) -> Recipe:
     """The recipe for what `words` name: a known REPL, or any command line. `python`: the setting of that name.
+
+    `is_asked`: the user starts it here and now, so that any REPL may be. Our own worker still runs nothing of a
+    workspace that nobody has accepted before code is evaluated in it.
 
     In a workspace that the user has not accepted, which `is_accepted` tells of a folder, our own worker alone is
     started, and by no program that lies there or in the main checkout of a linked working tree: whoever made the
@@ -111,7 +114,11 @@ def recipe(
     """
     found = _recipe(words, Project(workspace, environ, python))
     kind = kind_of(words)
-    if (kind is None or kind.launcher != "worker") and not is_accepted(workspace):
+    is_worker = kind is not None and kind.launcher == "worker"
+    if is_asked:
+        is_bare = is_worker and not is_accepted(workspace)
+        return replace(found, env=server_environment(str(workspace), found.env)) if is_bare else _whole(found)
+    if not is_worker and not is_accepted(workspace):
         # A project's tool reads its file of settings, Python takes modules from the folder it starts in, R a profile.
         raise RecipeError(
             words, _not_accepted(workspace, workspace, "this REPL runs files of the project as it starts")
@@ -121,18 +128,18 @@ def recipe(
         if program != Path(sys.executable) and _lies_in(program, folder) and not is_accepted(folder):
             why = f"{program} lies there, and a server that starts by itself runs nothing from it"
             raise RecipeError(words, _not_accepted(folder, workspace, why))
-    if kind is not None and kind.launcher == "worker" and not is_accepted(workspace):
+    if is_worker and not is_accepted(workspace):
         # PYTHONPATH and the user's own packages may lead into the checkout, whose `sitecustomize` would run.
         return replace(found, command=(found.command[0], "-I", *found.command[1:]))
-    return replace(found, env=_with_clients_path(found.env))
+    return _whole(found)
 
 
-def _with_clients_path(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the PYTHONPATH of the client, of which the server was started without the project's part."""
-    env = dict(environ)
+def _whole(found: Recipe) -> Recipe:
+    """The recipe with the PYTHONPATH of the client, of which the server was started without the project's part."""
+    env = dict(found.env)
     if given := env.pop(CLIENTS_PATH, None):
         env["PYTHONPATH"] = given
-    return env
+    return replace(found, env=env)
 
 
 def _not_accepted(folder: Path, workspace: Path, why: str) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG = 1
 """Source: prctl(2)."""
+CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
+"""The variable with the PYTHONPATH of whoever had this started, as `codriver_relay.starter` names it."""
 NO_BASILISP = 3
 """The exit status when Lisp is asked for and Basilisp is not there."""
 
@@ -59,9 +61,19 @@ def main() -> None:
     server.serve(listener)
     # Look-ups need it. Clients connect meanwhile, and later a module of the project's would come first.
     importlib.import_module("inspect")
-    server.at_first.append(lambda: sys.path.__setitem__(slice(0), roots))
+    server.at_first.append(lambda: find_modules(roots))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
+
+
+def find_modules(roots: list[str]) -> None:
+    """Let modules be found in the project, and where a PYTHONPATH says that this process was started without."""
+    given = os.environ.pop(CLIENTS_PATH, "")
+    if given:
+        os.environ["PYTHONPATH"] = given  # for the processes that evaluated code starts
+    named = [os.path.abspath(entry) for entry in given.split(os.pathsep)] if given else []
+    known = {*roots, *sys.path}
+    sys.path[:0] = [*roots, *(entry for entry in dict.fromkeys(named) if entry not in known)]
 
 
 def _parse() -> argparse.Namespace:
