@@ -4,6 +4,7 @@ Run with `python tests/bench/run.py tokens`. Everything but the tasks is exact, 
 nREPL that the tests need is wanted for Clojure; other servers are installed from PyPI when they were not.
 """
 
+import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,9 @@ from reading_cost import (
     answers_of,
     clojure,
     python,
+    settled,
     skills_of,
+    text_of,
     workspace_of,
 )
 from reading_tasks import TASKS, run_calls
@@ -34,7 +37,11 @@ WIRE_GOALS |= {f"{name}, list of 1,000,000": 700 for name in ("python", "clojure
 WIRE_GOALS |= {f"{name}, {SCHEMAS}": 1500 for name in ("python", "clojure")}
 READ_GOALS = {"python, 1+2": 60, "clojure, 1+2": 60, "the two skills": 8000}
 READ_GOALS |= {f"python, {LISTING}": 10_000, f"clojure, {LISTING}": 10_800}
-READ_GOALS |= {f"{name}, {row}": 6200 for name in ("python", "clojure") for row in ("10 MB printed", "200,000 lines")}
+READ_GOALS |= {f"{name}, {row}": 3700 for name in ("python", "clojure") for row in ("10 MB printed", "200,000 lines")}
+WIRE_GOALS |= {f"{name}, 10 MB printed": 7800 for name in ("python", "clojure")}
+LOOK_GOALS = {"30 steps in pdb": 3000, "nine looks at a loop of 10 s": 4000}
+STEPPED = "def go(n):\n    for i in range(n):\n        t = i\n        t += 1\n"
+LOOP = "import time\nfor n in range(100):\n    print('line number', n, 'of the loop here')\n    time.sleep(0.1)\n"
 
 TASKS_BEFORE = {
     "fix a failing test": 17_059,
@@ -69,7 +76,33 @@ def measure(report):
     report.grid("what the model reads of it", {row: {READ: cost.read} for row, cost in read.items()}, READ_GOALS)
     _measure_profiles(report, costs)
     _measure_peers(report, costs)
+    _measure_looks(report)
     _measure_tasks(report)
+
+
+def _measure_looks(report):
+    """What a model reads of an evaluation that it looks at again and again."""
+    read = {}
+    with tempfile.TemporaryDirectory() as folder, workspace_of(python(), folder) as live, live.client() as client:
+        (Path(live.workspace) / "shop.py").write_text(STEPPED)
+        reader = Reader(client, live.workspace)
+
+        def begin(code, **arguments):
+            message, _ = reader.ask("tools/call", {"name": "evaluate_code", "arguments": {"code": code, **arguments}})
+            text = text_of(message["result"])
+            return json.loads(text)["evaluationId"], len(settled(text.encode(), live.workspace))
+
+        stepping, _ = begin("import pdb, shop\npdb.runcall(shop.go, 100)")
+        reader.read = 0
+        for _ in range(30):
+            reader.call("send_input", evaluationId=stepping, text="n")
+        read["30 steps in pdb"] = {READ: reader.read}
+        reader.call("send_input", evaluationId=stepping, text="q")
+        looping, reader.read = begin(LOOP, timeoutMs=1000)
+        for _ in range(8):
+            reader.call("get_evaluation", evaluationId=looping, waitMs=1100)
+        read["nine looks at a loop of 10 s"] = {READ: reader.read}
+    report.grid("what the model reads of one evaluation in many answers", read, LOOK_GOALS)
 
 
 def _measure_profiles(report, costs):

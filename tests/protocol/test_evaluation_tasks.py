@@ -129,6 +129,17 @@ def test_a_task_leads_to_the_result_that_the_call_would_have_given(client, gate)
     assert seen["result"] == "'done'"
 
 
+def test_the_result_of_a_task_is_whole_each_time_and_counts_for_nothing_of_what_its_client_is_told(client, gate):
+    task = begin(client, f"print('before')\n{lasting(gate)}")
+    until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
+    gate.touch()
+    told = [fields(result(client, task)) for _ in range(2)]
+    assert [one["stdout"] for one in told] == ["before\n"] * 2
+    looks = [client.call("get_evaluation", evaluationId=told[0]["evaluationId"]) for _ in range(2)]
+    assert [one.get("stdout") for one in looks] == ["before\n", None]
+    assert fields(result(client, task)) == told[0]
+
+
 def test_a_short_evaluation_of_2026_is_answered_at_once(live):
     with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
         told = client.ask("tools/call", name="evaluate_code", arguments={"code": "6 * 7"})

@@ -52,7 +52,7 @@ def test_no_answer_is_longer_than_its_budget_unless_more_is_asked_for(live, prin
     with live.client(name=PROFILES[profile]) as client:
         answer, length = asked(client, "get_evaluation", evaluationId=printed)
         assert length <= BUDGET
-        assert len(answer["stdout"]) > BUDGET // 2
+        assert 2000 < len(answer["stdout"]) < BUDGET // 2  # as it is a flood
         assert asked(client, "get_evaluation", evaluationId=printed, part="stdout")[1] <= BUDGET
 
 
@@ -123,7 +123,7 @@ def test_a_setting_of_the_user_counts_within_what_the_client_hands_on(tmp_path):
     with serving(tmp_path, "--repl", "python") as live:
         for profile, limit in (LIMITS | {"claude": 50_000}).items():
             with live.client(name=PROFILES[profile]) as client:
-                _, length = asked(client, "evaluate_code", code=f"print('x' * {200_000 + limit})")
+                _, length = asked(client, "evaluate_code", code=f"print('x' * {3 * limit})")
                 assert 0.8 * limit < length <= limit
 
 
@@ -142,6 +142,17 @@ def test_the_log_answers_its_newest_rows_within_the_budget_and_more_where_a_limi
         more, length = asked(client, "repl_output_log", limit=100)
         assert BUDGET < length <= LIMITS["unknown"]
         assert more["count"] > answer["count"]
+
+
+def test_who_names_a_limit_gets_its_rows_and_their_texts_within_the_budget(live):
+    with live.client() as client:
+        for number in range(3):
+            client.call("evaluate_code", code=f"print('x' * 9000, {number})")
+        answer, length = asked(client, "repl_output_log", limit=6, category=["evaluationOutput"])
+        assert length <= BUDGET
+        assert len([row for row in answer["result"] if row["text"].startswith("xxx")]) >= 3
+        assert "with a larger maxTextBytes" in answer["notes"][-1]
+        assert asked(client, "repl_output_log", limit=6, maxTextBytes=20_000)[1] > BUDGET
 
 
 def test_lines_that_were_searched_for_are_within_the_budget_too(live, printed):

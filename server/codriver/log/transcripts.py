@@ -15,9 +15,10 @@ import anyio
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.log.growing_text import PART_CHARACTERS, Piece, Stream, Text
 from codriver.log.spill import SpillRoom, Store
+from codriver.log.told_places import NOWHERE, ToldPlaces
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable
+    from collections.abc import Awaitable, Callable, Hashable, Mapping
 
     from codriver.log.redaction import Redactor
 
@@ -88,6 +89,8 @@ class Transcript:
         """By the number of the value, from 1: what printing left out, in words, and whether the REPL keeps it."""
         self.first_line: int | None = None
         self.last_line: int | None = None
+        self._told: ToldPlaces | None = None
+        self._turn: asyncio.Lock | None = None
         self._waiting: list[asyncio.Future[None]] = []
         """One for each that waits for a change: an event of asyncio takes twice as many calls, anyio's six times."""
 
@@ -110,6 +113,23 @@ class Transcript:
             # In one step, as any thread may read.
             known = self._streams.setdefault(name, new)
         return known
+
+    def told_to(self, caller: Hashable) -> Mapping[str, int]:
+        """The number of characters of each part that this caller was told."""
+        return NOWHERE if self._told is None else self._told.of(caller)
+
+    def tell(self, caller: Hashable, places: Mapping[str, int]) -> None:
+        """An answer that tells parts up to these places was handed out to this caller."""
+        if self._told is None:
+            self._told = ToldPlaces()
+        self._told.move(caller, places)
+
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Held while an answer about it is made: of two that are asked at once, the second tells what is new then."""
+        if self._turn is None:
+            self._turn = asyncio.Lock()
+        return self._turn
 
     @property
     def has_printed(self) -> bool:

@@ -69,6 +69,8 @@ class Answered:
     text: str
     images: tuple[Image, ...]
     ok: bool
+    handed_out: Callable[[], None] | None = None
+    """To be called, in the same turn, by whoever hands it to the client."""
 
 
 class Caller:
@@ -118,7 +120,7 @@ class Caller:
             text = _json(self.redactor.redact_json(given.fields, shows_told=given.shows_told))
         if given.has_numbers:
             text = STRING_OR_NUMBER.sub(_as_javascript, text)
-        return Answered(text, given.images, given.ok)
+        return Answered(text, given.images, given.ok, given.handed_out)
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:
         """A client's first answer, with notes of a server that is not its first, and of settings that do not count."""
@@ -206,21 +208,23 @@ class PlainCalls:
     async def _run(
         self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, conversation: str
     ) -> None:
-        line = None
+        line, handed_out = None, None
         try:
             if identity not in self._cancelled:
-                line = await self._line(identity, tool, arguments, token, conversation)
+                line, handed_out = await self._line(identity, tool, arguments, token, conversation)
         finally:
             del self._running[identity]
             is_cancelled = identity in self._cancelled
             self._cancelled.discard(identity)
         if line is not None and not is_cancelled:
             self.replies.put(identity, line)
+            if handed_out is not None and not self._client.has_left:
+                handed_out()
 
     async def _line(
         self, identity: str | int, tool: Tool, arguments: dict[str, Any], token: object, conversation: str
-    ) -> bytes:
-        """The answer as a line: the result, or the error where we have failed ourselves."""
+    ) -> tuple[bytes, Callable[[], None] | None]:
+        """The answer as a line: the result, or the error where we have failed ourselves. Beside it `handed_out`."""
 
         async def report(elapsed_s: float, words: str) -> None:
             if token is not None:
@@ -233,7 +237,7 @@ class PlainCalls:
         except Exception:
             logger.exception("the call of %s failed", tool.name)
             error = {"code": INTERNAL_ERROR, "message": FAULT}
-            return _as_line({"jsonrpc": "2.0", "id": identity, "error": error})
+            return _as_line({"jsonrpc": "2.0", "id": identity, "error": error}), None
         content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
         if answered.images:
             content += [{"type": "image", "data": one.data, "mimeType": one.mime_type} for one in answered.images]
@@ -242,7 +246,8 @@ class PlainCalls:
         about_us = "" if self._client.handshake else self._caller.about_us
         structure = STRUCTURE % answered.text if traits_of(self._client.name).takes_structure else ""
         named = identity if type(identity) is int else _json(identity)
-        return (RESULT % (named, _json(content), structure, is_error, about_us)).encode()
+        line = (RESULT % (named, _json(content), structure, is_error, about_us)).encode()
+        return line, answered.handed_out
 
 
 def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:

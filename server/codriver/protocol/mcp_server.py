@@ -222,6 +222,8 @@ class Protocol:
         if ctx.protocol_version == MODERN and self._tasks.is_able(ctx, tool):
             return await self._tasks.call(ctx, tool, arguments)
         answered = await self._caller.run(ctx.lifespan_context, tool, arguments, self._progress(ctx))
+        if answered.handed_out is not None and not ctx.lifespan_context.has_left:
+            answered.handed_out()
         return _result(ctx.lifespan_context, answered)
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
@@ -41,7 +42,7 @@ class ChangeArguments(Evaluating):
     epoch_id: int | None = Field(None, description="Of restore.")
     value: str | None = Field(None, description="Of reset: the new state, a literal.")
     frame: str | None = None
-    timeout_ms: int | None = Field(None, ge=1000, le=600_000)
+    timeout_ms: int | None = Field(None, ge=100, le=600_000)
     repl_session_key: str | None = None
 
 
@@ -66,8 +67,8 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     about = {key: value for key, value in described.fields.items() if key not in OUT}
     if not told["ok"]:
         answer = refused(call, told)
-        return with_news_of_app(call, repl, Answer({**answer.fields, **about}, ok=False))
-    return with_news_of_app(call, repl, Answer({**_shown(told, budget(call)), **about}))
+        return with_news_of_app(call, repl, replace(described, fields={**answer.fields, **about}, ok=False))
+    return with_news_of_app(call, repl, replace(described, fields={**_shown(told, budget(call)), **about}))
 
 
 def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -> Request:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import anyio
@@ -29,7 +30,7 @@ class EvaluateArguments(Evaluating):
     repl_session_key: str | None = Field(None, description="If several.")
     who: str | None = Field(None, description="Slug of you in any tool.")
     description: str | None = Field(None, description="Why, for the log.")
-    timeout_ms: int | None = Field(None, ge=1000, le=600_000, description="Of the wait (25000).")
+    timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Of the wait (25000).")
     on_timeout: Literal["continue", "interrupt"] = "continue"
     allow_restart: bool = False
     isolate: bool = Field(default=False, description="In a session of your own.")
@@ -96,7 +97,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
         "reason": "timed-out",
         "hint": "read notes for the state of the session; evaluate less at once, or with a longer timeoutMs",
     }
-    return Answer(fields, ok=False, images=answer.images)
+    return replace(answer, fields=fields, ok=False)
 
 
 TOOLS = (

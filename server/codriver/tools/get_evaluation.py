@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
@@ -193,13 +194,13 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call), notes=did)
     if current.over:
         kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
-        return Answer(kept)
+        return replace(described, fields=kept, ok=True)
     fields = {
         **described.fields,
         "reason": "not-interrupted",
         "hint": "it still runs: see notes for what can end it",
     }
-    return Answer(fields, ok=False)
+    return replace(described, fields=fields, ok=False)
 
 
 def _is_in(evaluation: Evaluation, target: Target) -> bool:
@@ -236,7 +237,7 @@ TOOLS = (
         name="get_evaluation",
         title="Get evaluation",
         description=(
-            "An evaluation's status and result; waitMs waits for its end. "
+            "An evaluation's status, result and new output; waitMs waits. "
             "Of its text: from, length, grep, diffWith (another id)."
         ),
         arguments=GetArguments,
@@ -244,7 +245,6 @@ TOOLS = (
         run=get_evaluation,
         setting="enable_mcp_repl_evaluation",
         read_only=True,
-        idempotent=True,
         is_core=True,
     ),
     Tool(

@@ -66,11 +66,12 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         result, count, cut = answer.result, answer.count, answer.cut
     images = Images(min(arguments.max_images, call.services.settings.max_images), "ask with maxImages")
     taken = images.out_of_json(result)
-    max_bytes = row_budget(call, "repl_output_log", arguments, arguments.max_text_bytes)
-    shown, notes, omitted = await work.texts.run(call.client, partial(fit_newest, taken, max_bytes))
+    budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
+    shown, notes, omitted = await work.texts.run(call.client, partial(fit_newest, taken, budgets))
     if omitted:
         count, cut = count - omitted, cut or "rows"
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
+    notes = [*_gone(call, arguments), *notes]
     fields = {**fields, **_of_apps(call, arguments), **({"notes": notes} if notes else {})}
     return Answer(fields, images=tuple(images.taken), has_numbers=True)
 
@@ -88,6 +89,14 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
     return sorted([*found, *of_apps], key=lambda entity: entity["line"])[-limit:]
 
 
+def _gone(call: Call, arguments: LogArguments) -> list[str]:
+    """The note on what has left the log and may have answered what is asked: a query, or lines from an old one on."""
+    log, since = call.services.log, arguments.since
+    if not log.evicted or (since is None and arguments.query is None) or (since or 0) >= log.last_evicted_line:
+        return []
+    return [f"{log.evicted} entities up to line {log.last_evicted_line} have left the log: $history has their code"]
+
+
 def _of_apps(call: Call, arguments: LogArguments) -> dict[str, int | None]:
     """The fields on events of applications: the lines of both logs where they are shown, else how many there are."""
     log, app_log = call.services.log, call.services.app_log
@@ -102,19 +111,30 @@ def _of_apps(call: Call, arguments: LogArguments) -> dict[str, int | None]:
     return {"firstLine": min(lines), "lastLine": max(lines)}
 
 
-def row_budget(call: Call, tool: str, arguments: Arguments, asked: int | None) -> int:
-    """The bytes of an answer with rows: more where a limit is named, or bytes are."""
-    if asked or "limit" in arguments.model_fields_set:
-        return budget_asked(call, tool, asked)
-    return budget(call)
+def row_budgets(call: Call, tool: str, arguments: Arguments, asked: int | None) -> tuple[int, int]:
+    """The bytes of an answer with rows, and those that it has where rows would be left out though a limit is named.
+
+    Who names a limit asks for rows, and not for long texts in them; who asks for bytes gets them.
+    """
+    if asked:
+        most = budget_asked(call, tool, asked)
+        return most, most
+    least = budget(call)
+    return least, budget_asked(call, tool) if "limit" in arguments.model_fields_set else least
 
 
-def fit_newest(result: object, max_bytes: int) -> tuple[object, list[str], int]:
-    """The result, of a list the newest rows that fit; notes on what that leaves out, and how many rows it does."""
+def fit_newest(result: object, budgets: tuple[int, int]) -> tuple[object, list[str], int]:
+    """The result, of a list the newest rows that fit; notes on what that leaves out, and how many rows it does.
+
+    `budgets`: as `row_budgets` gives them.
+    """
+    least, most = budgets
     if not isinstance(result, list):
-        shown, note = shorten(result, max_bytes)
+        shown, note = shorten(result, most)
         return shown, [note] if note else [], 0
-    rows, note, omitted = fit(result, max_bytes, newest=True)
+    rows, note, omitted = fit(result, least, newest=True)
+    if omitted and most > least:
+        rows, note, omitted = fit(result, most, newest=True)
     notes = [note] if note else []
     if omitted:
         notes.append(f"{omitted} rows before these are left out: name a limit for more of them, or ask by line")

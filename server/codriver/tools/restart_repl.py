@@ -24,7 +24,7 @@ class RestartArguments(Arguments):
     """Arguments of `restart_repl`."""
 
     repl_session_key: str | None = None
-    timeout_ms: int = Field(25_000, ge=1000, le=600_000)
+    timeout_ms: int = Field(25_000, ge=100, le=600_000)
 
 
 async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:

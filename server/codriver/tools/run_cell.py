@@ -43,7 +43,7 @@ class RunCellArguments(Evaluating):
     cell: Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given)] = Field(
         description="Id, or index from 0."
     )
-    timeout_ms: int | None = Field(None, ge=1000, le=600_000)
+    timeout_ms: int | None = Field(None, ge=100, le=600_000)
     repl_session_key: str | None = None
 
 

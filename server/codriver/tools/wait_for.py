@@ -18,7 +18,7 @@ from codriver.log.output_log import Question
 from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import Images
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input, fit_newest, row_budget
+from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input, fit_newest, row_budgets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -178,10 +178,10 @@ class _Wait:
 
     async def _shown(self, rows: list[object]) -> list[object]:
         """The newest of the rows, within the bounds of an answer."""
-        max_bytes = row_budget(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
+        budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
         bare = Images(0, "repl_output_log with maxImages gives it").out_of_json(rows[-self._arguments.limit :])
         work = self._call.services.work.texts
-        shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, max_bytes))
+        shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, budgets))
         self._notes += notes
         return shown if isinstance(shown, list) else []
 

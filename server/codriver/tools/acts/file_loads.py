@@ -55,7 +55,7 @@ class LoadFileArguments(Evaluating):
     prune: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether what the file has no more is taken out of its namespace, in Lisp."""
     repl_session_key: str | None = None
-    timeout_ms: int | None = Field(None, ge=1000, le=600_000)
+    timeout_ms: int | None = Field(None, ge=100, le=600_000)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from codriver.tools.answers.answer_notes import with_notes, with_outside
 from codriver.tools.answers.error_reports import without_interruption, without_own_traceback
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating, lean, reader_of, wants_detail
+from codriver.tools.answers.telling import Telling
 from codriver.tools.calls.base import UNLISTED, Answer, Call
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.session_choice import check_tree, evaluation_of, in_lane, key_of, resolve
@@ -88,7 +90,7 @@ class TestArguments(Evaluating):
     failed: bool = False
     fresh: bool = Field(default=False, description="In a new process.")
     repl_session_key: str | None = None
-    timeout_ms: int = Field(25_000, ge=1000, le=600_000)
+    timeout_ms: int = Field(25_000, ge=100, le=600_000)
     passed: bool = False
     """Whether those that passed are listed, too."""
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
@@ -135,7 +137,7 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
         "hint": "give a longer timeoutMs, or run fewer tests",
         "notes": list(did),
     }
-    return Answer(fields, ok=False)
+    return replace(answer, fields=fields, ok=False)
 
 
 async def describe_run(
@@ -159,7 +161,13 @@ async def describe_run(
     repl = call.state.repls.get(evaluation.repl)
     if not report["tests"] and not report["results"] and not stopped:
         raise NoTestsError(evaluation.head, said, repl.dialect if repl is not None else "")
+    telling = Telling(call, transcript, asked)
+    if begin := telling.begin("stdout"):
+        said = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text
+        said = without_interruption(said) if stopped else said
+    telling.reach("stdout", transcript.out.total)
     fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
+    fields.update(telling.begins())
     notes = await _notes(call, evaluation, report)
     fields = with_notes(with_outside(fields, repl), notes)
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
@@ -173,10 +181,11 @@ async def describe_run(
     if not wants_detail(call, asked):
         fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation, session))
     if evaluation.status == "done":
-        return Answer(fields)
+        return Answer(fields, handed_out=telling.handed_out)
     hint = "results lists errors and failures first; stacktrace with this evaluationId has all frames"
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
-    return Answer({**fields, "evaluationId": evaluation.id, "reason": reason, "hint": hint}, ok=False)
+    fields |= {"evaluationId": evaluation.id, "reason": reason, "hint": hint}
+    return Answer(fields, ok=False, handed_out=telling.handed_out)
 
 
 def _refused(evaluation: Evaluation, said: str) -> Answer:

@@ -157,7 +157,9 @@ async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Tr
         earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
         if earlier is None or known is None:
             break
-        if known.status in ("done", "failed"):
+        # Of what another client evaluated, its reader knows nothing that the words could remind it of.
+        client_of = call.services.places_told.client_of
+        if known.status in ("done", "failed") and client_of(evaluation) == client_of(known):
             compare = partial(_compared, evaluation, transcript, known, earlier)
             note, is_same = await read(compare, transcript, earlier)
             return [note] if note else [], is_same

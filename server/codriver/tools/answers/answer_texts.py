@@ -11,8 +11,9 @@ from codriver.tools.answers.answer_budget import MOST_BYTES, Cut, head, json_byt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.log.transcripts import Part, Piece, Text, Transcript
+    from codriver.log.transcripts import Part, Piece, Transcript
     from codriver.tools.answers.answer_budget import Images
+    from codriver.tools.answers.telling import Telling
 
 MAX_VALUES = 100
 MAX_CUT_NOTES = 3
@@ -25,20 +26,28 @@ MAX_READ_CHARACTERS = 32 * 2**20
 NOTE_BYTES = 250
 """The note on what a text lacks, and the mark in its place."""
 
+STREAMS: tuple[Part, ...] = ("stderr", "stdout")
+FLOODS = 10
+"""A stream of which more than so many times an answer's bytes are left out is a flood: nobody reads it whole."""
+FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
+"""What is shown of a flood: how it began, and where it has come to."""
+
 SHOWN_STACKS_BYTES = 8000
 """The bytes of a thread dump that an answer shows: about a hundred frames."""
 
 
-async def fill_in_texts(fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int) -> list[str]:
+async def fill_in_texts(
+    fields: dict[str, object], transcript: Transcript, images: Images, max_bytes: int, telling: Telling
+) -> list[str]:
     """Fill in values, output and stacks, cut to `max_bytes` together with the notes on that, which are given.
 
-    The images in values become content of their own.
+    Of output and stacks what `telling` has not told. The images in values become content of their own.
     """
     if _is_short(transcript, max_bytes):
-        _short_texts(fields, transcript, images)
+        _short_texts(fields, transcript, images, telling)
         return []
     said: list[str] = []
-    await read(partial(_texts, fields, said, transcript, images, max_bytes), transcript)
+    await read(partial(_texts, fields, said, transcript, images, max_bytes, telling), transcript)
     return said
 
 
@@ -55,37 +64,43 @@ def _is_short(transcript: Transcript, max_bytes: int) -> bool:
     return is_plain and transcript.value_count <= 1 and transcript.total * MOST_BYTES <= max_bytes
 
 
-def _short_texts(fields: dict[str, object], transcript: Transcript, images: Images) -> None:
+def _short_texts(fields: dict[str, object], transcript: Transcript, images: Images, telling: Telling) -> None:
     """Fill in the value and the output of a transcript that is short."""
     if transcript.value_count:
         fields["result"] = images.out_of(transcript.result.all())
     if transcript.has_printed:
-        if transcript.err.total:
-            fields["stderr"] = transcript.err.all()
-        if transcript.out.total:
-            fields["stdout"] = transcript.out.all()
+        for part in STREAMS:
+            text, begin = transcript.text(part), telling.begin(part)
+            if (end := text.total) > begin:
+                fields[part] = text.read(begin, end).text
+                telling.reach(part, end)
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
 
 
-def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, images: Images, max_bytes: int) -> None:
+def _texts(
+    fields: dict[str, object],
+    said: list[str],
+    transcript: Transcript,
+    images: Images,
+    max_bytes: int,
+    telling: Telling,
+) -> None:
     """Fill in what is not short, and add the notes on what is left out of it to what is `said`."""
     values = transcript.values()
     # One more character than can be shown, so that it is noticed where one is left out.
     read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
     result, *earlier = read_values or [""]
-    streams: dict[Part, Text] = {"stderr": transcript.err, "stdout": transcript.out}
-    if transcript.stacks:
+    flood = FLOODS * max_bytes
+    if transcript.stacks and not telling.begin("stacks"):
+        telling.reach("stacks", len(transcript.stacks))
         stacks = head(transcript.own_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
         said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
-    wanted = {"result": _size(result, max_bytes + 1)}
-    ends: dict[Part, Piece] = {}
-    for key, text in streams.items():
-        if text.total:
-            ends[key] = text.last(max_bytes + 1)
-            wanted[key] = _size(ends[key].text, max_bytes + 1)
+    wanted: dict[str, int] = {"result": _size(result, max_bytes + 1)}
+    ends = _new_ends(transcript, max_bytes + 1, telling)
+    wanted |= {key: _size(end.text, max_bytes + 1) for key, end in ends.items()}
     if earlier:
         wanted["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated(result)])
     is_short = sum(wanted.values()) <= max_bytes
@@ -103,12 +118,25 @@ def _texts(fields: dict[str, object], said: list[str], transcript: Transcript, i
     if earlier:
         fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
     for key, end in ends.items():
-        fields[key] = _ends(said, transcript, key, end, shares[key])
+        begin = telling.begin(key)
+        is_flood = end.total - begin - shares[key] > flood
+        fields[key] = _ends(said, transcript, key, begin, end, _ends_bytes(shares[key], is_flood=is_flood))
     said += _cut_notes(transcript)
     if transcript.server_cut and not transcript.cuts:
         said.append("the REPL itself cut the printed value at its print limits")
     if transcript.first_line is not None:
         fields["outputLines"] = {"first": transcript.first_line, "last": transcript.last_line}
+
+
+def _new_ends(transcript: Transcript, most: int, telling: Telling) -> dict[Part, Piece]:
+    """The ends of the streams of which the caller was not told all, so many characters of what is new."""
+    ends: dict[Part, Piece] = {}
+    for key in STREAMS:
+        text, begin = transcript.text(key), telling.begin(key)
+        if (total := text.total) > begin:
+            ends[key] = text.read(max(begin, total - most), total)
+            telling.reach(key, total)
+    return ends
 
 
 def _without_notes(max_bytes: int, wanted: Mapping[str, int]) -> int:
@@ -175,21 +203,31 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
     return shown
 
 
-def _ends(said: list[str], transcript: Transcript, key: Part, last: Piece, max_bytes: int) -> str:
-    """A stream whole, or its head and its tail, by whole lines where these are short, and a note on what is between.
+def _ends_bytes(share_bytes: int, *, is_flood: bool) -> tuple[int, int, int]:
+    """The bytes of a stream that is shown whole, and else of its head and of its tail."""
+    if is_flood and share_bytes > FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES:
+        return FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES, FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
+    return share_bytes, share_bytes // 2, share_bytes // 2
+
+
+def _ends(
+    said: list[str], transcript: Transcript, key: Part, begin: int, last: Piece, sizes: tuple[int, int, int]
+) -> str:
+    """A stream from `begin` on, or its head and its tail, by whole lines where these are short, and a note on the rest.
 
     `last`: at least so many of its characters as there may be bytes, and one more where there are more.
     """
-    end = tail(last.text, max_bytes)
+    whole_bytes, head_bytes, tail_bytes = sizes
+    end, first = tail(last.text, whole_bytes), max(begin, last.dropped)
     shown, place, closing = "", last.start, end.text
-    if last.start > last.dropped or end.omitted:
-        beginning = transcript.text(key).read(last.dropped, last.dropped + max_bytes // 2)
-        shown = head(beginning.text, max_bytes // 2).text
-        shown, closing = _whole_lines(shown, tail(last.text, max_bytes // 2).text)
+    if last.start > first or end.omitted:
+        beginning = transcript.text(key).read(first, first + head_bytes)
+        shown = head(beginning.text, head_bytes).text
+        shown, closing = _whole_lines(shown, tail(last.text, tail_bytes).text)
         place = beginning.start + len(shown)
-    omitted = last.total - len(closing) - place
-    if omitted or last.dropped:
-        said.append(_left_out(transcript, key, place, omitted, last.dropped))
+    omitted, dropped = last.total - len(closing) - place, max(0, last.dropped - begin)
+    if omitted or dropped:
+        said.append(_left_out(transcript, key, place, omitted, dropped))
     return f"{shown}\n… {omitted} characters left out …\n{closing}" if omitted else closing
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.core import lanes
@@ -16,9 +17,11 @@ from codriver.tools.answers.answer_notes import (
     notes_of_others,
     notes_of_place,
     notes_of_repetition,
+    with_notes,
 )
 from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
 from codriver.tools.answers.lean_answers import lean, reader_of, wants_detail
+from codriver.tools.answers.telling import NOTHING_NEW, Telling
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.calls.session_choice import key_of
@@ -37,6 +40,8 @@ EVALUATION: dict[str, Schema | str] = {
     "ns": "string",
     "stdout": "string",
     "stderr": "string",
+    "from": "integer",
+    "stderrFrom": "integer",
     "stacks": "string",
     "sessionKey": "string",
     "who": "string",
@@ -81,18 +86,37 @@ async def describe(
     reader gets where it names none, if that is known.
     """
     await call.services.cell_writes.wait_written(evaluation)
-    fields, said, session = _standing(call, evaluation)
+    transcript = call.services.transcripts.get(evaluation.id)
+    described = partial(_described, call, evaluation, asked, _images(call, max_images), max_bytes, notes, own_session)
+    if transcript is None or not transcript.has_printed:
+        return await described(Telling(call, transcript, asked))
+    async with transcript.turn:
+        return await described(Telling(call, transcript, asked))
+
+
+async def _described(
+    call: Call,
+    evaluation: Evaluation,
+    asked: Evaluating,
+    images: Images,
+    max_bytes: int,
+    notes: tuple[str, ...],
+    own_session: str | None,
+    telling: Telling,
+) -> Answer:
+    """The answer that `describe` gives, with what `telling` has not told before."""
+    transcript = telling.transcript
+    fields, said, session = _standing(call, evaluation, telling)
     if evaluation.failure:
         fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
-    images = _images(max_images, call.services.settings.max_images)
     left_out: list[str] = []
-    transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None:
         said.append("what it said is forgotten: too much was evaluated since")
     else:
-        left_out = await fill_in_texts(fields, transcript, images, max_bytes)
+        left_out = await fill_in_texts(fields, transcript, images, max_bytes, telling)
         said += left_out
+        fields.update(telling.begins())
     if namespace := evaluation.namespace:
         fields["ns"] = namespace
     if others := others_since(call, evaluation):
@@ -103,7 +127,7 @@ async def describe(
         repetition, is_same = await notes_of_repetition(call, evaluation, transcript)
         said += repetition
     who = _asking(call, evaluation, asked)
-    said += [*_notes_of_standing(call, evaluation), *notes_of_generation(call, evaluation, who)]
+    said += [*_notes_of_standing(call, evaluation, telling), *notes_of_generation(call, evaluation, who)]
     reader = reader_of(call, asked, who, evaluation, session, own_session)
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
     said += [*await notes_of_missing_module(call, evaluation), *await notes_of_conflicts(call, evaluation)]
@@ -114,7 +138,10 @@ async def describe(
         fields["reason"], fields["hint"] = _reason(call, evaluation)
     is_named = not is_same or fields["notes"] != repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=bool(left_out), is_named=is_named)
-    return Answer(shown, ok=not failed, images=tuple(images.taken))
+    telling.take_back(fields, shown)
+    if telling.is_nothing_new(shown):
+        shown = with_notes(shown, [NOTHING_NEW])
+    return Answer(shown, ok=not failed, images=tuple(images.taken), handed_out=telling.handed_out)
 
 
 def _asking(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
@@ -129,7 +156,7 @@ def _error(call: Call, failure: Failure, max_bytes: int) -> object:
     return error
 
 
-def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], list[str], str]:
+def _standing(call: Call, evaluation: Evaluation, telling: Telling) -> tuple[dict[str, object], list[str], str]:
     """The fields and the notes of an evaluation that are known whatever became of its texts; the key of its session."""
     state = call.services.core.state
     session = key_of(state, evaluation)
@@ -141,21 +168,21 @@ def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], li
         "generation": evaluation.generation,
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
-    said = [*notes_of_place(call, evaluation), *evaluation.notes]
+    said = [*telling.news(notes_of_place(call, evaluation)), *evaluation.notes]
     if cell := call.services.cell_writes.told(evaluation.id):
         fields["cell"] = cell[0]
         said += filter(None, cell[1:])
     return fields, said, session
 
 
-def _notes_of_standing(call: Call, evaluation: Evaluation) -> list[str]:
-    """The way on where an evaluation is not over."""
+def _notes_of_standing(call: Call, evaluation: Evaluation, telling: Telling) -> list[str]:
+    """The way on where an evaluation is not over; of one that runs or reads, where its caller has not been told."""
     if evaluation.status == "queued":
         return queue_notes(call, evaluation)
     if evaluation.status == "running":
         ends = way_to_end(call, evaluation)
-        return [f"it goes on: get_evaluation with its evaluationId and waitMs waits, {ends} ends it"]
-    return [_input_note(call, evaluation)] if evaluation.status == "needs-input" else []
+        return telling.news([f"it goes on: get_evaluation with its evaluationId and waitMs waits, {ends} ends it"])
+    return telling.news([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else []
 
 
 def failure_json(failure: Failure) -> dict[str, object]:
@@ -189,8 +216,9 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
     return sorted(who for who, number in newest.items() if who != evaluation.who and number > evaluation.previous)
 
 
-def _images(asked: int, allowed: int) -> Images:
+def _images(call: Call, asked: int) -> Images:
     """The collector of images in the values, for as many as a caller asked for and the setting allows."""
+    allowed = call.services.settings.max_images
     if allowed == 0:
         return Images(0, "the setting maxImages allows none")
     return Images(min(asked, allowed), "get_evaluation with part image-{number} gives it")

@@ -4,8 +4,9 @@ The rule, and the only place where it is kept. An answer leaves out
 `status` where it is `done`, or the reason says that the evaluation failed; `evaluationId` where the reader gave it, or
 the evaluation is done and there is no note on it but that it is the same again; `sessionKey` where the reader named it,
 or would get that session without naming any; `who` where that is the reader; `generation` and `ns` where they are those
-of the reader's last answer of this session, or the namespace it gave; no `notes`; `elapsedMs` under 100; `outputLines`
-of what printed nothing and is not cut; Python's `None` as `result` and among `values`; of an error `form` 1, frames
+of the reader's last answer of this session, or the namespace it gave; no `notes`; `elapsedMs` under 100, and of what is
+not over where the answer goes on from one before; `outputLines` of what is not cut, where it printed nothing or the
+answer goes on from one before; Python's `None` as `result` and among `values`; of an error `form` 1, frames
 that are not the project's, and the report of it in `stderr`; the hint of `evaluation-failed`. With `detail: true`
 nothing is left out, nor of what the command line asks.
 """
@@ -18,6 +19,7 @@ from pydantic import Field
 
 from codriver.core import activity
 from codriver.core.records import dataclass
+from codriver.core.values import LIVE
 from codriver.errors import RefusedError
 from codriver.tools.answers.error_reports import shortened, without_report
 from codriver.tools.calls.base import UNLISTED, Arguments
@@ -152,6 +154,7 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_cut: bool, is_nam
     get, seen = fields.get, reader.seen
     is_done, has_failed = get("status") == "done", get("reason") == "evaluation-failed"
     elapsed, namespace, notes = get("elapsedMs"), get("ns"), get("notes")
+    goes_on = "from" in fields or "stderrFrom" in fields
     return {
         "status": (is_done or has_failed) and not reader.asks_status,
         "evaluationId": get("evaluationId") == reader.evaluation or (is_done and not (notes and is_named)),
@@ -160,8 +163,8 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_cut: bool, is_nam
         "generation": seen is not None and get("generation") == seen.generation,
         "ns": namespace == reader.namespace or (seen is not None and namespace == seen.namespace),
         "notes": not notes,
-        "elapsedMs": type(elapsed) is int and elapsed < AT_ONCE_MS,
-        "outputLines": not (is_cut or get("stdout") or get("stderr")),
+        "elapsedMs": (type(elapsed) is int and elapsed < AT_ONCE_MS) or (goes_on and get("status") in LIVE),
+        "outputLines": not is_cut and (goes_on or not (get("stdout") or get("stderr"))),
         "hint": has_failed,
     }
 

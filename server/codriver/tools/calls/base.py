@@ -25,7 +25,7 @@ from codriver.tools.ledgers.conflict_ledger import Conflicts
 from codriver.tools.ledgers.lisp_drift import LispKnown
 from codriver.tools.ledgers.saves import Saves
 from codriver.tools.ledgers.standing_queries import Waits
-from codriver.tools.ledgers.told import AppsTold, PlacesTold
+from codriver.tools.ledgers.told import AppsTold, NotesTold, PlacesTold
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,6 +85,8 @@ class Answer:
     """Whether it holds numbers of a query, of any size."""
     is_bare: bool = False
     """Whether it has another program's shape, and so nothing around it."""
+    handed_out: Callable[[], None] | None = None
+    """Called when the answer is on its way to its client: from then on, what it tells counts as told."""
     shows_told: bool = False
     """Whether it may hold what an application takes for sensitive, as the user allowed and the call asked for."""
 
@@ -154,6 +156,7 @@ class Services:
     saves: Saves = field(default_factory=Saves)
     edits_noted: EditsNoted = field(default_factory=EditsNoted)
     apps_told: AppsTold = field(default_factory=AppsTold)
+    notes_told: NotesTold = field(default_factory=NotesTold)
     places_told: PlacesTold = field(default_factory=PlacesTold)
     conflicts: Conflicts = field(default_factory=Conflicts)
     lisp: LispKnown = field(default_factory=LispKnown)

@@ -44,7 +44,9 @@ async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
         if given.is_bare:
             return given
         fields = {"ok": given.ok, **given.fields}
-        return Answer(fields, given.ok, given.images, given.has_numbers, shows_told=given.shows_told)
+        return Answer(
+            fields, given.ok, given.images, given.has_numbers, handed_out=given.handed_out, shows_told=given.shows_told
+        )
     except RefusedError as error:
         fields = {"reason": error.reason, "message": error.message, "hint": error.hint, **error.details}
     except ReplDisconnectedError as error:

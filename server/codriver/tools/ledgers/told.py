@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
 
@@ -33,6 +35,23 @@ class AppsTold:
 
 
 @dataclass(slots=True)
+class NotesTold:
+    """Notes of which each caller needs one, for the life of one server: what to do while code runs or reads."""
+
+    told: dict[tuple[Hashable, str], None] = field(default_factory=dict)
+
+    def is_news(self, caller: Hashable, note: str) -> bool:
+        """True where no answer with this note was handed out to the caller."""
+        return (caller, note) not in self.told
+
+    def note(self, caller: Hashable, notes: Iterable[str]) -> None:
+        """An answer with these notes was handed out to the caller."""
+        for note in notes:
+            self.told[caller, note] = None
+            _forget_first(self.told)
+
+
+@dataclass(slots=True)
 class PlacesTold:
     """The notes on REPLs that each caller had, for the life of one server: a restart makes them no news."""
 
@@ -51,9 +70,14 @@ class PlacesTold:
         _forget_first(self.generations)
         return before is not None
 
+    @staticmethod
+    def client_of(evaluation: Evaluation) -> str | None:
+        """The client that an evaluation is of; None of the commands, which are one, though each connects anew."""
+        return None if evaluation.who == COMMANDS else evaluation.client
+
     def is_news(self, evaluation: Evaluation, note: str) -> bool:
         """Whether the answer of this evaluation is to have the note; from now on its caller is told."""
-        client = None if evaluation.who == COMMANDS else evaluation.client
+        client = self.client_of(evaluation)
         told = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
         _forget_first(self.notes)
         return told == evaluation.id

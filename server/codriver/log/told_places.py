@@ -1,0 +1,32 @@
+"""The places up to which callers were told an evaluation's texts, so that each byte is told once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+MOST_CALLERS: Final = 64
+"""Of more, who was told longest ago begins again at 0, and the answer says so by where it begins."""
+NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class ToldPlaces:
+    """By caller and part: the characters told, counted from the first. Lives as long as its transcript."""
+
+    def __init__(self) -> None:
+        self._places: OrderedDict[Hashable, dict[str, int]] = OrderedDict()
+
+    def of(self, caller: Hashable) -> Mapping[str, int]:
+        """The places of one caller; a part of which it was told nothing is not among them."""
+        return self._places.get(caller, NOWHERE)
+
+    def move(self, caller: Hashable, places: Mapping[str, int]) -> None:
+        """An answer that tells up to these places was handed out. No place ever moves back."""
+        known = self._places.pop(caller, {})
+        self._places[caller] = known | {part: max(place, known.get(part, 0)) for part, place in places.items()}
+        if len(self._places) > MOST_CALLERS:
+            self._places.popitem(last=False)

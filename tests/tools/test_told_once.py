@@ -1,0 +1,258 @@
+"""Told once: each byte of an evaluation's streams goes to a caller once, and every answer says where it begins."""
+
+import json
+
+import pytest
+from live_server import serving, until
+
+from codriver.log.told_places import MOST_CALLERS, ToldPlaces
+
+READING = "the code reads from standard input"
+NOTHING_NEW = "nothing new was printed"
+STEPS = "for n in range({}):\n    print('step', n)\n    _ = input()\nprint('over')\n'value'"
+"""Code that prints a line each time before it waits for one."""
+
+
+@pytest.fixture(scope="module")
+def live(live):
+    with live.client() as first:
+        until(lambda: "send_input" in first.tools(), "the REPL")
+    return live
+
+
+def look(client, evaluation, **arguments):
+    return client.call("get_evaluation", evaluationId=evaluation, **{"detail": False} | arguments)
+
+
+def give(client, evaluation, **arguments):
+    return client.call("send_input", evaluationId=evaluation, text="", **{"detail": False} | arguments)
+
+
+@pytest.fixture
+def steps(client):
+    """An evaluation that has printed its first line and waits for input, and the answer that told its client so."""
+    told = client.call("evaluate_code", code=STEPS.format(3), detail=False)
+    yield told["evaluationId"], told
+    client.call("interrupt_evaluation", evaluationId=told["evaluationId"])
+
+
+def end(client, evaluation):
+    while (told := give(client, evaluation)).get("status") == "needs-input":
+        pass
+    return told
+
+
+def test_each_answer_tells_what_is_new_and_where_it_begins(client, steps):
+    evaluation, first = steps
+    assert (first["stdout"], first.get("from")) == ("step 0\n", None)
+    second = give(client, evaluation)
+    assert (second["stdout"], second["from"]) == ("step 1\n", len("step 0\n"))
+    assert second == {"ok": True, "status": "needs-input", "stdout": "step 1\n", "from": 7}
+    assert look(client, evaluation) == {
+        "ok": True, "status": "needs-input", "from": 14, "notes": [NOTHING_NEW],
+    }  # fmt: skip
+
+
+def test_the_end_tells_only_what_is_new_and_the_value_each_time(client, steps):
+    evaluation, _ = steps
+    last = end(client, evaluation)
+    assert (last["stdout"], last["result"], last["from"]) == ("over\n", "'value'", 21)
+    again = look(client, evaluation)
+    assert (again["result"], again["status"], again["notes"]) == ("'value'", "done", [NOTHING_NEW])
+    assert "stdout" not in again
+
+
+def test_the_error_of_an_evaluation_comes_in_every_answer_about_it(client):
+    told = client.call("evaluate_code", code="print('before')\n_ = input()\n1/0", detail=False)
+    failed = give(client, told["evaluationId"])
+    again = look(client, told["evaluationId"])
+    assert failed["error"] == again["error"]
+    assert again["error"]["class"] == "ZeroDivisionError"
+    assert again["reason"] == "evaluation-failed"
+
+
+def test_both_streams_say_where_they_begin(client):
+    code = "import sys\nfor n in range(2):\n    print('out'); print('err', file=sys.stderr)\n    _ = input()"
+    told = client.call("evaluate_code", code=code, detail=False)
+    next_one = give(client, told["evaluationId"])
+    assert (next_one["stdout"], next_one["from"]) == ("out\n", 4)
+    assert (next_one["stderr"], next_one["stderrFrom"]) == ("err\n", 4)
+    give(client, told["evaluationId"])
+
+
+def test_another_connection_is_told_from_the_first_byte(live, client, steps):
+    evaluation, _ = steps
+    give(client, evaluation)
+    with live.client() as other:
+        told = look(other, evaluation)
+        assert (told["stdout"], "from" in told) == ("step 0\nstep 1\n", False)
+        assert look(other, evaluation)["notes"] == [NOTHING_NEW]
+    assert look(client, evaluation)["notes"] == [NOTHING_NEW]
+
+
+def test_callers_that_name_themselves_over_one_connection_are_told_apart(client, steps):
+    evaluation, _ = steps
+    assert look(client, evaluation, who="ann")["stdout"] == "step 0\n"
+    assert look(client, evaluation, who="bob")["stdout"] == "step 0\n"
+    assert "stdout" not in look(client, evaluation, who="ann")
+    assert "stdout" not in look(client, evaluation)
+
+
+def test_conversations_that_a_client_names_are_told_apart(client, steps):
+    evaluation, _ = steps
+
+    def ask(conversation):
+        params = {"name": "get_evaluation", "arguments": {"evaluationId": evaluation}}
+        answer = client.request("tools/call", params | {"_meta": {"sessionId": conversation}})
+        return json.loads(answer["result"]["content"][0]["text"]).get("stdout")
+
+    assert [ask("one"), ask("two"), ask("one"), ask("two")] == ["step 0\n", "step 0\n", None, None]
+
+
+def test_parts_that_are_asked_for_and_resources_count_for_nothing(client, steps):
+    evaluation, _ = steps
+    give(client, evaluation)  # tells the second line
+    with_more = {"part": "stdout", "from": 0}
+    for asked in ({"part": "stdout"}, with_more, {"part": "stdout", "from": 3, "length": 2}, {"grep": "step"},
+                  {"diffWith": evaluation}):  # fmt: skip
+        look(client, evaluation, **asked)
+    assert look(client, evaluation, **with_more)["text"] == "step 0\nstep 1\n"
+    client.request("resources/read", {"uri": f"codriver://evaluation/{evaluation}/stdout"})
+    client.call("repl_output_log", query="[:find ?t :where [?e :output/text ?t]]")
+    assert give(client, evaluation)["from"] == 14
+
+
+def test_what_a_cancelled_call_would_have_told_comes_with_the_next_answer(client, steps):
+    evaluation, _ = steps
+    identity = client.begin_call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identity}})
+    client.request("ping")
+    assert give(client, evaluation)["stdout"] == "step 1\n"
+
+
+def test_looks_that_are_asked_for_at_once_tell_each_byte_once(live, client):
+    code = "import time\nfor n in range(40):\n    print(n)\n    time.sleep(0.01)\n"
+    told = client.call("evaluate_code", code=code, timeoutMs=100, detail=False)
+    said, status = told.get("stdout", ""), told.get("status")
+    while status == "running":
+        asked = [client.begin_call("get_evaluation", evaluationId=told["evaluationId"], waitMs=30) for _ in range(8)]
+        answers = [json.loads(client.answer(one)["result"]["content"][0]["text"]) for one in asked]
+        for one in answers:
+            assert one.get("from", 0) == (len(said) if said else 0)
+            said += one.get("stdout", "")
+        status = answers[-1]["status"]
+    assert said == "".join(f"{n}\n" for n in range(40))
+
+
+def test_head_and_tail_are_of_what_is_new_and_what_lies_between_counts_as_told(client):
+    code = "print('first')\n_ = input()\nfor n in range(3000): print(n)\n_ = input()"
+    told = client.call("evaluate_code", code=code, detail=False)
+    long = give(client, told["evaluationId"])
+    assert long["from"] == len("first\n")
+    assert long["stdout"].startswith("0\n1\n")
+    assert long["stdout"].endswith("2998\n2999\n")
+    [note] = [note for note in long["notes"] if note.startswith("stdout: ")]
+    words = note.split()
+    place, length = int(words[words.index("from") + 1].strip(",")), int(words[words.index("length") + 1].strip(";"))
+    between = look(client, told["evaluationId"], part="stdout", **{"from": place, "length": length})["text"]
+    shown, _, closing = long["stdout"].partition(f"\n… {length} characters left out …\n")
+    assert shown + between + closing == "".join(f"{n}\n" for n in range(3000))
+    assert look(client, told["evaluationId"])["notes"] == [NOTHING_NEW]
+    give(client, told["evaluationId"])
+
+
+def test_a_flood_is_told_by_a_short_head_and_a_tail_and_a_long_text_by_all_there_is_room_for(client):
+    def shown(count):
+        told = client.call("evaluate_code", code=f"print('x' * {count})", detail=False)
+        return [len(part) for part in told["stdout"].split("\n") if set(part) == {"x"}]
+
+    assert shown(1_000_000) == [1000, 2000 - len("\\n")]
+    head, tail = shown(50_000)
+    assert 5000 < head + tail <= 6000
+
+
+def test_stacks_are_told_once(client):
+    told = client.call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)", timeoutMs=1000)
+    ended = client.call("interrupt_evaluation", evaluationId=told["evaluationId"])
+    assert "stacks" in ended
+    assert "stacks" not in look(client, told["evaluationId"])
+    assert look(client, told["evaluationId"], part="stacks")["text"]
+
+
+def test_what_to_do_while_code_reads_or_runs_is_said_once_to_each_caller(live):
+    with live.client() as client, live.client() as other:
+        told = client.call("evaluate_code", code=STEPS.format(2), detail=False)
+        assert any(READING in note for note in told["notes"])
+        assert "notes" not in give(client, told["evaluationId"])
+        assert any(READING in note for note in look(other, told["evaluationId"])["notes"])
+        end(client, told["evaluationId"])
+        again = client.call("evaluate_code", code=STEPS.format(1), detail=False)
+        assert not any(READING in note for note in again.get("notes", ()))
+        end(client, again["evaluationId"])
+
+
+def test_the_same_code_is_compared_with_what_the_same_client_evaluated(live):
+    code = "sum(range(1234))"
+    with live.client() as client, live.client() as other:
+        client.call("evaluate_code", code=code)
+        assert not any("same" in note for note in other.call("evaluate_code", code=code)["notes"])
+        assert any("same result" in note for note in client.call("evaluate_code", code=code)["notes"])
+
+
+def test_the_command_line_is_told_all_each_time(live):
+    with live.client(name="codriver-cli") as command:
+        told = command.call("evaluate_code", code="print('all')\n_ = input()\nprint('of it')")
+        assert command.call("send_input", evaluationId=told["evaluationId"], text="")["stdout"] == "all\nof it\n"
+        assert look(command, told["evaluationId"])["stdout"] == "all\nof it\n"
+
+
+def test_a_wait_may_be_as_short_as_a_tenth_of_a_second(client):
+    told = client.call("evaluate_code", code="import time; time.sleep(0.5)", timeoutMs=100)
+    assert told["status"] == "running"
+    assert client.call("evaluate_code", code="1", timeoutMs=99)["reason"] == "bad-arguments"
+
+
+def test_a_query_says_what_has_left_the_log(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "codriver.toml").write_text("logMaxEntities = 10\n")
+    every_line = "[:find ?l :where [?e :output/line ?l]]"
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        until(lambda: "send_input" in client.tools(), "the REPL")
+        assert "notes" not in client.call("repl_output_log", query=every_line)
+        for number in range(20):
+            client.call("evaluate_code", code=str(number))
+        told = client.call("repl_output_log", query=every_line)
+        [note] = told["notes"]
+        gone = told["firstLine"] - 1
+        assert note.endswith(f"up to line {gone} have left the log: $history has their code")
+        assert client.call("repl_output_log", since=gone - 1)["notes"] == [note]
+        assert "notes" not in client.call("repl_output_log", since=gone)
+        assert "notes" not in client.call("repl_output_log")
+
+
+def test_an_answer_that_goes_on_from_one_before_has_its_text_and_sixty_bytes(client):
+    told = client.call("evaluate_code", code=STEPS.format(30), detail=False)
+    read = 0
+    for _ in range(29):
+        answer = client.answer(
+            client.begin_call("send_input", evaluationId=told["evaluationId"], text="", detail=False)
+        )
+        text = answer["result"]["content"][0]["text"]
+        assert len(text) - len(json.dumps(json.loads(text)["stdout"])) <= 60
+        read += len(text)
+    assert read <= 3000
+    end(client, told["evaluationId"])
+
+
+def test_of_many_callers_who_was_told_longest_ago_begins_again():
+    told = ToldPlaces()
+    for caller in range(MOST_CALLERS + 1):
+        told.move(caller, {"stdout": 5})
+    assert (dict(told.of(0)), dict(told.of(1))) == ({}, {"stdout": 5})
+
+
+def test_no_place_moves_back():
+    told = ToldPlaces()
+    told.move("ann", {"stdout": 5})
+    told.move("ann", {"stdout": 3, "stderr": 2})
+    assert told.of("ann") == {"stdout": 5, "stderr": 2}
