@@ -12,6 +12,14 @@ import sys
 from codriver_relay.own_files import RECORD_BYTES, open_file, read_beside, value_of
 
 GONE = (-1, 0)
+"""The user and inode of a socket that no process has any more: nobody can be held to be behind it.
+
+The kernel shows user 0 for such a socket, so that a stranger who sends and closes at once would pass for root.
+"""
+DIAG_S = 1
+"""The kernel answers at once; a socket filter that swallows the question must not hold up anybody."""
+TABLE_READS = 3
+"""While a table is read, what others close can move a row out of sight."""
 
 
 def listener_of(connection: socket.socket) -> tuple[int, int] | None:
@@ -30,8 +38,8 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
     except OSError:
         return GONE  # it has hung up already
     anywhere = bytes(len(there))
-    listening = ask_kernel(there, port, anywhere, 0)
-    other = ask_kernel(there, port, here, own)
+    listening = find(there, port, anywhere, 0)
+    other = find(there, port, here, own)
     if other is None:
         return None
     if not other[1]:
@@ -46,13 +54,27 @@ def plain(host: str) -> bytes:
     return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
 
 
-def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
+def find(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
     """User and inode of the socket with these two addresses, `own` 0 for who listens; None when there is none.
+
+    Raises:
+        OSError: neither a socket nor a table of the kernel's tells.
+    """
+    try:
+        return ask_kernel(there, port, here, own)
+    except OSError:
+        if sys.platform != "linux":
+            raise
+        return look_up(there, port, here, own)
+
+
+def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
+    """User and inode as the kernel tells them by one question for one socket: 0.02 ms, however many there are.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 
     Raises:
-        OSError: neither a socket nor a table of the kernel's tells.
+        OSError: this kernel, or the container it is in, does not answer such questions.
     """
     if sys.platform != "linux":
         raise OSError(0, "only Linux tells who listens")
@@ -61,21 +83,18 @@ def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int
     question = bytes([family, socket.IPPROTO_TCP, 0, 0]) + b"\xff" * 4 + ends + bytes(4) + b"\xff" * 8
     numbers = ((16 + len(question), 4), (20, 2), (1, 2), (1, 4), (0, 4))  # length, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST
     head = b"".join([number.to_bytes(size, sys.byteorder) for number, size in numbers])
+    kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)  # NETLINK_SOCK_DIAG
     try:
-        kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)  # NETLINK_SOCK_DIAG
-        try:
-            kernel.settimeout(1)
-            kernel.send(head + question)
-            answer = kernel.recv(RECORD_BYTES)
-        finally:
-            kernel.close()
-    except OSError:
-        return look_up(there, port, here, own)
+        kernel.settimeout(DIAG_S)
+        kernel.send(head + question)
+        answer = kernel.recv(RECORD_BYTES)
+    finally:
+        kernel.close()
     kind, code = native(answer[4:6]), native(answer[16:20])
     if kind == 2 and code == (1 << 32) - 2:
         return None
     if kind != 20 or len(answer) < 88:
-        return look_up(there, port, here, own)
+        raise OSError(0, f"sock_diag answered a message of type {kind}")
     if own and answer[22:24] == b"\0\0":
         return None  # there is no such connection: it is who listens
     return native(answer[80:84]), native(answer[84:88])
@@ -86,17 +105,24 @@ def native(data: bytes) -> int:
     return int.from_bytes(data, sys.byteorder)
 
 
-def look_up(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
-    """User and inode from the kernel's tables, where `ask_kernel` has no answer. Source: proc(5), /proc/net/tcp."""
-    for name in ("tcp", "tcp6") if len(there) == 4 else ("tcp6",):
+def look_up(there: bytes, port: int, here: bytes, own: int, *, tables: str = "/proc/net") -> tuple[int, int] | None:
+    """User and inode from the kernel's tables, where `ask_kernel` has no answer. Source: proc(5), /proc/net/tcp.
+
+    A listener of IPv6 may take connections of IPv4 too. Reading a table costs 5 ms even when it is empty.
+
+    Raises:
+        OSError: there are no such tables.
+    """
+    names = ("tcp", "tcp6") if len(there) == 4 else ("tcp6",)
+    for name in names * TABLE_READS:
         mapped = bytes(10) + b"\xff\xff" if len(there) == 4 and name == "tcp6" else b""
         size = 16 if name == "tcp6" else 4
         wanted = [row_form(mapped + there, port), row_form(mapped + here if own else bytes(size), own)]
         try:
-            with open(f"/proc/net/{name}", "rb") as table:
+            with open(f"{tables}/{name}", "rb") as table:
                 rows = [row.split() for row in table][1:]
         except FileNotFoundError:
-            if name == "tcp":
+            if name == names[0]:
                 raise
             continue
         for row in rows:
@@ -112,20 +138,31 @@ def row_form(address: bytes, port: int) -> bytes:
 
 
 def holds_lock(folder: int, inode: int) -> bool:
-    """Whether the process that has the socket `inode` holds the lock in a folder: it is the server of that workspace.
-
-    The process is one that the kernel names for the lock, or the server's own files, and has both files open.
-    Source: proc(5), /proc/locks: the 5th column is the process, the 6th ends with the file's inode.
-    """
+    """Whether the process with the socket `inode` holds the lock in a folder: it is the server of that workspace."""
+    hint = value_of(read_beside(folder, "server.json"), b"pid")
     try:
         lock = os.stat("lock", dir_fd=folder, follow_symlinks=False)
-        with open("/proc/locks", "rb") as table:
-            rows = [row.split() for row in table]
+        return holder_of(lock, inode, int(hint) if hint.isdigit() else None) is not None
     except OSError:
         return False
+
+
+def holder_of(lock: os.stat_result, inode: int, hint: int | None) -> int | None:
+    """The process that holds the lock on a file and has the socket `inode`; None when no process of ours has both.
+
+    `hint`: a process to ask too, where the kernel names the locked file otherwise than its status does.
+    Source: proc(5), /proc/locks: after `->` for those that wait, column 2 is the kind, 5 the process, 6 the file.
+
+    Raises:
+        OSError: this system does not tell.
+    """
+    with open("/proc/locks", "rb") as table:
+        rows = [row.split() for row in table]
     found = [row[4] for row in rows if row[1] != b"->" and row[5].rpartition(b":")[2] == b"%d" % lock.st_ino]
-    hint = value_of(read_beside(folder, "server.json"), b"pid")
-    return any(has_both(process.decode(), lock, inode) for process in {*found, hint} if process.isdigit())
+    for process in dict.fromkeys([*found, *([b"%d" % hint] if hint else [])]):
+        if process.isdigit() and has_both(process.decode(), lock, inode):
+            return int(process)
+    return None
 
 
 def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
