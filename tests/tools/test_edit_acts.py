@@ -119,11 +119,11 @@ def test_a_load_that_never_began_says_what_held_it_up(tmp_path):
     with serving(tmp_path, "--nrepl", f"x={repl('lisp').endpoint}", "--repl", "none") as running:
         running.ending = "lpy"
         file = write(running, "queued", "(ns shop.queued)\n\n(def price 2)\n")
-        with running.client() as client:
+        with running.client() as client, running.client(name="ann") as ann:
             until(lambda: "load_file" in client.tools(), "the REPL's tools")
             assert client.call("load_file", filePath=str(file))["ok"]
             wait = '(.sleep (python/__import__ "time") 60)'
-            held = client.call("evaluate_code", code=wait, who="ann")
+            held = ann.call("evaluate_code", code=wait)
             assert held["status"] == "running", held
             held = held["evaluationId"]
             change = {"type": "append", "code": "(def added 1)"}

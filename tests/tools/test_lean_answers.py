@@ -141,6 +141,7 @@ def test_the_command_line_has_all_without_asking(live):
 
 
 def test_one_caller_is_not_told_what_another_of_its_client_knows(client):
+    lean_call(client, "evaluate_code", code="5+4", who="one")
     arguments = {"code": "5+5", "who": "newcomer"}
     first = lean_call(client, "evaluate_code", **arguments)
     assert (first["generation"], first["ns"]) == (1, "user")

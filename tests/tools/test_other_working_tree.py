@@ -80,10 +80,10 @@ def test_an_agent_evaluates_in_the_repl_of_another_tree_only_when_it_names_it(tm
                 assert str(repl.folder.resolve()) in refused["message"]
             assert client.call("server_health")["evaluations"]["accepted"] == 0
             assert client.call("list_sessions")["sessions"][0]["elsewhere"] is True
-            meant = client.call("evaluate_code", code="1", replSessionKey="py")
+            meant = client.call("evaluate_code", code="1", replSessionKey="py", who="one")
             assert meant["ok"]
             assert [note for note in meant["notes"] if "another one of the same repository" in note]
-            assert client.call("evaluate_code", code="2")["ok"]
+            assert client.call("evaluate_code", code="2", who="one")["ok"]
             assert client.call("evaluate_code", code="3", who="other")["reason"] == "other-worktree"
             by_hand = live.run("eval", "1 + 1")
             assert by_hand.returncode == 1

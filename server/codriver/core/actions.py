@@ -78,6 +78,16 @@ class GraceOver(Action):
 
 
 @dataclass(frozen=True)
+class CallerNamed(Action):
+    """A caller gave its name, which holds until another is given; before it was `formerly`, given or made for it."""
+
+    conversation: str
+    formerly: str
+    client: Later[str] = from_context("client")
+    who: Later[str] = from_context("who")
+
+
+@dataclass(frozen=True)
 class ClientTold(Action):
     """The caller that asks has been told how the others' evaluations stand, and how a session of its own does.
 

@@ -6,6 +6,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from codriver.core.callers import is_own
 from codriver.core.records import replace
 from codriver.core.state import Told, with_item
 
@@ -71,7 +72,7 @@ def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation
     for evaluation in known.newest_first():
         if evaluation.number <= told.number:
             break
-        if evaluation.who != who or evaluation.client != client:
+        if not is_own(state, client, who, (evaluation.client, evaluation.who)):
             found.append(evaluation)
-    theirs = [one for one in found if one.who != who or one.client != client] if told.live else found
+    theirs = [one for one in found if not is_own(state, client, who, (one.client, one.who))] if told.live else found
     return sorted(theirs, key=_NUMBER) if theirs else theirs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from codriver.core import client_departure, lanes, turns
+from codriver.core import callers, client_departure, lanes, turns
 from codriver.core.actions import (
     Action,
     CancelQueued,
@@ -41,7 +41,12 @@ HEAD_CHARACTERS = 200
 
 def next_id(state: State) -> str:
     """The id of the next evaluation: unique also across restarts, as it begins with the server's own."""
-    return f"{state.life.session_id[:4]}-{state.evaluated + 1}"
+    return id_of(state, state.evaluated + 1)
+
+
+def id_of(state: State, number: int) -> str:
+    """The id of the evaluation with this number."""
+    return f"{state.life.session_id[:4]}-{number}"
 
 
 def session_key(repl: Repl, session: str) -> str:
@@ -100,6 +105,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
     # A session that ended in this very moment: the REPL refuses the evaluation, and that ends what is put here.
     name = action.request.session
     session = repl.sessions.get(name) or Session(name, is_leaving=True)
+    state = callers.with_used(state, action.client, action.who, repl.id)
     evaluation = _accepted(state, action, repl, session)
     if state.life.phase in ("stopping", "stopped"):
         # A connected client goes on calling until its connection is closed, which is the last thing.

@@ -5,7 +5,16 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import actions, app_streams, evaluation_queue, lanes, lifecycle, mcp_clients, repl_connections
+from codriver.core import (
+    actions,
+    app_streams,
+    callers,
+    evaluation_queue,
+    lanes,
+    lifecycle,
+    mcp_clients,
+    repl_connections,
+)
 from codriver.core.evaluation_queue import of_unfinished
 from codriver.core.repl_connections import announcing, of_known
 
@@ -23,6 +32,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.Stop: lifecycle.stop,
         actions.Stopped: lifecycle.stopped,
         actions.ClientConnected: mcp_clients.connected,
+        actions.CallerNamed: callers.named,
         actions.ClientTold: mcp_clients.told,
         actions.ClientGone: mcp_clients.gone,
         actions.GraceOver: mcp_clients.grace_over,

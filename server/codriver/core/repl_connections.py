@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core import client_departure, evaluation_queue, lanes
+from codriver.core import callers, client_departure, evaluation_queue, lanes
 from codriver.core.actions import (
     Action,
     LatchError,
@@ -95,8 +95,8 @@ def _is_within(path: str, folder: str) -> bool:
 def is_first(state: State, evaluation: Evaluation) -> bool:
     """Whether its caller evaluated nothing before it in its REPL, since that was connected."""
     return not any(
-        (other.repl, other.generation, other.client, other.who)
-        == (evaluation.repl, evaluation.generation, evaluation.client, evaluation.who)
+        (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
+        and callers.is_own(state, evaluation.client, evaluation.who, (other.client, other.who))
         for other in state.evaluations.values()
         if other.number < evaluation.number
     )

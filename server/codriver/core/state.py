@@ -109,6 +109,12 @@ class Client:
     """The number of the newest evaluation when it connected."""
     told: Mapping[str, Told] = field(default_factory=lambda: MappingProxyType({}))
     """By `who`, as several callers can share one connection: what each knows, the newest last."""
+    names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By conversation, the client's own session: the `who` that was given last."""
+    unnamed: str = ""
+    """The `who` that was made for a caller before it gave one."""
+    used: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """By `who`: the ids of the REPLs that it has evaluated in."""
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,12 @@ class Editor:
                     self._remember(caller, changes)
         return Outcome(tuple(results), elsewhere)
 
+    def adopt(self, caller: str, former: str) -> None:
+        """Let the batches of a `former` caller be those of `caller`, who is the same: its newest, if it has others."""
+        if batches := self._done.pop(former, None):
+            self._done[caller] = [*self._done.get(caller, []), *batches][-MAX_BATCHES:]
+            self._done.move_to_end(caller)
+
     async def undo(self, caller: str) -> tuple[Outcome, int]:
         """Take back the last batch of `caller` that is left; and how many are left then.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
+from codriver.core import callers
 from codriver.core.actions import Say
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, Create, InsertDef, Limits, ReplaceDef, Wanted, lint
@@ -262,9 +263,12 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
 
 
 def _caller(call: Call, who: str | None) -> str:
-    """Whose batch it is: the caller's own name for itself, else this connection's."""
-    given = call.who(who)
-    return f"connection {call.client}" if who is None else f"who {given}"
+    """Whose batch it is: the caller's by the name that it gave, now or before, else this connection's."""
+    name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
+    if who is None and callers.name_of(call.state, call.client, call.conversation) is None:
+        return unnamed
+    call.services.editor.adopt(f"who {name}", unnamed)
+    return f"who {name}"
 
 
 def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]) -> None:

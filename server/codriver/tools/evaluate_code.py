@@ -17,7 +17,7 @@ from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import stop, wait
-from codriver.tools.calls.session_choice import check_tree, evaluation_of, in_lane, isolated, resolve
+from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, isolated, notes_of_choice
 from codriver.tools.calls.syntax_check import check_by_repl, meant, readable_forms, speaks_lisp
 from codriver.tools.truth.drift_notes import look_at_load
 
@@ -44,8 +44,8 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     """Evaluate, wait, and say how it stands."""
     who, core = call.who(arguments.who), call.services.core
     state = core.state
-    target = resolve(state, arguments.repl_session_key)  # a wrong key is told before the code is judged
-    repl, readers = target.repl, meant(state, arguments.repl_session_key)
+    target = chosen(call, arguments.repl_session_key, who)  # a wrong key is told before the code is judged
+    repl, readers = target.repl, meant(state, arguments.repl_session_key, target)
     lisp = speaks_lisp(readers)
     if lisp:
         await look_at_load(call, repl, arguments.code)
@@ -53,7 +53,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if not lisp:
         await check_by_repl(call, repl, arguments.code)
     if core.state is not state:  # judging it took a while
-        target = resolve(core.state, arguments.repl_session_key)
+        target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
     if arguments.isolate:
         target = await isolated(call, target, who)
@@ -80,7 +80,8 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         await look_at_load(call, repl, arguments.code)
     own = target.key if arguments.repl_session_key is None and not arguments.isolate else None
     images, most = arguments.max_images, budget(call)
-    return await describe(call, current, arguments, max_images=images, max_bytes=most, own_session=own)
+    notes = notes_of_choice(call, current, target)
+    return await describe(call, current, arguments, max_images=images, max_bytes=most, notes=notes, own_session=own)
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:

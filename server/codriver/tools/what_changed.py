@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.values import NOT_LISP
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.session_choice import chosen
 from codriver.tools.truth.drift_notes import STALE, drift_of, few, stale_line
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class DriftArguments(Arguments):
 
 async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
     """Every difference between what is loaded and the files, a line for each module and object."""
-    repl = resolve(call.state, arguments.repl_session_key).repl
+    repl = chosen(call, arguments.repl_session_key, call.who(arguments.who)).repl
     found = await drift_of(call, repl)
     lines = [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
     shown, note, omitted = fit(lines, budget(call))

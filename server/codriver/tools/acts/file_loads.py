@@ -21,7 +21,7 @@ from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import UNLISTED, Answer, Call
 from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.session_choice import check_tree, in_lane, resolve
+from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
 from codriver.tools.truth.drift_notes import notes_of_load
 
@@ -63,7 +63,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     """Load a file into a session, as that file, wait, and say how it stands."""
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
-    repl = resolve(call.state, arguments.repl_session_key).repl
+    repl = chosen(call, arguments.repl_session_key, who).repl
     is_followed = arguments.dependents or arguments.prune
     if is_followed:
         dependent_loads.check(repl)
@@ -96,9 +96,10 @@ class _Loads:
         """Load a file; the evaluation when it is over, or its time is."""
         call, arguments = self._call, self._arguments
         text = await call.services.work.files.run(call.client, partial(_read, path))
-        repl = resolve(call.state, arguments.repl_session_key).repl
+        target = chosen(call, arguments.repl_session_key, self._who)
+        repl = target.repl
         check_language(path, text, repl)
-        readers = meant(call.state, arguments.repl_session_key)
+        readers = meant(call.state, arguments.repl_session_key, target)
         lisp = path.suffix != ".py" and speaks_lisp(readers)
         if repl.dialect == "unknown":
             await check_by_repl(call, repl, text)
@@ -116,7 +117,7 @@ class _Loads:
 
     async def _run(self, asked: Request) -> Evaluation:
         call = self._call
-        target = resolve(call.state, self._arguments.repl_session_key)
+        target = chosen(call, self._arguments.repl_session_key, self._who)
         check_tree(call, target, self._who, self._arguments.repl_session_key)
         if self._arguments.repl_session_key is None:
             target = in_lane(call, target, self._who)

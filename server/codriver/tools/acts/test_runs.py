@@ -26,7 +26,7 @@ from codriver.tools.answers.lean_answers import Evaluating, lean, reader_of, wan
 from codriver.tools.answers.telling import Telling
 from codriver.tools.calls.base import UNLISTED, Answer, Call
 from codriver.tools.calls.evaluation_waits import stop, wait
-from codriver.tools.calls.session_choice import check_tree, evaluation_of, in_lane, key_of, resolve
+from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, key_of
 from codriver.tools.truth.drift_notes import notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ class TestArguments(Evaluating):
 
 async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     """Run tests, and say what failed first."""
-    target = resolve(call.state, arguments.repl_session_key)
     who = call.who(arguments.who)
+    target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
     if arguments.repl_session_key is None:
         target = in_lane(call, target, who)

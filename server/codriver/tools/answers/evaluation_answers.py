@@ -6,7 +6,7 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.core import lanes
+from codriver.core import callers, evaluation_queue, lanes
 from codriver.core.state import Seen
 from codriver.errors import RefusedError
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
@@ -213,7 +213,16 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
     newest = lanes.in_common(repl, session).last_evaluation_by
     if len(newest) == 1 and evaluation.who in newest:
         return []
-    return sorted(who for who, number in newest.items() if who != evaluation.who and number > evaluation.previous)
+    since = {who: number for who, number in newest.items() if who != evaluation.who and number > evaluation.previous}
+    return sorted(who for who, number in since.items() if not _is_unnamed(call, evaluation, number))
+
+
+def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
+    """True where the evaluation of this number came over the same connection before the caller had a name."""
+    state = call.services.core.state
+    other = state.evaluations.get(evaluation_queue.id_of(state, number))
+    of = (other.client, other.who) if other is not None else (None, "")
+    return callers.is_own(state, evaluation.client, evaluation.who, of) and evaluation.client is not None
 
 
 def _images(call: Call, asked: int) -> Images:

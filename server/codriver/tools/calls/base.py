@@ -16,6 +16,8 @@ import anyio
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from codriver.core import callers
+from codriver.core.actions import CallerNamed
 from codriver.core.records import dataclass
 from codriver.errors import RefusedError
 from codriver.net.fair_threads import Work
@@ -208,16 +210,31 @@ class Call:
         self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
 
     def who(self, given: str | None) -> str:
-        """The slug of the caller, without secrets: the one given, else made from the client's name.
+        """The slug of the caller, without secrets: the one given, now or before, else made from the client's name.
 
         Raises:
             BadWhoError: what was given is no slug, or a reserved one.
         """
         if given is None:
-            return client_slug(self.client_name) or "mcp-client"
+            known = callers.name_of(self.services.core.state, self.client, self.conversation)
+            return known or client_slug(self.client_name) or "mcp-client"
         if slug(given) in RESERVED or given != slug(given):
             raise BadWhoError(given)
         return self.services.log.without_secrets(given)
+
+    def note_name(self, given: str) -> None:
+        """Remember the name that the caller gives, for its calls that give none.
+
+        Raises:
+            BadWhoError: as `who` says.
+        """
+        who, formerly = self.who(given), self.who(None)
+        if callers.name_of(self.state, self.client, self.conversation) != who:
+            self.dispatch(CallerNamed(self.conversation, formerly), who=who)
+
+    def is_own(self, evaluation: Evaluation, who: str) -> bool:
+        """True of an evaluation of the caller `who`, which came over this connection under its name or none."""
+        return callers.is_own(self.state, self.client, who, (evaluation.client, evaluation.who))
 
 
 class LastingCall(Call):

@@ -33,7 +33,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
         raise refused
     given = parse(tool, arguments)
     if given.who is not None:
-        call.who(given.who)
+        call.note_name(given.who)
     return await tool.run(call, given)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from codriver.core import callers
 from codriver.core.actions import CancelQueued, InputGiven, InputWanted
 from codriver.core.state import holder
 from codriver.errors import RefusedError
@@ -169,4 +170,6 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     profile = repl.profile if repl is not None else None
     if profile is not None and not profile.is_serial and profile.isolation != "none":
         ways.append("evaluate with isolate: true")
-    return [f"the session is held by evaluation {ahead.id} of {ahead.who}{how} for {since_s} s; {', or '.join(ways)}"]
+    is_own = callers.is_own(state, evaluation.client, evaluation.who, (ahead.client, ahead.who))
+    held = f"your own evaluation {ahead.id}" if is_own else f"evaluation {ahead.id} of {ahead.who}"
+    return [f"the session is held by {held}{how} for {since_s} s; {', or '.join(ways)}"]

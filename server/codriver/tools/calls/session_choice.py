@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.core import lanes
+from codriver.core import callers, lanes
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
 from codriver.core.records import dataclass
@@ -21,7 +21,7 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.gate import LOOK_S, to_name_one
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from codriver.core.state import Repl, Session, State
     from codriver.tools.calls.base import Call
@@ -35,6 +35,8 @@ class Target:
     session: Session
     lane: Lane | None = None
     """The caller's lane, where the session is not it: the REPL is not connected yet, or has no lane left."""
+    beside: tuple[str, ...] = ()
+    """The keys of other REPLs that could be meant as well, where this is the one that the caller has used."""
 
     @property
     def key(self) -> str:
@@ -128,8 +130,27 @@ class UnknownEvaluationError(RefusedError):
         )
 
 
-def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target:
+def chosen(call: Call, key: str | None, who: str) -> Target:
+    """The session that `key` names, else the only one there is, else the one that `who` has used, if it used one only.
+
+    Raises:
+        RefusedError: as `resolve` says.
+    """
+    state = call.services.core.state
+    return resolve(state, key, used=callers.used_by(state, call.client, who) if key is None else ())
+
+
+def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
+    """The note, once, for a caller that stays in the REPL that it has used: which others there are."""
+    note = f"in {target.repl.key}, as before; replSessionKey names another: {', '.join(target.beside)}"
+    is_news = bool(target.beside) and call.services.places_told.is_news(evaluation, note)
+    return (note,) if is_news else ()
+
+
+def resolve(state: State, key: str | None, *, may_leave: bool = False, used: Collection[str] = ()) -> Target:
     """The session that `key` names, or the only one there is; one that is leaving only if it `may_leave`.
+
+    Of several it is the one of which the caller has `used` the REPL, by its id, where it has used one of them only.
 
     A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous; nor does a
     kernel that was merely found, which stands in for no REPL that was asked for or that we started.
@@ -149,7 +170,11 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False) -> Target
             raise NoReplError(tuple(repls), to_name_one(state))
         only, *others = reachable
         if others:
-            raise AmbiguousSessionError(reachable)
+            habit = [repl for repl in reachable if repl.id in used]
+            if len(habit) != 1:
+                raise AmbiguousSessionError(reachable)
+            beside = tuple([repl.key for repl in reachable if repl is not habit[0]])
+            return Target(habit[0], habit[0].sessions[MAIN_SESSION], beside=beside)
         return Target(only, only.sessions[MAIN_SESSION])
     for repl in state.repls.values():
         for session in repl.sessions.values():
@@ -168,7 +193,7 @@ def own(call: Call, key: str | None, who: str) -> Target:
     Raises:
         RefusedError: as `resolve` says.
     """
-    target = resolve(call.services.core.state, key)
+    target = chosen(call, key, who)
     if key is not None or not lanes.are_given(target.repl):
         return target
     lane = _lane(call, who)
@@ -190,13 +215,14 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
     if lane is None or not (lanes.are_given(repl) or repl.profile is None):
         return target
     if repl.profile is None:
-        return Target(repl, target.session, lane)
+        return Target(repl, target.session, lane, target.beside)
     found = lanes.find(call.state, repl, lane, call.client)
     if found is None or found.client != call.client:
         call.dispatch(LaneWanted(repl.id, lane))
         repl = call.state.repls[repl.id]
         found = lanes.find(call.state, repl, lane, call.client)
-    return Target(repl, target.session if found is None else found, lane if found is None else None)
+    session = target.session if found is None else found
+    return Target(repl, session, lane if found is None else None, target.beside)
 
 
 def _lane(call: Call, who: str) -> Lane | None:
@@ -215,8 +241,8 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
     repl, tree = target.repl, other_tree(target.repl)
     if tree is None or named is not None:
         return
-    asked = (repl.id, repl.generation, call.client, who)
-    if not any((one.repl, one.generation, one.client, one.who) == asked for one in call.state.evaluations.values()):
+    known = [one for one in call.state.evaluations.values() if (one.repl, one.generation) == (repl.id, repl.generation)]
+    if not any(call.is_own(one, who) for one in known):
         raise OtherTreeError(target, tree)
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from codriver.lisp.reader import Reading
     from codriver.repls.contract.adapter_values import SyntaxFault
     from codriver.tools.calls.base import Call
+    from codriver.tools.calls.session_choice import Target
 
 MAX_FORMS = 1_000_000
 """Some 5 MB of source. Reading holds 40 bytes for each."""
@@ -163,8 +164,10 @@ def _in_python(lines: list[str]) -> str:
     return "correct the code and call again"
 
 
-def meant(state: State, key: str | None) -> list[Repl]:
-    """The REPLs that code for the session of this key may be meant for."""
+def meant(state: State, key: str | None, target: Target | None = None) -> list[Repl]:
+    """The REPLs that code for the session of this key may be meant for, which was taken to mean `target`."""
+    if target is not None and target.beside:
+        return [target.repl]
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:
         return without_merely_found(repls)

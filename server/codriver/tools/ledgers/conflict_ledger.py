@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
+from codriver.core import callers
 from codriver.editing import code_names
 
 if TYPE_CHECKING:
@@ -263,7 +264,8 @@ def _uses(life: Life, said: Said, made: Making) -> bool:
 
 def is_own(state: State, said: Said | Edit, one: Said | Edit) -> bool:
     """Whether two pieces of code are of one caller, also after it connected again."""
-    return one.who == said.who and (one.client == said.client or one.client not in state.clients)
+    is_back = one.who == said.who and one.client not in state.clients
+    return is_back or callers.is_own(state, said.client, said.who, (one.client, one.who))
 
 
 def _counts(state: State, said: Said) -> bool:

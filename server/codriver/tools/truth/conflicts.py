@@ -11,6 +11,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from codriver.core import callers
 from codriver.core.values import MAIN_SESSION
 from codriver.editing import code_names
 from codriver.repls.kinds import dialects_by_suffix
@@ -123,7 +124,9 @@ async def _of_edit(call: Call, path: Path, shown: str, edit: Edit) -> list[str]:
     is_shared = any(not is_own(state, edit, one) for one in earlier)
     repl = server_of(path, state.repls.values(), services.workspace)
     life = services.conflicts.lives.get(repl.id) if repl is not None and not isinstance(repl, str) else None
-    beside = life is not None and any(caller != (edit.client, edit.who) for caller in life.callers)
+    beside = life is not None and not all(
+        callers.is_own(state, edit.client, edit.who, caller) for caller in life.callers
+    )
     language = _language_of_file(path)
     if language is None or not (is_shared or beside):
         return []

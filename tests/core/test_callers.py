@@ -1,0 +1,61 @@
+"""Callers of a connection: the name that was given last holds, and what came under none is the caller's own."""
+
+import pytest
+
+from codriver.core import activity, callers, mcp_clients
+from codriver.core.actions import CallerNamed, ClientConnected, ClientTold
+from codriver.core.state import Origin, Repl, Session, State, with_repl
+from codriver.core.values import Evaluation, Lane
+
+
+@pytest.fixture
+def state():
+    made = State()
+    for client in ("c1", "c2"):
+        made = mcp_clients.connected(made, ClientConnected(client)).state
+    return made
+
+
+def named(state, who, *, formerly="agent", client="c1", conversation=""):
+    return callers.named(state, CallerNamed(conversation, formerly, client, who)).state
+
+
+def test_a_name_holds_until_another_is_given_and_for_its_conversation_alone(state):
+    assert callers.name_of(state, "c1", "") is None
+    state = named(named(state, "ann"), "bob", formerly="ann")
+    assert [callers.name_of(state, *of) for of in (("c1", ""), ("c1", "other"), ("c2", ""))] == ["bob", None, None]
+
+
+def test_what_came_under_no_name_is_own_and_what_came_under_anothers_is_not(state):
+    state = named(named(state, "ann"), "bob", formerly="ann")
+    own = {who: callers.is_own(state, "c1", "bob", ("c1", who)) for who in ("agent", "ann", "bob")}
+    assert own == {"agent": True, "ann": False, "bob": True}
+    assert not callers.is_own(state, "c1", "bob", ("c2", "agent"))
+
+
+def test_a_caller_that_names_itself_is_not_told_of_itself(state):
+    state = mcp_clients.told(state, ClientTold("c1", "agent")).state
+    evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
+    state = state.__class__(**{**state.__dict__, "evaluations": state.evaluations.with_item("e1", evaluation)})
+    state = named(state, "ann")
+    known = activity.told_to(state, "c1", "ann")
+    assert activity.since_told(state, known, "c1", "ann") == []
+
+
+def test_a_lane_is_its_callers_also_after_it_has_given_a_name(state):
+    lane = Session("agent", "agent", "c1", lane=Lane("claude", "agent"))
+    state = with_repl(state, Repl("r1", "clj", Origin("address", "x:1"), sessions={"agent": lane}))
+    (renamed,) = named(state, "ann").repls["r1"].sessions.values()
+    assert (renamed.name, renamed.lane) == ("agent", Lane("claude", "ann"))
+
+
+def test_the_repls_that_a_caller_has_used_are_known_under_its_name_too(state):
+    state = callers.with_used(state, "c1", "agent", "r1")
+    assert callers.used_by(named(state, "ann"), "c1", "ann") == ("r1",)
+    assert callers.used_by(state, "c2", "agent") == ()
+
+
+def test_of_very_many_callers_the_newest_are_remembered(state):
+    for number in range(callers.MOST + 1):
+        state = named(state, f"w{number}", conversation=str(number))
+    assert [callers.name_of(state, "c1", str(number)) for number in (0, 1)] == [None, "w1"]
