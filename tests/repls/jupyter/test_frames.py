@@ -100,7 +100,7 @@ def test_a_frame_of_another_form_is_refused_with_what_is_wrong_with_it(data, pro
         ("[]", "JSON list"),
         ("{}", "no channel"),
         ('{"channel": "shell", "content": 3}', "JSON int"),
-        ("[" * 100_000, "no JSON"),
+        ("[" * 100_000, "more than 100 deep"),
     ],
 )
 def test_a_frame_of_another_form_without_the_subprotocol_is_refused_too(data, problem):

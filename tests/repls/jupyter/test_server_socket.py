@@ -1,12 +1,17 @@
 """One WebSocket to a Jupyter Server: what it is given up for."""
 
+import json
+import struct
+from itertools import accumulate
+
 import anyio
 import pytest
 from websockets.asyncio.server import serve
 
+from codriver.repls.jupyter import frames
 from codriver.repls.jupyter.named_kernels import TokenSource
 from codriver.repls.jupyter.server_api import ServerApi
-from codriver.repls.jupyter.server_socket import MOST_PINGS, PingFloodError, open_socket
+from codriver.repls.jupyter.server_socket import MOST_PINGS, PingFloodError, SocketLostError, open_socket
 
 pytestmark = pytest.mark.anyio
 PINGS = 200_000
@@ -31,6 +36,42 @@ async def test_a_server_that_pings_without_end_is_given_up_before_its_pings_are_
             await opened.receive()
         await opened.close()
     assert len(answered) < PINGS // 20
+
+
+async def test_a_message_that_is_longer_than_is_read_is_named_as_the_cause(monkeypatch):
+    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 1000)
+
+    async def send(connection):
+        await connection.send("x" * 1001)
+        await connection.wait_closed()
+
+    async with serve(send, "127.0.0.1", 0, ping_interval=None) as server:
+        port = server.sockets[0].getsockname()[1]
+        opened = await open_socket(ServerApi(f"http://127.0.0.1:{port}", TokenSource(), {}), "k", "s")
+        with anyio.fail_after(60), pytest.raises(SocketLostError, match="a message of more than") as lost:
+            await opened.receive()
+        assert lost.value.is_stalled
+        await opened.close()
+
+
+async def test_a_content_that_is_too_heavy_says_why_and_the_next_one_is_read():
+    heavy = b'{"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}"
+    long = {"text": "x" * 100_000}
+
+    async def send(connection):
+        for content in (heavy, json.dumps(long).encode()):
+            parts = [b"iopub", b"{}", b"{}", b"{}", content]
+            offsets = list(accumulate(map(len, parts), initial=8 * 7))
+            await connection.send(struct.pack("<7Q", 6, *offsets) + b"".join(parts))
+        await connection.wait_closed()
+
+    async with serve(send, "127.0.0.1", 0, ping_interval=None, subprotocols=[frames.SUBPROTOCOL]) as server:
+        port = server.sockets[0].getsockname()[1]
+        opened = await open_socket(ServerApi(f"http://127.0.0.1:{port}", TokenSource(), {}), "k", "s")
+        with anyio.fail_after(60):
+            assert "more than 100 deep" in (await opened.receive()).problem
+            assert (await opened.receive()).content == long
+        await opened.close()
 
 
 async def test_pings_now_and_then_are_answered():

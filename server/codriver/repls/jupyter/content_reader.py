@@ -46,6 +46,10 @@ class UnreadableError(Exception):
         self.problem = problem
 
 
+class TooHeavyError(UnreadableError):
+    """A content has too many elements or levels to be read."""
+
+
 def mended(head: bytes, tail: bytes, left_out: int) -> bytes:
     """A content of its beginning and its end, with a mark between them, as good JSON where both lie in one text."""
     if not left_out:
@@ -61,7 +65,8 @@ def reading(content: bytes, token: str) -> Generator[None, None, Mapping[str, ob
     """Read a content; it yields wherever it can leave off. `token`: what stands in no content by accident.
 
     Raises:
-        UnreadableError: it is no object of JSON, or has too many elements or levels.
+        UnreadableError: it is no object of JSON.
+        TooHeavyError: it has too many elements or levels.
     """
     if len(content) <= SHORT_BYTES:
         return _object(content)
@@ -84,7 +89,7 @@ def _loaded(text: bytes) -> object:
     try:
         return json.loads(text.decode(errors="replace"))
     except RecursionError:
-        raise UnreadableError("arrays and objects lie too deep in one another") from None
+        raise TooHeavyError("arrays and objects lie too deep in one another") from None
     except ValueError as error:
         raise UnreadableError(f"it is no JSON: {error}") from None
 
@@ -115,9 +120,9 @@ def _without_long_texts(content: bytes, texts: dict[str, str], token: str) -> Ge
             elements += 1
             depth += kind != b","
         if depth > MAX_DEPTH:
-            raise UnreadableError(f"it holds arrays and objects more than {MAX_DEPTH} deep in one another")
+            raise TooHeavyError(f"it holds arrays and objects more than {MAX_DEPTH} deep in one another")
         if elements > MAX_ELEMENTS or marks > 4 * MAX_ELEMENTS:
-            raise UnreadableError(f"it holds more than {MAX_ELEMENTS:,} elements")
+            raise TooHeavyError(f"it holds more than {MAX_ELEMENTS:,} elements")
     return b"".join((*kept, content[copied:]))
 
 

@@ -262,7 +262,7 @@ class Evaluator:
                 await self._wait_for_value(execution, self._quirks.late_value_s)
         if execution.is_cut:
             notes = (*notes, CUT_BY_SERVER)
-        if execution.left_out:
+        if execution.left_out or execution.problem:
             notes = (*notes, left_out_note(execution.left_out, execution.problem))
         return notes
 

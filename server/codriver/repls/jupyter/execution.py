@@ -34,8 +34,9 @@ DISPLAYS_LEFT_OUT: Final = "[displays are left out from here on where more come 
 
 def left_out_note(count: int, problem: str) -> str:
     """A note on an execution of whose messages so many bytes were not held."""
-    unread = f"; a message of the kernel could not be read: {problem}" if problem else ""
-    return f"{count:,} bytes of its output were left out, as more came at once than is held{unread}"
+    left_out = f"{count:,} bytes of its output were left out, as more came at once than is held" if count else ""
+    unread = f"a message of the kernel could not be read: {problem}" if problem else ""
+    return "; ".join(filter(None, (left_out, unread)))
 
 
 class Execution:

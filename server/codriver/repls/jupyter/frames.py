@@ -19,15 +19,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from codriver.errors import PeerError
+from codriver.repls.jupyter.content_reader import SHORT_BYTES, TooHeavyError, UnreadableError, reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
 SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"
 
-MAX_FRAME_BYTES: Final = 128 * 2**20
-"""Far above the values that anybody wants to see, and little enough to have in memory twice."""
+MAX_FRAME_BYTES: Final = 32 * 2**20
+"""Far above the values that anybody wants to see, and little enough to have in memory three times."""
+TOO_LONG: Final = f"the connection to the Jupyter Server brought a message of more than {MAX_FRAME_BYTES:,} bytes"
 MAX_BUFFERS: Final = 1024
+MAX_PART_BYTES: Final = 2**20
+"""Of a header, a parent or metadata, which are small."""
+PLACEHOLDER: Final = "\ufdd0"
+"""It begins the names of long texts, of which a short message has none. No character, so in no text by accident."""
 WORD: Final = 8
 LEGACY_WORD: Final = 4
 PARTS: Final = ("header", "parent_header", "metadata", "content")
@@ -54,6 +60,8 @@ class Frame:
     metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     content: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     buffers: tuple[bytes, ...] = ()
+    problem: str = ""
+    """Why its content is not read, in words: it is too heavy."""
 
 
 def encode(frame: Frame) -> bytes:
@@ -66,7 +74,14 @@ def encode(frame: Frame) -> bytes:
 
 
 def decode(data: bytes) -> Frame:
-    """The message in a binary frame of the subprotocol v1.
+    """The message in a short binary frame. See `decoding`."""
+    return _at_once(decoding(data, PLACEHOLDER))
+
+
+def decoding(data: bytes, token: str) -> Generator[None, None, Frame]:
+    """Read the message in a binary frame of the subprotocol v1; it yields wherever it can leave off.
+
+    `token`: what stands in no message by accident.
 
     Raises:
         FrameError: it has no such form, or is larger than is taken.
@@ -84,7 +99,12 @@ def decode(data: bytes) -> Frame:
         raise FrameError(f"its last offset is {offsets[-1]}, and it ends at {len(data)}")
     channel, *parts = _segments(data, offsets, after=WORD * (1 + count))
     header, parent, metadata, content, *buffers = parts
-    return Frame(_text(channel), _object(header), _object(parent), _object(metadata), _object(content), tuple(buffers))
+    before = _text(channel), _object(header), _object(parent), _object(metadata)
+    try:
+        read = yield from _reading(content, token)
+    except TooHeavyError as error:
+        return Frame(*before, problem=error.problem)
+    return Frame(*before, read, tuple(buffers))
 
 
 def encode_text(frame: Frame) -> str:
@@ -97,14 +117,19 @@ def encode_text(frame: Frame) -> str:
 
 
 def decode_legacy(data: str | bytes) -> Frame:
-    """The message in a frame of a server without the subprotocol: text, or bytes where it has buffers.
+    """The message in a short frame of a server without the subprotocol. See `decoding_legacy`."""
+    return _at_once(decoding_legacy(data, PLACEHOLDER))
+
+
+def decoding_legacy(data: str | bytes, token: str) -> Generator[None, None, Frame]:
+    """Read the message in a frame of a server without the subprotocol: text, or bytes where it has buffers.
 
     Raises:
         FrameError: it has no such form, or is larger than is taken.
     """
     _check_size(len(data))
     if isinstance(data, str):
-        return _of_json(data, ())
+        return (yield from _of_json(data.encode(errors="surrogatepass"), (), token))
     if len(data) < LEGACY_WORD:
         raise FrameError(f"it has {len(data)} bytes, and not even the number of its parts")
     count = int.from_bytes(data[:LEGACY_WORD], "big")
@@ -115,7 +140,17 @@ def decode_legacy(data: str | bytes) -> Frame:
         raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
     offsets = (*struct.unpack_from(f">{count}I", data, LEGACY_WORD), len(data))
     text, *buffers = _segments(data, offsets, after=first)
-    return _of_json(text, tuple(buffers))
+    return (yield from _of_json(text, tuple(buffers), token))
+
+
+def _at_once(work: Generator[None, None, Frame]) -> Frame:
+    """The result of work that need not leave off."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: Frame = done.value
+            return result
 
 
 def _check_size(size: int) -> None:
@@ -132,8 +167,11 @@ def _segments(data: bytes, offsets: Sequence[int], *, after: int) -> list[bytes]
     return [data[start:end] for start, end in pairwise(offsets)]
 
 
-def _of_json(text: str | bytes, buffers: tuple[bytes, ...]) -> Frame:
-    whole = _object(text)
+def _of_json(text: bytes, buffers: tuple[bytes, ...], token: str) -> Generator[None, None, Frame]:
+    try:
+        whole = yield from _reading(text, token)
+    except TooHeavyError as error:
+        raise FrameError(f"a part of it is no JSON that is read: {error.problem}") from None
     channel = whole.get("channel")
     if not isinstance(channel, str):
         raise FrameError("it names no channel")
@@ -141,11 +179,25 @@ def _of_json(text: str | bytes, buffers: tuple[bytes, ...]) -> Frame:
     return Frame(channel, header, parent, metadata, content, buffers)
 
 
-def _object(text: str | bytes) -> Mapping[str, Any]:
+def _object(text: bytes) -> Mapping[str, Any]:
+    if len(text) > MAX_PART_BYTES:
+        raise FrameError(f"a part beside its content has {len(text):,} bytes, and {MAX_PART_BYTES:,} are the most")
     try:
         return _checked(json.loads(text))
     except (ValueError, RecursionError) as error:
         raise FrameError(f"a part of it is no JSON: {error}") from None
+
+
+def _reading(text: bytes, token: str) -> Generator[None, None, Mapping[str, Any]]:
+    """Read the object in a long part. Kernels write an absent one as null."""
+    if len(text) <= SHORT_BYTES:
+        return _object(text)
+    try:
+        return (yield from reading(text, token))
+    except TooHeavyError:
+        raise
+    except UnreadableError as error:
+        raise FrameError(f"a part of it is no JSON object: {error.problem}") from None
 
 
 def _checked(value: object) -> Mapping[str, Any]:

@@ -280,7 +280,7 @@ class ServerChannel(Channel):
     def _take(self, frame: Frame) -> None:
         if frame.channel not in SOCKETS:
             return
-        message = read_message(frame.channel, _raw(frame))
+        message = replace(read_message(frame.channel, _raw(frame)), problem=frame.problem)
         self._heard.set()
         if message.session == self._session:
             message = _of_server(message)

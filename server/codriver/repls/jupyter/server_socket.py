@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 import socket
 import sys
 from contextlib import suppress
@@ -17,8 +18,10 @@ from urllib.parse import quote
 import anyio
 
 from codriver.net.keepalive import probe_when_silent
+from codriver.net.loop_turns import in_turns
 from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.jupyter import frames
+from codriver.repls.jupyter.content_reader import SHORT_BYTES
 from codriver.repls.jupyter.frames import SUBPROTOCOL, Frame, FrameError
 from codriver.repls.jupyter.server_api import say
 
@@ -34,6 +37,10 @@ PONG_S: Final = 15.0
 FIRST_PONG_S: Final = 75.0
 """A server looks at what comes when its kernel has answered it, for which it waits up to a minute."""
 CLOSE_S: Final = 1.0
+TOO_BIG: Final = 1009
+"""The code of a close by who gets a longer message than it reads. Source: RFC 6455, "Defined Status Codes"."""
+MOST_WAITING: Final = 2
+"""Frames that wait to be read; the rest waits in the system, and then in the server."""
 MOST_PINGS: Final = 100
 """Pings of a server in a second, and in one piece of what comes, before it is given up: servers send one in 30 s."""
 PIECE_BYTES: Final = 4096
@@ -89,11 +96,16 @@ class ServerSocket:
                 raise PingFloodError from None
             raise self._lost(closed) from None
         self._is_answering = True
-        if self._speaks_v1:
-            if isinstance(data, str):
-                raise FrameError("it is text, where binary frames were agreed on")
-            return frames.decode(data)
-        return frames.decode_legacy(data)
+        if self._speaks_v1 and isinstance(data, str):
+            raise FrameError("it is text, where binary frames were agreed on")
+        return await self._decoded(data)
+
+    async def _decoded(self, data: str | bytes) -> Frame:
+        """The message in a frame; of a long one it is read in turns."""
+        is_short, token = len(data) <= SHORT_BYTES, secrets.token_hex(16)
+        if self._speaks_v1 and isinstance(data, bytes):
+            return frames.decode(data) if is_short else await in_turns(frames.decoding(data, token))
+        return frames.decode_legacy(data) if is_short else await in_turns(frames.decoding_legacy(data, token))
 
     async def send(self, frame: Frame) -> None:
         """Send a message.
@@ -140,7 +152,9 @@ class ServerSocket:
     def _lost(self, closed: Exception) -> SocketLostError:
         if self._is_stalled:
             return SocketLostError("the way to the Jupyter Server stalled", is_stalled=True)
-        received = getattr(closed, "rcvd", None)
+        sent, received = getattr(closed, "sent", None), getattr(closed, "rcvd", None)
+        if sent is not None and sent.code == TOO_BIG:
+            return SocketLostError(f"{frames.TOO_LONG}, and was cut for that", is_stalled=True)
         if received is None:
             return SocketLostError("the connection to the Jupyter Server was cut")
         said = f": {received.reason}" if received.reason else ""
@@ -182,7 +196,29 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
 @cache
 def _client() -> type[connect]:
     """The client of `websockets` as it is used here: no log and no other server is told the token."""
-    from websockets.asyncio.client import ClientConnection, connect  # noqa: PLC0415
+    from websockets.asyncio.client import connect  # noqa: PLC0415
+
+    # At the level DEBUG it would log the header with the token.
+    silent = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001  # no setting of the root's reaches it
+    connection = _connection()
+
+    class Client(connect):
+        def __init__(self, uri: str, **given: Any) -> None:
+            super().__init__(
+                uri, create_connection=connection, subprotocols=[SUBPROTOCOL], compression=None, logger=silent,  # type: ignore[list-item]
+                open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=frames.MAX_FRAME_BYTES,
+                max_queue=MOST_WAITING, proxy=None, **given,
+            )  # fmt: skip
+
+        def process_redirect(self, exc: Exception) -> Exception | str:
+            return exc
+
+    return Client
+
+
+def _connection() -> type[ClientConnection]:
+    """A connection of `websockets` that is acknowledged at once, and given up where pings come without end."""
+    from websockets.asyncio.client import ClientConnection  # noqa: PLC0415
     from websockets.frames import Opcode  # noqa: PLC0415
 
     class Connection(ClientConnection):
@@ -215,21 +251,7 @@ def _client() -> type[connect]:
                 self.is_flooded = True
                 self.transport.abort()
 
-    # At the level DEBUG it would log the header with the token.
-    silent = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001  # no setting of the root's reaches it
-
-    class Client(connect):
-        def __init__(self, uri: str, **given: Any) -> None:
-            super().__init__(
-                uri, create_connection=Connection, subprotocols=[SUBPROTOCOL], compression=None, logger=silent,  # type: ignore[list-item]
-                open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=frames.MAX_FRAME_BYTES,
-                proxy=None, **given,
-            )  # fmt: skip
-
-        def process_redirect(self, exc: Exception) -> Exception | str:
-            return exc
-
-    return Client
+    return Connection
 
 
 def _acknowledge_at_once(transport: asyncio.BaseTransport) -> None:
