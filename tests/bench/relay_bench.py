@@ -22,8 +22,7 @@ from pathlib import Path
 
 from report import main, timed_ms
 
-import codriver_relay
-from codriver.net.registration import install_relay
+from codriver.net.relay_install import install_relay, shipped_relay
 
 HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).with_name("codriver-relay")
@@ -145,13 +144,15 @@ def measure(report) -> None:
     port = listener.getsockname()[1]
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
-        relay = install_relay(Path(codriver_relay.__file__), Path(folder) / "codriver_relay.py")
+        relay = install_relay(shipped_relay(), Path(folder) / "codriver_relay.py")
         measure_ways(report, port, relay)
 
 
 def measure_ways(report, port: int, relay: Path) -> None:
     """The tables for a server at `port` and a relay as it is installed."""
     commands = {OURS: [sys.executable, "-I", "-S", str(relay), str(port)]}
+    (folder,) = relay.with_name("relays").iterdir()
+    commands["relay, python -I -S FOLDER"] = [sys.executable, "-I", "-S", str(folder), str(port)]
     if COMMAND.exists():
         commands["relay, installed command"] = [str(COMMAND), str(port)]
     if node := shutil.which("node"):

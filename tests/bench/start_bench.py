@@ -14,8 +14,7 @@ from live_server import serving
 from real_repls import missing, repl
 from report import in_turns, main
 
-import codriver_relay
-from codriver.net.registration import install_relay
+from codriver.net.relay_install import install_relay, shipped_relay
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 IMPORT_MCP = [sys.executable, "-c", "import mcp"]
@@ -62,7 +61,7 @@ def measure(report):
 
 def _hook(report, folder, servers):
     """The program of hooks, as it is installed: without a server, and with the answer of one."""
-    install_relay(Path(codriver_relay.__file__), folder / "codriver_relay.py")
+    install_relay(shipped_relay(), folder / "codriver_relay.py")
     live = servers.enter_context(serving(folder / "hook", "--repl", "none"))
     edited = live.workspace / "core.clj"
     edited.write_text("(ns core)\n")

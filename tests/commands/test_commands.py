@@ -590,13 +590,13 @@ def test_files_of_a_server_that_was_killed_are_no_server_to_stop(tmp_path):
 
 HELD_BACK = """
 import sys
-from codriver.net import registration
-install = registration.install_relay
+from codriver.net import relay_install
+install = relay_install.install_relay
 def install_later(*args):
     print("held", flush=True)
     sys.stdin.readline()
     return install(*args)
-registration.install_relay = install_later
+relay_install.install_relay = install_later
 from codriver.commands.cli import main
 main()
 """

@@ -1,23 +1,16 @@
 import json
 import os
 import signal
-import socket
-import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from live_server import WAIT_S, Live, serving
+from live_server import Live, serving
 
-import codriver_relay
 from codriver.net.registration import (
     AlreadyRunningError,
     ClaimError,
-    RelayNotInstalledError,
     claim,
-    install_relay,
-    relay_files,
 )
 from codriver.net.server_record import ServerRecord, read_record
 
@@ -196,71 +189,6 @@ def test_a_record_with_one_wrong_value_harms_nobody(tmp_path, wrong):
 def test_a_record_that_says_nothing_usable_is_none(tmp_path, text):
     (tmp_path / "server.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert read_record(tmp_path) is None
-
-
-def test_the_relay_is_written_only_when_it_differs(tmp_path):
-    target = tmp_path / "there" / "relay.py"
-    for source, installed in relay_files(relay_source(tmp_path), target):
-        install_relay(tmp_path / "ours" / "__init__.py", target)
-        before = installed.stat().st_ino
-        install_relay(tmp_path / "ours" / "__init__.py", target)
-        assert installed.stat().st_ino == before
-        source.write_text("two")
-        install_relay(tmp_path / "ours" / "__init__.py", target)
-        assert installed.read_text() == "two"
-        assert stat.S_IMODE(installed.stat().st_mode) == 0o600
-        installed.chmod(0o644)
-        install_relay(tmp_path / "ours" / "__init__.py", target)
-        assert stat.S_IMODE(installed.stat().st_mode) == 0o600
-    assert stat.S_IMODE((target.parent / "ours").stat().st_mode) == 0o700
-
-
-def relay_source(folder):
-    """A relay's package, as a server comes with one."""
-    (folder / "ours").mkdir()
-    (folder / "ours" / "__main__.py").write_text("run")
-    (folder / "ours" / "hook.py").write_text("hook")
-    (folder / "ours" / "__init__.py").write_text("one")
-    return folder / "ours" / "__init__.py"
-
-
-def test_a_relay_that_cannot_be_installed_is_said(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RelayNotInstalledError, match="XDG_CONFIG_HOME"):
-        install_relay(relay_source(tmp_path), tmp_path / "file" / "relay.py")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
-def test_a_pipe_in_place_of_the_relay_is_refused_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "relay.py")
-    with pytest.raises(RelayNotInstalledError, match="a pipe"):
-        install_relay(relay_source(tmp_path), tmp_path / "relay.py")
-
-
-def test_an_installed_relay_is_compiled_once_and_by_any_start(tmp_path):
-    """A script is compiled at each start: a client would wait for that each time."""
-    target = tmp_path / "codriver_relay.py"
-    install_relay(Path(codriver_relay.__file__), target)
-    (tmp_path / "json.py").write_text("raise SystemExit('a module from where the relay lies')")
-    listener, written = socket.create_server(("127.0.0.1", 0)), []
-    for _ in range(2):
-        with subprocess.Popen(
-            [sys.executable, "-I", "-S", str(target), str(listener.getsockname()[1])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        ) as relay:  # fmt: skip
-            relay.stdin.write(b'{"id": "\\u0031", "method": "ping"}\n')  # to spell it, the relay needs json
-            relay.stdin.flush()
-            peer, _ = listener.accept()
-            with peer:
-                assert peer.recv(1000)
-                peer.sendall(b'{"id": "1", "result": {}}\n')
-                assert relay.stdout.readline() == b'{"id": "1", "result": {}}\n'
-                relay.stdin.close()
-                assert relay.wait(WAIT_S) == 0
-        compiled = (tmp_path / "codriver_relay" / "__pycache__").iterdir()
-        written.append({file.name: file.stat().st_mtime_ns for file in compiled})
-    assert written[0] == written[1] != {}
-    listener.close()
 
 
 # With real servers

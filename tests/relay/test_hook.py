@@ -12,8 +12,7 @@ import pytest
 from live_server import own_settings, serving
 from process_states import stopped
 
-import codriver_relay
-from codriver.net.registration import install_relay
+from codriver.net.relay_install import install_relay, shipped_relay
 from codriver_relay.hook import (
     CLIENTS,
     DEADLINE_S,
@@ -101,7 +100,7 @@ def test_what_says_nothing_is_told_as_nothing_and_no_client_is_ever_told_to_allo
 def program(tmp_path_factory):
     """The program as `init` installs it."""
     folder = tmp_path_factory.mktemp("installed")
-    install_relay(Path(codriver_relay.__file__), folder / "codriver_relay.py")
+    install_relay(shipped_relay(), folder / "codriver_relay.py")
     return folder / "codriver_hook.py"
 
 

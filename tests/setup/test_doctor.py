@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from live_server import RELAY, serving
 
-import codriver_relay
 from codriver import __version__
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Capability, Profile
 from codriver.errors import StartError
-from codriver.net.registration import install_relay
+from codriver.net.relay_install import install_relay, shipped_relay
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing
 from codriver.settings import trust
@@ -57,7 +56,7 @@ def launch(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "app").mkdir()
     relay = tmp_path / "config" / "codriver" / "codriver_relay.py"
-    install_relay(Path(codriver_relay.__file__), relay)
+    install_relay(shipped_relay(), relay)
     return Launch(Path(sys.executable), relay, tmp_path / "app")
 
 

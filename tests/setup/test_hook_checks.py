@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from live_server import serving
 
-import codriver_relay
 from codriver.net import client as command_client
-from codriver.net.registration import install_relay
+from codriver.net.relay_install import install_relay, shipped_relay
 from codriver.setup.change_plan import apply
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.hook_checks import check_hooks
@@ -20,7 +19,7 @@ from codriver_relay.hook import CLIENTS
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("doctor"), "--repl", "none") as running:
-        install_relay(Path(codriver_relay.__file__), running.folder / "codriver_relay.py")
+        install_relay(shipped_relay(), running.folder / "codriver_relay.py")
         yield running
 
 

@@ -9,8 +9,7 @@ import pytest
 from real_clients import AGENTS, Place, program
 from scripted_model import SAID, serving_model
 
-import codriver_relay
-from codriver.net.registration import install_relay
+from codriver.net.relay_install import install_relay, shipped_relay
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.init import InitOptions, run_init
 
@@ -70,7 +69,7 @@ BLOCKED_TURNS = {"claude-code", "copilot", "codex", "gemini", "qwen"}
 
 def set_up(place, name, monkeypatch):
     """The entry and the hooks of a client, as `init` writes them, and a server that runs the tests of a turn."""
-    install_relay(Path(codriver_relay.__file__), place.home / "codriver" / "codriver_relay.py")
+    install_relay(shipped_relay(), place.home / "codriver" / "codriver_relay.py")
     launch = Launch(Path(sys.executable), place.home / "codriver" / "codriver_relay.py", place.workspace)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place.home / ".config"))
     names = ("claude-code", name) if name == "copilot" else (name,)

@@ -39,7 +39,7 @@ from codriver.files.paths import relay_file, server_folder
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
-from codriver.net import known_servers, registration
+from codriver.net import known_servers, registration, relay_install
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
@@ -238,7 +238,7 @@ class Server:
             port_note=life.port_note,
         )
         try:
-            relay = registration.install_relay(registration.installed_relay(), relay_file())
+            relay = relay_install.install_relay(relay_install.shipped_relay(), relay_file())
             self._claim.publish(record)
         except StartError as error:
             self.failure = error

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import click
 
-import codriver_relay
 from codriver.commands.terminal import Styled, say
 from codriver.errors import StartError
 from codriver.files.paths import port_file
+from codriver.net.relay_install import shipped_relay
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # it takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
-    relay = ["-I", "-S", str(Path(str(codriver_relay.__file__)).with_name("__main__.py")), str(file)]
+    relay = ["-I", "-S", str(shipped_relay() / "__main__.py"), str(file)]
     say(Styled("$ codriver-relay <port file>    # what an MCP client starts", bold=True))
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     failure: DemoFailedError | None = None

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-import codriver_relay
 from codriver.commands.options import (
     color_option,
     complete_client,
@@ -22,9 +20,11 @@ from codriver.commands.terminal import Styled, patience, say, say_json
 from codriver.errors import StartError
 from codriver.files.paths import relay_file
 from codriver.log.control_characters import one_line
-from codriver.net import client, registration, seen_clients
+from codriver.net import client, relay_install, seen_clients
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from codriver.setup.clients import Environment, Launch, Scope
     from codriver.setup.init import InitOptions
 
@@ -127,7 +127,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
         say(client_list(launch, machine, seen_clients.read()))
         return
     if not dry_run:
-        registration.install_relay(Path(str(codriver_relay.__file__)), relay_file())
+        relay_install.install_relay(relay_install.shipped_relay(), relay_file())
     printed, written = printed_entries(clients, launch, remove=remove)
     if printed:
         say(printed)

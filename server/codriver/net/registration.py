@@ -13,21 +13,19 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links, Rules
+from codriver.files import Links
 from codriver.files.locking import try_lock
-from codriver.files.paths import hook_file, workspace_state_folder
+from codriver.files.paths import workspace_state_folder
 from codriver.net.server_record import STOPPED_FOR_GOOD, ServerRecord, locate_in, read_port, read_record, read_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-RELAY_RULES = Rules(Links.ANY, files.MEBIBYTE)
 LOCK_S = 3.0
 """How long a start waits for one that holds the lock: a server that ends frees it at once, one that starts comes up."""
 LOCK_POLL_S = 0.02
@@ -66,16 +64,6 @@ class StoppedForGoodError(StartError):
             f"the server of {workspace} was stopped for good, by `codriver stop --for-good`, so that none starts by "
             f"itself; `codriver serve --workspace {workspace}`, or `codriver eval --start` there, starts one again and "
             "lets others do so from then on"
-        )
-
-
-class RelayNotInstalledError(StartError):
-    """The relay cannot be copied to its stable place."""
-
-    def __init__(self, target: Path, error: OSError) -> None:
-        super().__init__(
-            f"cannot install the relay as {target}: {error.strerror or error}; make its folder writable, "
-            "or set XDG_CONFIG_HOME to one that is"
         )
 
 
@@ -242,47 +230,6 @@ def _remove(folder: Path, name: str) -> None:
 def _give_up(folder: Path, name: str) -> None:
     with suppress(ClaimError):
         _remove(folder, name)
-
-
-def relay_files(source: Path, target: Path) -> tuple[tuple[Path, Path], ...]:
-    """Each file of the relay in the package whose module is `source`, and where it is installed.
-
-    The last is the script `target`, which clients start; it imports the others, so that Python keeps their bytecode.
-    The one before it is the same script as the program of hooks, by its name.
-    """
-    package, script = target.with_name(source.parent.name), source.with_name("__main__.py")
-    parts = [(part, package / part.name) for part in sorted(source.parent.glob("*.py")) if part != script]
-    return *parts, (script, hook_file(target)), (script, target)
-
-
-def installed_relay() -> Path:
-    """The relay's one file, as it was installed with this server."""
-    found = find_spec("codriver_relay")
-    return Path(str(found.origin if found else None))
-
-
-def install_relay(source: Path, target: Path) -> Path:
-    """Copy the relay to its stable place if what is there differs, so that clients' configurations stay right.
-
-    Raises:
-        RelayNotInstalledError: it differs or is missing, and cannot be written.
-    """
-    for shipped, installed in relay_files(source, target):
-        try:
-            _install(files.read(shipped, RELAY_RULES), installed)
-        except OSError as error:
-            raise RelayNotInstalledError(installed, error) from error
-    return target
-
-
-def _install(text: bytes, target: Path) -> None:
-    with suppress(OSError):
-        now, status = files.read_stamped(target, RELAY_RULES)
-        # One that was installed when others could still read it is replaced, too.
-        if now == text and not status.st_mode & files.OTHERS:
-            return
-    target.parent.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
-    files.replace(target, text, links=Links.ANY)
 
 
 def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:

@@ -20,7 +20,9 @@ from codriver.files import LinkRefusedError, is_private
 from codriver.files.paths import port_file, server_folder
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
-from codriver.net.registration import RELAY_RULES, is_running, relay_files
+from codriver.net.registration import is_running
+from codriver.net.relay_install import RULES as RELAY_RULES
+from codriver.net.relay_install import relay_files, shipped_relay
 from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
 from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import runtime_folder
@@ -200,10 +202,9 @@ def _end_of(record: ServerRecord, folder: Path) -> str:
 
 
 def _check_relay(launch: Launch, reach: Reach | None) -> Check:
-    spec = importlib.util.find_spec("codriver_relay")
-    pairs = relay_files(Path(spec.origin), launch.relay) if spec is not None and spec.origin else ()
     try:
-        is_current = all(files.read(there, RELAY_RULES) == files.read(ours, RELAY_RULES) for ours, there in pairs)
+        shipped = relay_files(shipped_relay(), launch.relay)
+        is_current = all(files.read(there, RELAY_RULES) == text for there, text in reversed(shipped.items()))
     except FileNotFoundError:
         cure = "codriver init installs it, and so does codriver serve"
         if os.path.lexists(server_folder(launch.workspace) / "port"):

@@ -1,0 +1,117 @@
+"""The relay as it is installed: a folder for each version, and the two scripts that clients start.
+
+::
+
+    codriver_relay.py, codriver_hook.py    two lines, which name the folder of the version that was installed last
+    relays/<digest>/codriver_relay/        the relay's modules, of which Python keeps the bytecode
+    relays/<digest>/__main__.py            runs them, too: `python -I -S relays/<digest>`
+
+A folder is named by the digest of its files, so its content never changes, and a script is replaced as a whole after
+it. Thus a relay that starts in the middle of an upgrade, or loads a module long after one, has one version alone.
+Clients start the scripts: to run a folder, Python loads `runpy`, which takes longer than all of the relay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from codriver import files
+from codriver.errors import StartError
+from codriver.files import Links, Rules
+from codriver.files.paths import hook_file
+
+RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+PACKAGE: Final = "codriver_relay"
+FOLDERS: Final = "relays"
+DIGEST: Final = re.compile(r"[0-9a-f]{16}")
+MOST_VERSIONS: Final = 4
+"""Relays of these that were installed last may still run, and load what they need later."""
+SCRIPT: Final = (
+    'import os, sys; sys.path.insert(0, os.path.join(os.path.dirname(__file__), "{folders}", "{digest}"))\n'
+    "from {package}.{module} import main; del sys.path[0]; sys.exit(main())\n"
+)
+
+
+class RelayNotInstalledError(StartError):
+    """The relay cannot be copied to its stable place."""
+
+    def __init__(self, target: Path, error: OSError) -> None:
+        super().__init__(
+            f"cannot install the relay as {target}: {error.strerror or error}; make its folder writable, "
+            "or set XDG_CONFIG_HOME to one that is"
+        )
+
+
+def shipped_relay() -> Path:
+    """The folder of the relay's package, as it came with this server."""
+    found = find_spec(PACKAGE)
+    return Path(str(found.origin if found else None)).parent
+
+
+def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
+    """Each file of the relay whose package is the folder `source`, by the place where it is installed.
+
+    The last is the script `target`, which clients start, and the one before it that of hooks.
+
+    Raises:
+        OSError: a file of the package cannot be read.
+    """
+    texts = {path.name: files.read(path, RULES) for path in sorted(source.glob("*.py"))}
+    digest = hashlib.sha256(b"".join(b"%s\0%d\0%s" % (name.encode(), len(texts[name]), texts[name]) for name in texts))
+    folder = target.with_name(FOLDERS) / digest.hexdigest()[:16]
+    parts = {folder / PACKAGE / name: text for name, text in texts.items()}
+    scripts = {
+        place: SCRIPT.format(folders=FOLDERS, digest=folder.name, package=PACKAGE, module=module).encode()
+        for place, module in ((hook_file(target), "hook"), (target, "command_line"))
+    }
+    return {**parts, folder / "__main__.py": texts["__main__.py"], **scripts}
+
+
+def install_relay(source: Path, target: Path) -> Path:
+    """Install the relay at its stable place if what is there differs, so that clients' configurations stay right.
+
+    Raises:
+        RelayNotInstalledError: it differs or is missing, and cannot be written.
+    """
+    place, is_new = target, False
+    try:
+        for place, text in relay_files(source, target).items():
+            is_new |= _install(text, place)
+    except OSError as error:
+        raise RelayNotInstalledError(place, error) from error
+    if is_new:
+        _remove_old(target)
+    return target
+
+
+def _install(text: bytes, target: Path) -> bool:
+    """Write a file if what is there differs; whether it did."""
+    with suppress(OSError):
+        now, status = files.read_stamped(target, RULES)
+        # One that was installed when others could still read it is replaced, too.
+        if now == text and not status.st_mode & files.OTHERS:
+            return False
+    files.replace(target, text, links=Links.ANY, make_mode=files.PRIVATE_FOLDER)
+    return True
+
+
+def _remove_old(target: Path) -> None:
+    """Remove all versions but those that were installed last, as far as that can be done.
+
+    The one folder of before there were versions goes with the second of them: its relays may start at this moment.
+    """
+    named = DIGEST.search(files.read_text(target, RULES))
+    with suppress(OSError):
+        os.utime(target.with_name(FOLDERS) / (named[0] if named else ""))  # it may have been installed before
+        found = [folder for folder in target.with_name(FOLDERS).iterdir() if DIGEST.fullmatch(folder.name)]
+        oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MOST_VERSIONS]
+        unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
+        for folder in [*oldest, *unversioned]:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,154 @@
+import os
+import socket
+import stat
+import subprocess
+import sys
+
+import pytest
+from live_server import WAIT_S
+
+from codriver.net.relay_install import (
+    MOST_VERSIONS,
+    RelayNotInstalledError,
+    install_relay,
+    relay_files,
+    shipped_relay,
+)
+
+SLOW_PART = """
+import sys
+def main():
+    sys.stdin.readline()
+    from codriver_relay import part
+    print("{version}", part.VERSION)
+"""
+"""A relay that loads a part of itself when it is told to."""
+
+
+def relay_source(folder, version="one"):
+    """A relay's package, as a server comes with one."""
+    package = folder / "ours"
+    package.mkdir(exist_ok=True)
+    (package / "__main__.py").write_text("from codriver_relay.command_line import main\nmain()\n")
+    (package / "__init__.py").write_text("")
+    (package / "hook.py").write_text("def main():\n    print('the hook')\n")
+    (package / "command_line.py").write_text(SLOW_PART.format(version=version))
+    (package / "part.py").write_text(f"VERSION = {version!r}\n")
+    return package
+
+
+def start(script):
+    command = [sys.executable, "-I", "-S", str(script)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def said_by(script):
+    with start(script) as relay:
+        said, _ = relay.communicate("go on\n", timeout=WAIT_S)
+    return said
+
+
+def test_each_file_of_the_relay_is_written_only_when_it_differs(tmp_path):
+    source, target = relay_source(tmp_path), tmp_path / "there" / "relay.py"
+    for installed, text in relay_files(source, target).items():
+        install_relay(source, target)
+        before = installed.stat().st_ino
+        install_relay(source, target)
+        assert installed.stat().st_ino == before
+        installed.write_text("other")
+        install_relay(source, target)
+        assert installed.read_bytes() == text
+        assert stat.S_IMODE(installed.stat().st_mode) == 0o600
+        installed.chmod(0o644)
+        install_relay(source, target)
+        assert stat.S_IMODE(installed.stat().st_mode) == 0o600
+        assert stat.S_IMODE(installed.parent.stat().st_mode) == 0o700
+
+
+def test_scripts_of_two_lines_run_relay_and_hook_and_so_does_the_folder(tmp_path):
+    target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
+    (folder,) = (tmp_path / "relays").iterdir()
+    assert len(target.read_text().splitlines()) == 2
+    assert said_by(target) == said_by(folder) == "one one\n"
+    assert said_by(tmp_path / "codriver_hook.py") == "the hook\n"
+
+
+def test_a_relay_that_starts_in_the_middle_of_an_upgrade_has_one_version_alone(tmp_path):
+    target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
+    with start(target) as relay:
+        install_relay(relay_source(tmp_path, "two"), target)
+        assert relay.communicate("go on\n", timeout=WAIT_S)[0] == "one one\n"
+    assert said_by(target) == "two two\n"
+
+
+def test_scripts_at_which_entries_of_before_point_run_the_relay_of_now(tmp_path):
+    """Before there were versions, a script imported the package that lay beside it."""
+    names = ("codriver_relay.py", "codriver_hook.py", "codriver_relay/__init__.py", "codriver_relay/hook.py")
+    (tmp_path / "codriver_relay").mkdir()
+    for name in names:
+        (tmp_path / name).write_text("def main():\n    raise SystemExit('the one of before')\n")
+    target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
+    assert (said_by(target), said_by(tmp_path / "codriver_hook.py")) == ("one one\n", "the hook\n")
+
+
+def test_an_upgrade_that_breaks_off_leaves_the_version_of_before(tmp_path):
+    target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
+    source = relay_source(tmp_path, "two")
+    last_part = [place for place in relay_files(source, target) if place.name == "part.py"]
+    last_part[0].mkdir(parents=True)
+    with pytest.raises(RelayNotInstalledError):
+        install_relay(source, target)
+    assert said_by(target) == "one one\n"
+
+
+def test_the_versions_that_were_installed_last_stay(tmp_path):
+    target = tmp_path / "codriver_relay.py"
+    before = tmp_path / "codriver_relay" / "__init__.py"  # as it was before there were versions
+    before.parent.mkdir()
+    before.touch()
+    for count in range(1, MOST_VERSIONS + 3):
+        install_relay(relay_source(tmp_path, str(count)), target)
+        assert len([*(tmp_path / "relays").iterdir()]) == min(count, MOST_VERSIONS)
+        assert before.exists() == (count == 1)
+        assert said_by(target) == f"{count} {count}\n"
+    (tmp_path / "relays" / "notes").mkdir()
+    install_relay(relay_source(tmp_path, "last"), target)
+    assert (tmp_path / "relays" / "notes").is_dir()
+
+
+def test_a_relay_that_cannot_be_installed_is_said(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RelayNotInstalledError, match="XDG_CONFIG_HOME"):
+        install_relay(relay_source(tmp_path), tmp_path / "file" / "relay.py")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
+def test_a_pipe_in_place_of_the_relay_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "relay.py")
+    with pytest.raises(RelayNotInstalledError, match="a pipe"):
+        install_relay(relay_source(tmp_path), tmp_path / "relay.py")
+
+
+def test_an_installed_relay_is_compiled_once_and_by_any_start(tmp_path):
+    """A script is compiled at each start: a client would wait for that each time."""
+    target = install_relay(shipped_relay(), tmp_path / "codriver_relay.py")
+    (tmp_path / "json.py").write_text("raise SystemExit('a module from where the relay lies')")
+    listener, written = socket.create_server(("127.0.0.1", 0)), []
+    for _ in range(2):
+        with subprocess.Popen(
+            [sys.executable, "-I", "-S", str(target), str(listener.getsockname()[1])],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as relay:  # fmt: skip
+            relay.stdin.write(b'{"id": "\\u0031", "method": "ping"}\n')  # to spell it, the relay needs json
+            relay.stdin.flush()
+            peer, _ = listener.accept()
+            with peer:
+                assert peer.recv(1000)
+                peer.sendall(b'{"id": "1", "result": {}}\n')
+                assert relay.stdout.readline() == b'{"id": "1", "result": {}}\n'
+                relay.stdin.close()
+                assert relay.wait(WAIT_S) == 0
+        compiled = (tmp_path / "relays").glob("*/codriver_relay/__pycache__/*")
+        written.append({file.name: file.stat().st_mtime_ns for file in compiled})
+    assert written[0] == written[1] != {}
+    listener.close()
