@@ -105,12 +105,32 @@ def test_a_line_of_a_secret_of_several_is_a_secret_too(line):
         '  "auth_uri": "https://accounts.example.com/o/oauth2/auth",',
         "universe_domain: googleapis.com",
         "-----------------------------------",
-        "MIIBOgIBAAJBAKj34Gk",
+        "[default]",
+        "services:",
+        "DB_HOST_NAME",
+        "</googleApis>",
+        "universe.domain",
+        "port: 5432",
+        '"scopes": [',
     ],
 )
 def test_a_line_that_says_nothing_stays(line):
     redactor = Redactor.from_environment({"X_KEY": f"{line}\n{line}\nand more", "ACCOUNT_KEY": SERVICE_ACCOUNT})
     assert redactor(f"+{line} ") == f"+{line} "
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["MIIBOgIBAAJBAKj34Gk", "kLmNoPqRsTuV", "q7T+/w==", "correct horse", "12345678", "kLmNoPqRsTuV=", "Tr0ub4dor&3"],
+)
+def test_a_short_line_of_a_key_that_is_no_word_is_a_secret_too(line):
+    redactor = Redactor.from_environment({"X_KEY": f"-----BEGIN KEY-----\n{PEM_LINE}\n{line}\n-----END KEY-----\n"})
+    for shown in (line, f"+{line}", f"  {line}", f"('{line}\n'", f'"{line}",'):
+        assert redactor(shown) == shown.replace(line, "<<redacted:X_KEY>>")
+
+
+def test_of_a_line_with_a_name_the_value_is_the_secret_where_it_is_long_enough():
+    assert secret_lines("a\nclient: hx7-99kq\npassword: abc\nsize: 12") == ("hx7-99kq", "password: abc")
 
 
 def test_a_secret_of_one_line_has_no_other_lines():

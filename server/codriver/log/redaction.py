@@ -7,7 +7,8 @@ shell. What a program does to it beyond that, such as base64 or spelling it back
 
 A value of several lines, such as a PEM key, is often shown line by line, by a diff or by Python's `pprint`. So each of
 its lines of at least 20 characters is a secret too, unless it says nothing: a BEGIN or END mark, `key: word`, or
-`key: URL`.
+`key: URL`. So is a shorter one from 8 characters on, as the last of a key, that is no word alone, as names of a file's
+sections are; of `key: value` the value, where that is as long.
 
 An application in a REPL may declare values of its state sensitive. They are secrets too, from when it told them until
 its REPL is gone; they are held here alone, in memory.
@@ -32,12 +33,15 @@ NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 SECRET_KEYS = tuple(ending[1:] for ending in NAME_ENDINGS)
 """Whose word is a secret, where a line of a secret is `key: word`."""
 MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev", and would tear ordinary text apart
-MIN_LINE_CHARACTERS = 20  # of one line of a value: shorter ones are braces, names and the like
+LONG_LINE_CHARACTERS = 20  # of one line of a value: shorter ones may be words that tell nothing
 LINE_ENDS = re.compile(r"[\r\n]+|(?:\\r)?\\n")
 """Where lines of a value end, also where the value holds `\\n` as two characters, as files of settings need it."""
 BEGIN_OR_END = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
 KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
 WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
+_PARTS = r"(?:[A-Z]?[a-z]{3,}|[A-Z]{2,}|[A-Z]?[a-z]+(?![A-Za-z]))+"
+ORDINARY = re.compile(rf"\W*{_PARTS}(?:[_.-]{_PARTS})*\W*")
+"""A word as files have it, with any signs around it: `[default]`, `DB_HOST:`, `googleApis`, and not `kLmNoPqRsT`."""
 URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # one with a user or a query may hold a secret
 
 NOT_IN_NAMES, MOST_NAME = re.compile(r"[^\w.* -]"), 60
@@ -267,7 +271,7 @@ def secret_lines(secret: str) -> tuple[str, ...]:
     """The lines of a secret of several that are secrets themselves; of `key: value` only the value, if that is long."""
     lines = LINE_ENDS.split(secret)
     found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
-    return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_LINE_CHARACTERS and _common(part)]))
+    return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_CHARACTERS and _common(part)]))
 
 
 def _secret_part(line: str) -> str:
@@ -277,10 +281,13 @@ def _secret_part(line: str) -> str:
     if BEGIN_OR_END.fullmatch(value.strip("\"', ")):
         return ""
     if said is None:
-        return line
-    if not said["key"].upper().endswith(SECRET_KEYS) and (WORD.fullmatch(value) or URL.fullmatch(value)):
+        return line if len(line) >= LONG_LINE_CHARACTERS or not ORDINARY.fullmatch(line) else ""
+    is_named_secret = said["key"].upper().endswith(SECRET_KEYS)
+    if not is_named_secret and (WORD.fullmatch(value) or URL.fullmatch(value)):
         return ""
-    return value if len(value) >= MIN_LINE_CHARACTERS else line
+    if len(value) >= MIN_CHARACTERS:
+        return value
+    return line if len(line) >= LONG_LINE_CHARACTERS or is_named_secret else ""
 
 
 # How languages print a character within a string, the quotes aside
