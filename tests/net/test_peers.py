@@ -6,13 +6,15 @@ import subprocess
 import sys
 import threading
 
+import anyio
 import pytest
+from anyio.abc import SocketAttribute
 from hypothesis import given
 from hypothesis import strategies as st
 from live_server import WAIT_S, until
 from needs import program
 
-from codriver.net.admission import first_bytes_verdict, is_loopback, peer_uid, token_matches
+from codriver.net.admission import Admission, first_bytes_verdict, is_loopback, peer_uid, token_matches
 from codriver.net.kernel_sockets import (
     GONE,
     KernelSilentError,
@@ -179,6 +181,26 @@ def test_a_peer_that_only_said_all_is_still_somebody():
     with pair("127.0.0.1") as (accepted, connecting):
         connecting.shutdown(socket.SHUT_WR)
         assert peer_uid(accepted) == os.getuid()
+
+
+@linux
+@pytest.mark.anyio
+async def test_ones_own_connection_that_hung_up_is_not_said_to_be_another_users(tmp_path, caplog):
+    admission, admitted, done = Admission(token=None, session_id="x", workspace=tmp_path), [], anyio.Event()
+
+    async def take(stream):
+        async with stream:
+            admitted.append(await admission.admit(stream))
+        done.set()
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
+        with socket.create_connection(("127.0.0.1", listener.extra(SocketAttribute.local_port))):
+            pass
+        tasks.start_soon(listener.serve, take)
+        with anyio.fail_after(WAIT_S):
+            await done.wait()
+        tasks.cancel_scope.cancel()
+    assert (admitted, caplog.text) == ([None], "")
 
 
 def test_a_system_without_tables_is_told_from_one_without_the_peer(tmp_path):

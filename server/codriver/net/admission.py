@@ -164,6 +164,8 @@ class Admission:
     async def _first_bytes(self, stream: SocketStream) -> Admitted | None:
         raw = stream.extra(SocketAttribute.raw_socket)
         owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=self._threads)
+        if owner == GONE:
+            return None  # it hung up before anybody could tell whose it was
         if owner is not None and owner != os.getuid():
             logger.warning("refused a connection of another user of this machine")
             return None
