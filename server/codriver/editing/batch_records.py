@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.editing.file_changes import Snapshot, UnreadableError, content_of, locate_file, show
-from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, locate
+from codriver.files import MEBIBYTE, Links, locate
 from codriver.files.locking import try_lock
+from codriver.files.private_folders import make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,7 +88,7 @@ class BatchRecords:
         try:
             data = _recorded(changes, temporaries, self._workspace)
             is_durable = b'"after"' in data  # else only temporary files would be left where the machine ends
-            self._folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+            make_private_folder(self._folder)
             with locate(file, Links.NEVER, root=self._folder) as place:
                 descriptor = place.open_private(os.O_RDWR | os.O_CREAT)
                 if try_lock(descriptor):

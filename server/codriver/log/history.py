@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.files import UnsafeFileError
+from codriver.files.private_folders import make_private_folder
 from codriver.log import durable_files
 from codriver.log.disk_trouble import DiskTrouble
 from codriver.log.durable_files import set_aside
@@ -114,7 +115,7 @@ class History:
         self._is_writable = True
         newest = self._new()
         try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self._file.parent)
             durable_files.sweep(self._file)
             newest = self._read_file(problems)
             self._read_journal(newest, problems)

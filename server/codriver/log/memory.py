@@ -22,6 +22,7 @@ from tinydb.storages import Storage
 from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
 from codriver.files.locking import try_lock
+from codriver.files.private_folders import make_private_folder
 from codriver.log.durable_files import set_aside
 from codriver.log.kept_entries import cut
 from codriver.log.output_log import SCHEMA, EntityStore, Entry
@@ -216,7 +217,7 @@ class Memory:
             if left < 0:
                 break
             output[str(record[0])] = document
-        self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         head = {**asdict(run), "entries": len(output)}
         self._run_storage(run.id).write({RUN: {"1": head}, OUTPUT: output})
 
@@ -305,7 +306,7 @@ class Memory:
     @contextlib.contextmanager
     def _documents(self) -> Iterator[TinyDB]:
         """The documents for changing them, which one process does at a time."""
-        self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private_folder(self.folder)
         with self._lock, _locked(self.folder / "memory.lock"):
             storage = ReplacedFile(self._documents_file, self.folder, MAX_DOCUMENTS_BYTES)
             try:

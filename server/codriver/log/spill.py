@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from codriver.files import PRIVATE_FOLDER, Links, Rules, locate
 from codriver.files.locking import try_lock
+from codriver.files.private_folders import make_private_folder
 from codriver.log.disk_trouble import DiskTrouble
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class SpillFolder:
         Raises:
             OSError: it cannot be made.
         """
-        self._root.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_private_folder(self._root)
         if self._folder is None:
             self._folder = self._claimed()
         self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # again, where somebody tidied up

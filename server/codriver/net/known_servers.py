@@ -17,6 +17,7 @@ from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules
 from codriver.files.paths import server_folder, state_folder, workspace_state_folder
+from codriver.files.private_folders import make_private_folder
 from codriver.net import client, server_record
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def note(workspace: Path) -> None:
         OSError: it cannot be written.
     """
     folder = workspace_state_folder(workspace)
-    folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    make_private_folder(folder)
     files.replace(folder / NOTE, os.fsencode(workspace.resolve()), links=Links.NEVER, root=folder)
 
 

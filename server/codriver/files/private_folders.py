@@ -1,0 +1,52 @@
+"""Folders for this user alone: made with all that is missing above them, and closed where they were open to others.
+
+`Path.mkdir` with `parents` leaves those above to the umask, so that others could list what lies in them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from codriver.files.file_rules import OTHERS
+from codriver.files.paths import state_folder
+from codriver.files.place import PRIVATE_FOLDER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and what is missing above it, so that nobody else may enter any of them. Again is harmless.
+
+    Within the folder of the user's state others lose what they may do with one that is there already; a link is left.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    above = folder
+    missing: list[Path] = []
+    while not os.path.lexists(above):
+        missing.append(above)
+        above = above.parent
+    for one in reversed(missing):
+        one.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    if not folder.is_dir():
+        raise NotADirectoryError(20, "it is no folder", str(folder))
+    state = state_folder()
+    if folder.is_relative_to(state):
+        for one in (folder, *folder.parents):
+            _close(one)
+            if one == state:
+                break
+
+
+def _close(folder: Path) -> None:
+    """Let nobody else into a folder of this user's. What cannot be closed, as on a file system without modes, stays."""
+    with suppress(OSError):
+        status = folder.lstat()
+        is_ours = stat.S_ISDIR(status.st_mode) and hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+        if is_ours and stat.S_IMODE(status.st_mode) & OTHERS:
+            folder.chmod(PRIVATE_FOLDER)
