@@ -31,6 +31,7 @@ GRANTING = [
     ("auto_start_mcp_server", True),
     ("require_token", False),
     ("allow_edits_outside_workspace", True),
+    ("allow_edits_of_client_files", True),
     ("allow_sensitive_reads", True),
     ("enable_mcp_repl_evaluation", True),
     ("watch", True),

@@ -42,8 +42,8 @@ RUNS_CODE = {
     "change_app",
 }
 ASKS_THE_NETWORK = {"clojuredocs_info"}
-TOLD_ELSEWHERE = {"run_tests": {"report"}, "load_file": {"dependents", "prune"}}
-"""Arguments that no list names: the one of `codriver test`, and those that answers name where they would help."""
+TOLD_ELSEWHERE = {"run_tests": {"report"}, "load_file": {"dependents", "prune"}, "edit_files": {"dryRun"}}
+"""Arguments that no list names: of `codriver test`, of a skill, and those that answers name where they would help."""
 
 
 def listed(client):

@@ -1,4 +1,4 @@
-"""Editing files of code: Lisp by whole forms, as `codriver.lisp.edit` does it, and Python by its definitions.
+"""Editing files: Lisp by whole forms, as `codriver.lisp.edit` does it, Python by its definitions, any text by words.
 
 All edits of a batch are checked before any file is touched, and all of them are done or none.
 """
@@ -12,6 +12,7 @@ from codriver.editing.file_changes import FilesChangedError, FilesUnwritableErro
 from codriver.editing.file_languages import FileEdit
 from codriver.editing.python_edits import InsertDef, ReplaceDef
 from codriver.editing.rename_across_files import Elsewhere
+from codriver.editing.text_edits import ReplaceText
 
 __all__ = [
     "HY",
@@ -33,6 +34,7 @@ __all__ = [
     "Outcome",
     "PutBack",
     "ReplaceDef",
+    "ReplaceText",
     "Wanted",
     "lint",
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from codriver.editing.file_changes import Change, NotEditableError, UnreadableError, check_is_source, read, show
 from codriver.editing.file_languages import HY, UTF_8, FileEdit, apply, check_new, check_whole, encoding_of
+from codriver.editing.text_edits import ReplaceText
 from codriver.errors import RefusedError
 from codriver.lisp.edit import Done, Refused
 from codriver.lisp.targeting import Limits, Problem, ProblemError
@@ -177,9 +178,10 @@ def plan(
     """
     creations = {index: edit for index, edit in edits.items() if isinstance(edit, Create)}
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
+    by_words = all(isinstance(edit, ReplaceText) for edit in edits.values())
     name = show(workspace, path)
     try:
-        before = _read_before(workspace, path, name, creations)
+        before = _read_before(workspace, path, name, creations, is_any_text=by_words)
         bom, old = _decoded(path, before.data or b"", name, is_replaced=bool(creations))
         there = None if before.data is None else old
         problems = _problems_of_creation(path, name, creations, is_there=there is not None)
@@ -204,11 +206,14 @@ def plan(
     return FileResult(change, name, dict(sorted(done.items())), unified(old, text, name, is_new=there is None))
 
 
-def _read_before(workspace: Path, path: Path, name: str, creations: Mapping[int, Create]) -> Snapshot:
+def _read_before(
+    workspace: Path, path: Path, name: str, creations: Mapping[int, Create], *, is_any_text: bool
+) -> Snapshot:
     """The file as it is, when it can be what the edits are for."""
     try:
         before = read(path, workspace)
-        check_is_source(path, before.data, *(creation.content for creation in creations.values()))
+        if not is_any_text:
+            check_is_source(path, before.data, *(creation.content for creation in creations.values()))
     except NotEditableError as error:
         raise _FileProblemError(str(error)) from error
     except UnreadableError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -32,7 +33,7 @@ from codriver.lisp.rename import Renamed
 from codriver.lisp.targeting import Problem, ProblemError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from codriver.editing.batch_records import BatchRecords
@@ -72,6 +73,14 @@ class Outcome:
     """Of each renaming, by its index in the batch, the other files that name it."""
 
 
+Guard = Callable[[Change], str]
+"""Says why a change must not be; nothing where it may."""
+
+
+def _nothing(_change: Change) -> str:
+    return ""
+
+
 class Editor:
     """Edits the files of one workspace, whose path is resolved. Lives as long as its server."""
 
@@ -95,9 +104,18 @@ class Editor:
         return told
 
     async def edit(
-        self, caller: str, wanted: Sequence[Wanted], *, limits: Limits, allow_outside: bool, dry_run: bool = False
+        self,
+        caller: str,
+        wanted: Sequence[Wanted],
+        *,
+        limits: Limits,
+        allow_outside: bool,
+        guard: Guard = _nothing,
+        dry_run: bool = False,
     ) -> Outcome:
         """Do all of `wanted` or nothing; with `dry_run` only tell what would be done.
+
+        `guard` says of each change why it must not be, or nothing.
 
         Raises:
             EditsRefusedError: what is wrong, by the index of the edit.
@@ -109,7 +127,7 @@ class Editor:
         elsewhere = await self._in_thread(partial(self._look_elsewhere, paths))
         problems += self._spread(paths, elsewhere, wanted)
         async with self._locked(paths):
-            results = await self._in_thread(partial(self._plan, paths, limits, problems, wanted))
+            results = await self._in_thread(partial(self._plan, paths, limits, problems, wanted, guard))
             changes = _changes(results)
             if not dry_run:
                 with anyio.CancelScope(shield=True):  # what is done must be known, so that it can be taken back
@@ -253,6 +271,7 @@ class Editor:
         limits: Limits,
         problems: list[tuple[int, str, Problem]],
         wanted: Sequence[Wanted],
+        guard: Guard,
     ) -> list[FileResult]:
         """The results of all edits, by file.
 
@@ -262,6 +281,8 @@ class Editor:
         results = []
         for path, edits in paths.items():
             result = plan(self._workspace, path, edits, limits)
+            if isinstance(result, FileResult) and (words := guard(result.change)):
+                result = [(index, Problem(f"{result.shown}: {words}")) for index in edits]
             if isinstance(result, FileResult):
                 results.append(result)
             else:

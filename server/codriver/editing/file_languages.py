@@ -9,11 +9,12 @@ import io
 import tokenize
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing import python_edits
-from codriver.editing.file_changes import PYTHON_SUFFIXES
+from codriver.editing import python_edits, text_edits
+from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES
 from codriver.editing.python_edits import InsertDef, PythonEdit, ReplaceDef
 from codriver.editing.python_indentation import Piece
 from codriver.editing.python_source import parsed, words_of
+from codriver.editing.text_edits import ReplaceText
 from codriver.lisp import edit as lisp_edits
 from codriver.lisp.edit import Append, Edited, Refused, TextEdit
 from codriver.lisp.source_text import Document
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-FileEdit = TextEdit | PythonEdit
+FileEdit = TextEdit | PythonEdit | ReplaceText
 """An edit of a file that is there."""
 
 HY: Final = ".hy"
@@ -53,7 +54,37 @@ def encoding_of(path: Path, data: bytes) -> str:
 
 
 def apply(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) -> Edited | Refused:
-    """The text of a file after `edits`, all of them or none."""
+    """The text of a file after `edits`, all of them or none: those by forms and definitions, then those by words."""
+    by_words = {number: edit for number, edit in edits.items() if isinstance(edit, ReplaceText)}
+    by_parts = {number: edit for number, edit in edits.items() if number not in by_words}
+    first = _by_parts(path, text, by_parts, limits) if by_parts else Edited(text, {})
+    if isinstance(first, Refused) or not by_words:
+        return first
+    found = text_edits.apply(first.text, by_words, is_python=is_python(path))
+    if isinstance(found, Refused):
+        return found
+    words = _broken_by(path, first.text, found.text)
+    if words:
+        return Refused(tuple((number, Problem(words)) for number in by_words))
+    return Edited(found.text, {**first.done, **found.done})
+
+
+def _broken_by(path: Path, before: str, after: str) -> str:
+    """Why code that could be read cannot be read any more; empty where it can, or could not be before either."""
+    try:
+        check_whole(path, after)
+    except ProblemError as error:
+        fault = str(error)
+    else:
+        return ""
+    try:
+        check_whole(path, before)
+    except ProblemError:
+        return ""
+    return f"with this edit {fault}"
+
+
+def _by_parts(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) -> Edited | Refused:
     of_python = {number: edit for number, edit in edits.items() if isinstance(edit, PythonEdit)}
     of_lisp = {number: edit for number, edit in edits.items() if isinstance(edit, TextEdit)}
     own, other = (of_python, of_lisp) if is_python(path) else (of_lisp, of_python)
@@ -72,8 +103,9 @@ def check_whole(path: Path, text: str) -> None:
     Raises:
         ProblemError: it cannot be read as code.
     """
-    if not is_python(path):
+    if path.suffix.lower() in SUFFIXES or not path.suffix:
         check_lisp(text)
+    if not is_python(path):
         return
     try:
         parsed(text)

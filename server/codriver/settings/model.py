@@ -150,6 +150,9 @@ class Settings(BaseModel):
         default=False, description="Let inspect_app show what an application declares sensitive, where a call asks."
     )
     allow_edits_outside_workspace: bool = Field(default=False, description="Let edit_files touch other folders.")
+    allow_edits_of_client_files: bool = Field(
+        default=False, description="Let edit_files change hidden files, clients' entries and hooks, and codriver.toml."
+    )
 
 
 NEED_RESTART = frozenset(

@@ -1,25 +1,26 @@
-"""`balance_brackets`, `edit_files` and `undo_edit`: changing files by whole forms of Lisp, or definitions of Python."""
+"""`balance_brackets`, `edit_files` and `undo_edit`: files changed by words, forms of Lisp, or definitions of Python."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
 from codriver.core import callers
 from codriver.core.actions import Say
 from codriver.core.values import LISP, PYTHON
-from codriver.editing import HY, Act, Create, InsertDef, Limits, ReplaceDef, Wanted, lint
+from codriver.editing import HY, Act, Create, InsertDef, Limits, ReplaceDef, ReplaceText, Wanted, lint
 from codriver.editing.batch import cut
 from codriver.errors import RefusedError
 from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.targeting import Target
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
+from codriver.tools.acts.edit_guard import why_not
 from codriver.tools.acts.edit_loads import Gone, unwatched
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import ROWS, Answer, Arguments, Call, Given, Tool, answer_schema
+from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Arguments, Call, Given, Tool, answer_schema
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
 from codriver.tools.truth.conflicts import notes_of_edits
@@ -46,14 +47,22 @@ MAX_TESTS = 20
 EVALUATE = EVALUATING[0]
 """The tool whose switch holds for what is loaded, too."""
 
+_OTHER_NAMES: Final = {
+    "old_string": "oldText", "oldString": "oldText", "oldName": "oldText",
+    "new_string": "newText", "newString": "newText", "newName": "newText",
+    "newForm": "code", "content": "code",
+}  # fmt: skip
+"""Names that are understood and not listed: of clients' own editing tools, and those of before."""
+
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "replace": (frozenset({"line", "target_line_text", "new_form"}), frozenset()),
+    "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line"})),
+    "replace": (frozenset({"line", "target_line_text", "code"}), frozenset()),
     "delete": (frozenset({"line", "target_line_text"}), frozenset()),
-    "insert": (frozenset({"line", "target_line_text", "new_form"}), frozenset()),
+    "insert": (frozenset({"line", "target_line_text", "code"}), frozenset()),
     "append": (frozenset({"code"}), frozenset()),
-    "create": (frozenset({"content"}), frozenset({"overwrite"})),
+    "create": (frozenset({"code"}), frozenset({"overwrite"})),
     "move": (frozenset({"line", "target_line_text", "to_line", "to_line_text"}), frozenset({"side"})),
-    "rename": (frozenset({"old_name", "new_name"}), frozenset({"line", "target_line_text", "files"})),
+    "rename": (frozenset({"old_text", "new_text"}), frozenset({"line", "target_line_text", "files"})),
     "replace_def": (frozenset({"name", "code"}), frozenset({"line"})),
     "insert_def": (frozenset({"code"}), frozenset({"name", "side", "line"})),
 }
@@ -65,27 +74,37 @@ class EditArguments(Given):
 
     model_config = ConfigDict(
         json_schema_extra={
-            "description": "Python: replace_def: name, code; insert_def: code, name?, side? after, in a class. "
-            "append: code; create: content, overwrite?. Lisp: rename: oldName, newName, files?: all; others "
-            "(rename?): line, targetLineText; replace, insert before: newForm; move: toLine, toLineText, side?"
+            "description": "Any text: oldText, newText, no type. code: of replace_def, by name; insert_def, at name?, "
+            "side?; append, create; Lisp: replace, insert before, at line, targetLineText (first of a form), as "
+            "delete; move: toLine, toLineText; rename: oldText, newText"
         }
     )
 
-    type: Literal["replace", "delete", "insert", "append", "create", "move", "rename", "replace_def", "insert_def"]
+    type: Literal[
+        "text", "replace", "delete", "insert", "append", "create", "move", "rename", "replace_def", "insert_def"
+    ] = "text"
     file_path: str
+    old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
+    new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     name: str | None = None
     line: int | None = None
     target_line_text: str | None = None
-    new_form: str | None = None
     code: str | None = None
-    content: str | None = None
-    overwrite: bool | None = None
+    overwrite: bool | None = Field(None, json_schema_extra={UNLISTED: True})
     to_line: int | None = None
     to_line_text: str | None = None
     side: Literal["before", "after", "in"] | None = None
-    old_name: str | None = None
-    new_name: str | None = None
-    files: str | None = None
+    files: str | None = Field(None, json_schema_extra={UNLISTED: True})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _understand(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        for name in _OTHER_NAMES.keys() & given.keys():
+            if _OTHER_NAMES[name] in given:
+                raise ValueError(f"{name} is another name of {_OTHER_NAMES[name]}, which is given too")
+        return {_OTHER_NAMES.get(name, name): value for name, value in given.items()}
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
@@ -112,14 +131,16 @@ class EditArguments(Given):
         """The edit as the editor takes it."""
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
+            case "text":
+                return ReplaceText(self.old_text or "", self.new_text or "", self.name, self.line)
             case "replace" | "delete":
-                return Replace(target, self.new_form or "")
+                return Replace(target, self.code or "")
             case "insert":
-                return Insert(target, self.new_form or "")
+                return Insert(target, self.code or "")
             case "append":
                 return Append(self.code or "")
             case "create":
-                return Create(self.content or "", overwrite=self.overwrite or False)
+                return Create(self.code or "", overwrite=self.overwrite or False)
             case "move":
                 side: Literal["before", "after"] = "after" if self.side == "after" else "before"
                 return Move(target, Target(self.to_line or 0, self.to_line_text or ""), side)
@@ -128,14 +149,14 @@ class EditArguments(Given):
             case "insert_def":
                 return InsertDef(self.name, self.code or "", self.side or "after", self.line)
             case "rename":
-                return Rename(self.old_name or "", self.new_name or "", None if self.line is None else target)
+                return Rename(self.old_text or "", self.new_text or "", None if self.line is None else target)
 
 
 class EditFilesArguments(Evaluating):
     """Arguments of `edit_files`."""
 
     edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
-    dry_run: bool = False
+    dry_run: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     load: bool = False
     test: list[str] = Field(default_factory=list, max_length=MAX_TESTS, description='Names, or ["affected"].')
     on_failure: Literal["keep", "restore"] = "keep"
@@ -194,6 +215,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         wanted,
         limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
         allow_outside=settings.allow_edits_outside_workspace,
+        guard=partial(why_not, services.workspace, settings),
         dry_run=arguments.dry_run,
     )
     if not arguments.load or arguments.dry_run:
@@ -375,8 +397,8 @@ TOOLS = (
         name="edit_files",
         title="Edit files",
         description=(
-            "Edit Python by definitions (name: Order.total), Lisp by top-level forms (targetLineText: the first line), "
-            "all or none. load runs them; then test, onFailure."
+            "Edit text by oldText, Python by definitions too (Order.total), Lisp by forms, all or none. load runs "
+            "them; then test, onFailure."
         ),
         arguments=EditFilesArguments,
         output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),

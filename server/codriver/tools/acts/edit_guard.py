@@ -1,0 +1,51 @@
+"""Files that an edit may not change: those by which a stranger's words would come to run something, or grant it."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Final
+
+from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.editing.file_changes import Change
+    from codriver.settings.model import Settings
+
+OWN_FILE: Final = "codriver.toml"
+PROJECT_FILE: Final = "pyproject.toml"
+CLIENTS_FILES: Final = frozenset({"opencode.json", "opencode.jsonc", "crush.json", "gemini-extension.json"})
+"""Files of clients whose names show, with the servers and hooks that they run."""
+HARMLESS: Final = frozenset({".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", ".npmignore"})
+"""Hidden files that name no program."""
+ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
+
+
+def why_not(workspace: Path, settings: Settings, change: Change) -> str:
+    """Why a change must not be made; empty where it may."""
+    path = change.path
+    if not settings.enable_mcp_repl_evaluation and path.suffix.lower() not in (*SUFFIXES, *PYTHON_SUFFIXES):
+        return "where evaluation is switched off, files of Python and Lisp alone are edited"
+    if settings.allow_edits_of_client_files or not path.is_relative_to(workspace):
+        return ""
+    parts = path.relative_to(workspace).parts
+    if path.name == OWN_FILE:
+        return f"its settings say what Codriver may do: {ASK}"
+    if path.name == PROJECT_FILE and _settings_in(change.before.data) != _settings_in(change.after):
+        return f"its table tool.codriver says what Codriver may do: {ASK}"
+    hidden = next((part for part in parts if part.startswith(".") and part not in HARMLESS), None)
+    if hidden is not None and path.suffix.lower() not in (*SUFFIXES, *PYTHON_SUFFIXES):
+        return f"{hidden} is hidden, as files are that say which programs clients and tools run: {ASK}"
+    if path.name in CLIENTS_FILES:
+        return f"it says which servers and hooks a client runs: {ASK}"
+    return ""
+
+
+def _settings_in(data: bytes | None) -> object:
+    """The settings of Codriver in a project's file; what cannot be read is told apart by its bytes."""
+    try:
+        tool = tomllib.loads((data or b"").decode("utf-8-sig")).get("tool", {})
+    except ValueError:
+        return data
+    return tool.get("codriver") if isinstance(tool, dict) else tool

@@ -1,0 +1,138 @@
+"""Edits of any text by its words: one place changes, and every other byte stays."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from codriver.editing import Editor, EditsRefusedError, Limits, ReplaceText, Wanted
+from codriver.editing.text_edits import apply
+from codriver.lisp.edit import Edited
+
+SHOP = "import os\n\n\ndef price(x):\n    rate = 2\n    return x * rate\n\n\ndef cost(x):\n    rate = 2\n    return x\n"
+
+
+def edited(text, *edits, **how):
+    found = apply(text, dict(enumerate(edits)), **how)
+    assert isinstance(found, Edited), found
+    return found.text
+
+
+def refused(text, *edits, **how):
+    found = apply(text, dict(enumerate(edits)), **how)
+    assert not isinstance(found, Edited), found.text
+    return [(problem.message, problem.context) for _, problem in found.problems]
+
+
+def test_words_that_stand_once_are_replaced_and_nothing_else():
+    assert edited(SHOP, ReplaceText("x * rate", "x + rate")) == SHOP.replace("x * rate", "x + rate")
+
+
+def test_edits_come_one_after_the_other_each_in_what_the_one_before_left():
+    assert edited("a b", ReplaceText("a", "b c"), ReplaceText("c b", "d")) == "b d"
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
+def test_an_end_of_line_meets_that_of_the_file(ending):
+    text = SHOP.replace("\n", ending)
+    new = edited(text, ReplaceText("    rate = 2\n    return x * rate", "    rate = 3\n    # more\n    return x"))
+    old, want = "    rate = 2\n    return x * rate", "    rate = 3\n    # more\n    return x"
+    assert new == SHOP.replace(old, want).replace("\n", ending)
+
+
+def test_words_that_stand_twice_are_refused_with_their_places():
+    [(message, context)] = refused(SHOP, ReplaceText("rate = 2", "rate = 3"))
+    assert message == "oldText stands 2 times: take more of it, or say name or line"
+    assert "→ 5      rate = 2" in context
+    assert "→ 10      rate = 2" in context
+    assert "  4  def price(x):" in context
+
+
+def test_a_line_or_a_definition_tells_which_of_them_is_meant():
+    second = SHOP[: SHOP.rindex("2")] + "3" + SHOP[SHOP.rindex("2") + 1 :]
+    assert edited(SHOP, ReplaceText("rate = 2", "rate = 3", line=11)) == second
+    assert edited(SHOP, ReplaceText("rate = 2", "rate = 3", name="cost"), is_python=True) == second
+    [(message, _)] = refused("x\n\nx\n", ReplaceText("x", "y", line=2))
+    assert message.startswith("oldText stands 2 times")
+
+
+def test_words_that_are_not_there_are_refused_with_the_lines_most_like_them():
+    [(message, context)] = refused(SHOP, ReplaceText("    return x * rates", "    return 1"))
+    assert message == "oldText does not stand in the file as it is now: these lines are most like it"
+    assert "→ 6      return x * rate" in context
+    [(message, context)] = refused(SHOP, ReplaceText("nothing of the kind", "1"))
+    assert "read the file again" in message
+    assert context is None
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [("", "x", "oldText is empty"), ("os", "os", "are equal")])
+def test_an_edit_that_says_nothing_is_refused(old, new, words):
+    [(message, _)] = refused(SHOP, ReplaceText(old, new))
+    assert words in message
+
+
+def test_random_edits_of_real_files_change_what_they_say_alone():
+    drawn = random.Random(1)
+    texts = [path.read_bytes().decode() for path in sorted(Path(random.__file__).parent.glob("*.py"))[:60]]
+    for _ in range(400):
+        text = drawn.choice([text for text in texts if len(text) > 200])
+        start = drawn.randrange(len(text) - 60)
+        old = text[start : start + drawn.randrange(5, 60)]
+        found = apply(text, {0: ReplaceText(old, "<new>\n")})
+        is_once = text.count(old) == 1
+        assert isinstance(found, Edited) == is_once
+        if is_once:
+            assert found.text == text.replace(old, "<new>\n")
+
+
+async def edit(workspace, file, *edits, **how):
+    wanted = [Wanted(file, one) for one in edits]
+    return await Editor(workspace).edit("me", wanted, limits=Limits(), allow_outside=False, **how)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("file", "text", "old", "new"),
+    [
+        ("notes.md", "one\ntwo\n", "two", "three"),
+        ("data.json", '{"a": 1}', "1", "2"),
+        ("shop.py", SHOP, "x * rate", "x + rate"),
+        ("shop.clj", "(def rate 2)\n", "2", "3"),
+    ],
+)
+async def test_a_file_of_any_text_is_edited(tmp_path, file, text, old, new):
+    (tmp_path / file).write_text(text)
+    await edit(tmp_path, file, ReplaceText(old, new))
+    assert (tmp_path / file).read_text() == text.replace(old, new)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("file", "text", "old", "new"),
+    [
+        ("shop.py", SHOP, "x * rate", "x * ("),
+        ("shop.clj", "(def rate 2)\n", "2)", "3"),
+        ("x.bin", "a\0b", "a", "\ud800"),
+    ],
+)
+async def test_an_edit_that_breaks_its_language_touches_no_file(tmp_path, file, text, old, new):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(EditsRefusedError):
+        await edit(tmp_path, file, ReplaceText(old, new))
+    assert (tmp_path / file).read_text() == text
+
+
+@pytest.mark.anyio
+async def test_a_file_that_is_broken_is_mended_step_by_step(tmp_path):
+    (tmp_path / "shop.py").write_text("def price(:\n    return (\n")
+    await edit(tmp_path, "shop.py", ReplaceText("price(:", "price():"))
+    await edit(tmp_path, "shop.py", ReplaceText("return (", "return 1"))
+    assert (tmp_path / "shop.py").read_text() == "def price():\n    return 1\n"
+
+
+@pytest.mark.anyio
+async def test_what_a_guard_says_refuses_the_batch(tmp_path):
+    (tmp_path / "notes.md").write_text("one")
+    with pytest.raises(EditsRefusedError, match=r"notes\.md: not that one"):
+        await edit(tmp_path, "notes.md", ReplaceText("one", "two"), guard=lambda _change: "not that one")
+    assert (tmp_path / "notes.md").read_text() == "one"
