@@ -13,7 +13,7 @@ import real_repls
 from hypothesis import HealthCheck, settings
 
 os.environ["TESTS_OF_CODRIVER_FORK"] = "1"
-from live_server import serving  # it starts servers in the way that the variable says
+from live_server import own_settings, serving  # it starts servers in the way that the variable says
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("codriver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -143,7 +143,7 @@ def _left_open_here():
 
 
 def served(request):
-    """What a module says of its server by the mark `served`: the REPLs, and the names of its clients."""
+    """What a module says of its server by the mark `served`: the REPLs, and what `live` and its clients take."""
     mark = request.node.get_closest_marker("served")
     return (mark.args or ("python",), mark.kwargs) if mark else (("python",), {})
 
@@ -151,9 +151,12 @@ def served(request):
 @pytest.fixture(scope="module")
 def live(request, tmp_path_factory):
     """A server for all tests of a module, which may prepare it in a fixture of the same name."""
-    repls, _ = served(request)
+    repls, more = served(request)
     options = [word for repl in repls for word in ("--repl", repl)]
-    with serving(tmp_path_factory.mktemp("live"), *options) as running:
+    folder = tmp_path_factory.mktemp("live")
+    if "settings" in more:
+        own_settings(folder).write_text(more["settings"])
+    with serving(folder, *options, durations=more.get("durations", "")) as running:
         yield running
 
 

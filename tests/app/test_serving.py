@@ -18,6 +18,9 @@ from codriver.files.paths import history_file
 from codriver.tools.calls.reasons import REASONS
 from codriver.tools.manifest import MANIFEST
 
+pytestmark = pytest.mark.served(settings="goneClientGraceMs = 500\n")
+
+
 # Evaluating
 
 

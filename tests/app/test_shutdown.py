@@ -14,6 +14,7 @@ from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
 from codriver.log import history, logbook
 from codriver.net.registration import claim
+from codriver.settings.durations import Durations
 from codriver.settings.layers import load
 from codriver.settings.reload import Reloader
 
@@ -136,7 +137,7 @@ async def served_and_stopped(workspace, failing=None, *, before=lambda _server: 
     with claim(workspace / "presence", is_alive=lambda _record: False) as held:
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ={}, overrides=overrides, loaded=loaded)
-            server = Server(workspace, LiveSettings(reloader), held, tasks, options)
+            server = Server(workspace, LiveSettings(reloader), held, tasks, options, Durations())
             with anyio.fail_after(60):
                 await server.run()
             assert held.port_file.exists() == (failing == STEPS[1])

@@ -112,7 +112,7 @@ def test_bash_takes_the_completion(tmp_path):
     assert "_codriver_completion" in done.stdout
 
 
-pytestmark = pytest.mark.served("python", "lisp")
+pytestmark = pytest.mark.served("python", "lisp", settings="goneClientGraceMs = 500\n")
 
 
 @pytest.fixture(scope="module")

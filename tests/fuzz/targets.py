@@ -291,6 +291,7 @@ def client_line(data):
         calls=session,
         threads=Shares(1),
         room=LineRoom(2**20),
+        drain_s=5,
     )
     stream._take_message(line)
     assert len(stream._ready) + len(session.lines) <= 1

@@ -8,6 +8,8 @@ from live_server import serving, until
 from mcp_versions import MODERN, TASKS, speaking
 from scripted_nrepl import OPS, scripted
 
+pytestmark = pytest.mark.served(durations="progress_s=0.3 task_s=0.7")
+
 OLDER = "2025-11-25"
 KNOWS = {OLDER: {"tasks": {}}, MODERN: {"extensions": {TASKS: {}}}}
 ASKS = {OLDER: {"tasks": {}, "elicitation": {}}, MODERN: {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}}

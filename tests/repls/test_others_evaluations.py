@@ -66,7 +66,7 @@ def test_a_wait_wakes_for_what_he_evaluates(client):
 def test_his_evaluation_that_ran_when_the_repl_ended_is_lost_and_not_called_ours(client):
     evaluate(client, '(human "lost()" 60 1)')
     his = next(row for row in client.call("list_sessions")["sessions"] if row["key"] == "mem")["running"]
-    evaluate(client, "(exit)", timeoutMs=5000)
+    evaluate(client, "(exit)", timeoutMs=1000)
     answer = client.call("get_evaluation", evaluationId=his["evaluationId"], waitMs=20_000)
     assert answer["status"] == "lost"
     assert "how far it came is not known here" in answer["error"]["message"]

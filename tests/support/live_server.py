@@ -44,11 +44,11 @@ def own_settings(folder):
 class Live:
     """One running server."""
 
-    def __init__(self, folder, *options, is_awaited=True):
+    def __init__(self, folder, *options, is_awaited=True, durations=""):
         self.folder = folder
         self.workspace = folder / "workspace"
         self.workspace.mkdir(parents=True, exist_ok=True)
-        self.environ = environ(folder)
+        self.environ = environ(folder) | ({"CODRIVER_DURATIONS": durations} if durations else {})
         self.port_file = self.workspace / ".calva" / "mcp-server" / "port"
         self.process = self.start("serve", *(() if "--port" in options else ("--port", "0")), *options)
         self.greeting = self.process.stdout.readline() if is_awaited else ""
@@ -97,9 +97,9 @@ class Live:
 
 
 @contextlib.contextmanager
-def serving(folder, *options):
-    """A server for the length of the context."""
-    live = Live(Path(folder), *options)
+def serving(folder, *options, durations=""):
+    """A server for the length of the context; `durations` are those that it waits less long than others."""
+    live = Live(Path(folder), *options, durations=durations)
     try:
         yield live
     finally:

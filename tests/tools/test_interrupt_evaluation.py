@@ -22,7 +22,7 @@ pytestmark = pytest.mark.served("python", "lisp")
 def test_where_the_code_was_and_what_it_printed_is_in_the_timed_out_answer(client, key):
     code, place = LOOPS[key]
     assert client.call("evaluate_code", code="1", replSessionKey=key, timeoutMs=120_000)["ok"]
-    answer = client.call("evaluate_code", code=code, replSessionKey=key, timeoutMs=5000, onTimeout="interrupt")
+    answer = client.call("evaluate_code", code=code, replSessionKey=key, timeoutMs=1000, onTimeout="interrupt")
     assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "interrupted")
     assert "before" in answer["stdout"]
     assert place in answer["stacks"]
@@ -37,7 +37,7 @@ def test_where_the_code_was_and_what_it_printed_is_in_the_timed_out_answer(clien
 
 
 def test_an_interrupt_asked_for_keeps_it_too_and_says_who_asked(client):
-    began = client.call("evaluate_code", code=LOOPS["py"][0], replSessionKey="py", timeoutMs=5000)
+    began = client.call("evaluate_code", code=LOOPS["py"][0], replSessionKey="py", timeoutMs=1000)
     ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"], who="stopper")
     assert "stopper asked for it with interrupt_evaluation" in str(ended["notes"])
     assert (ended["status"], "in spin" in ended["stacks"]) == ("interrupted", True)
@@ -107,7 +107,7 @@ def test_the_jvm_tells_where_the_code_was(tmp_path):
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
         code = "(defn nap [] (println :before) (Thread/sleep 600000)) (nap)"
-        answer = client.call("evaluate_code", code=code, timeoutMs=5000, onTimeout="interrupt")
+        answer = client.call("evaluate_code", code=code, timeoutMs=1000, onTimeout="interrupt")
         assert (answer["reason"], answer["stdout"]) == ("timed-out", ":before\n")
         assert "user$nap" in answer["stacks"]
         assert "clojure.lang" not in answer["stacks"]

@@ -7,6 +7,8 @@ import pytest
 from live_server import serving, until
 from real_repls import fresh, repl
 
+pytestmark = pytest.mark.served(settings="goneClientGraceMs = 500\n")
+
 
 @pytest.fixture(scope="module")
 def live(live):
@@ -26,7 +28,7 @@ def keys(client):
 def test_what_a_client_left_running_and_queued_in_its_own_session_ends_and_disturbs_nobody(live, client):
     leaver = live.client(name="leaver")
     endless = "import time\nwhile True: time.sleep(0.01)"
-    running = leaver.call("evaluate_code", code=endless, isolate=True, timeoutMs=5000)
+    running = leaver.call("evaluate_code", code=endless, isolate=True, timeoutMs=1000)
     queued = leaver.call("evaluate_code", code="1", isolate=True, timeoutMs=1000)
     assert (running["status"], queued["status"]) == ("running", "queued")
     leaver.close()
@@ -40,7 +42,7 @@ def test_a_runaway_that_nobody_can_interrupt_stays_visible_and_can_be_named(live
     stubborn = "import time\nwhile True:\n  try: time.sleep(0.05)\n  except BaseException: pass"
     with live.client() as client:
         leaver = live.client(name="stubborn")
-        running = leaver.call("evaluate_code", code=stubborn, isolate=True, timeoutMs=5000)
+        running = leaver.call("evaluate_code", code=stubborn, isolate=True, timeoutMs=1000)
         leaver.close()
         until(lambda: "note" in client.call("list_sessions")["sessions"][-1], "the session to be left")
         held = client.call("evaluate_code", code="1", timeoutMs=1000)
@@ -95,7 +97,7 @@ def test_on_the_jvm_what_a_client_left_is_interrupted_not_done(tmp_path):
     with serving(tmp_path, "--nrepl", str(repl("jvm").endpoint.port)) as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         leaver = live.client(name="leaver")
-        running = leaver.call("evaluate_code", code="(while true)", isolate=True, timeoutMs=5000)
+        running = leaver.call("evaluate_code", code="(while true)", isolate=True, timeoutMs=1000)
         assert "a session of your own: namespaces and what is defined in them are shared" in str(running["notes"])
         beside = client.call("evaluate_code", code="(+ 1 2)")
         assert (running["status"], beside["result"]) == ("running", "3")

@@ -149,7 +149,7 @@ def test_the_first_call_waits_for_the_repl_that_starts(tmp_path):
 
 def test_while_the_repl_takes_long_to_start_it_is_said_to_call_again(tmp_path):
     slow = f"{sys.executable} -c 'import time; time.sleep(60)'"
-    with serving(tmp_path, "--repl", slow) as live, live.client() as client:
+    with serving(tmp_path, "--repl", slow, durations="repl_start_s=0.5") as live, live.client() as client:
         answer = ask(client, "symbol_info", symbol="map")
         assert answer["reason"] == "capability-missing"
         assert "is starting: call again" in answer["hint"]

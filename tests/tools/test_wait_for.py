@@ -9,6 +9,7 @@ from live_server import serving, until
 from codriver.core.state import State
 from codriver.log.output_log import OutputLog
 from codriver.net.fair_threads import Work
+from codriver.settings.durations import Durations
 from codriver.settings.model import Settings
 from codriver.tools.calls.base import Call
 from codriver.tools.ledgers.standing_queries import Waits
@@ -20,7 +21,7 @@ OUTPUT_OF = """[:find ?t :in $ ?id
   :where [?e :output/evaluation ?id] [?e :output/category "evaluationOutput"] [?e :output/text ?t]]"""
 
 
-pytestmark = pytest.mark.served(client="waiter")
+pytestmark = pytest.mark.served(client="waiter", durations="progress_s=0.3")
 
 
 def last_line(client):
@@ -125,7 +126,7 @@ def test_a_query_whose_answer_is_cut_is_refused_as_its_new_rows_cannot_be_told(c
 def test_a_client_that_asked_is_told_of_progress(client):
     params = {
         "name": "wait_for",
-        "arguments": {"query": BY, "inputs": ["nobody"], "timeoutMs": 6000},
+        "arguments": {"query": BY, "inputs": ["nobody"], "timeoutMs": 3000},
         "_meta": {"progressToken": "mine"},
     }
     waiting = client.begin("tools/call", params)
@@ -210,6 +211,7 @@ class Counted:
         self.settings = Settings()
         self.work = Work()
         self.waits = Waits()
+        self.durations = Durations()
 
     def query(self, question):
         self.asked.append(question.until)

@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from codriver.app import serve
 from codriver.protocol import calls
+from codriver.settings.durations import Durations
 from codriver.settings.layers import load
 from codriver.tools.calls import envelope
 
@@ -95,7 +96,7 @@ def workspace(tmp_path, monkeypatch):
 async def run_server(workspace):
     """What `serve.run` runs in a loop of its own."""
     options = serve.ServeOptions(workspace, {"mcp_socket_server_port": 0, "repl": ("python",)})
-    await serve._run(options, load(workspace, environ=os.environ, overrides=options.overrides))
+    await serve._run(options, load(workspace, environ=os.environ, overrides=options.overrides), Durations())
 
 
 LOOPS = ["asyncio", *(["uvloop"] if find_spec("uvloop") else [])]

@@ -48,6 +48,7 @@ from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.recipes import check_word
+from codriver.settings.durations import from_environment
 from codriver.settings.kernels import check_encrypted, named_kernels
 from codriver.settings.layers import held_back, load
 from codriver.settings.reload import Reloader
@@ -59,13 +60,12 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.state import State
+    from codriver.settings.durations import Durations
     from codriver.settings.layers import Loaded
     from codriver.settings.model import Settings
 
 logger = logging.getLogger(__name__)
 
-ANSWER_S = 2.0
-"""How long a stopping server waits for evaluations to end and for answers to leave."""
 SKILLS_S = 10.0
 IDLE_LOOKS = 100
 """How often, within the time after which an idle server ends, it is looked whether it is idle."""
@@ -111,8 +111,11 @@ def run(options: ServeOptions) -> int:
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
             check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python)
+        durations = from_environment(os.environ)
         check_encrypted(named_kernels(loaded.settings.kernels, os.environ))
-        return anyio.run(_run, options, loaded, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)})
+        return anyio.run(
+            _run, options, loaded, durations, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)}
+        )
 
 
 def _takes_uvloop(settings: Settings) -> bool:
@@ -123,7 +126,7 @@ def _takes_uvloop(settings: Settings) -> bool:
     return is_installed and settings.event_loop != "asyncio"
 
 
-async def _run(options: ServeOptions, loaded: Loaded) -> int:
+async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> int:
     workspace = options.workspace.resolve()
     for warning in loaded.warnings:
         logger.warning("%s", warning)
@@ -139,7 +142,7 @@ async def _run(options: ServeOptions, loaded: Loaded) -> int:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
-            server = Server(workspace, LiveSettings(reloader), claim, tasks, options)
+            server = Server(workspace, LiveSettings(reloader), claim, tasks, options, durations)
             await server.run()
             tasks.cancel_scope.cancel()
     # Raised out here, as a task group would wrap it in a group.
@@ -158,6 +161,7 @@ class Server:
         claim: registration.Claim,
         tasks: TaskGroup,
         options: ServeOptions,
+        durations: Durations,
     ) -> None:
         self.failure: StartError | None = None
         """Why it could not start."""
@@ -166,6 +170,7 @@ class Server:
         self._claim = claim
         self._tasks = tasks
         self._options = options
+        self._stop_s = durations.stop_s
         self._session_id = uuid.uuid4().hex
         self.shutdown = Shutdown()
         self._ended = anyio.Event()
@@ -180,6 +185,7 @@ class Server:
                 WindDown: lambda _effect: tasks.start_soon(self._wind_down),
             },
             session_id=self._session_id,
+            durations=durations,
             is_asked=not options.is_on_demand,
         )
         self._core = self._parts.core
@@ -338,19 +344,19 @@ class Server:
         add("close the listener", self._accepting.cancel)
 
     async def _answer_requests(self) -> None:
-        await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients))
+        await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients), self._stop_s)
 
     async def _empty_outboxes(self) -> None:
         for client in self._parts.clients:
             await guarded(f"close the outbox of the client {client.id}", client.outbox.close)
-        await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients))
+        await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients), self._stop_s)
 
     async def _end_evaluations(self) -> None:
         why = "the server stops"
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
-        interrupt = partial(self._parts.repls.stop, why=why, allow_restart=False, settle_s=ANSWER_S)
-        with anyio.move_on_after(ANSWER_S):
+        interrupt = partial(self._parts.repls.stop, why=why, allow_restart=False, settle_s=self._stop_s)
+        with anyio.move_on_after(self._stop_s):
             async with anyio.create_task_group() as tasks:
                 for evaluation in live:
                     if evaluation.status in HELD:
@@ -368,9 +374,9 @@ class Server:
         self._core.report(*(EvaluationEnded(e.id, "lost", failure=failure) for e in live if e.status in HELD))
 
 
-async def _wait_until(is_so: Callable[[], bool]) -> None:
+async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
     """Look every moment whether something is so, for as long as a stopping server waits."""
-    deadline = anyio.current_time() + ANSWER_S
+    deadline = anyio.current_time() + most_s
     while not is_so() and anyio.current_time() < deadline:
         await anyio.sleep(0.01)
 

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from codriver.net.fair_threads import Work
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
+    from codriver.settings.durations import Durations
     from codriver.settings.model import Settings
 
 
@@ -142,6 +143,7 @@ def build(
     performers: Mapping[type[effects.Effect], Performer],
     *,
     session_id: str,
+    durations: Durations,
     is_asked: bool,
 ) -> Parts:
     """Build all parts of the server of `workspace`. `performers`: of the effects on the whole (`app`).
@@ -172,7 +174,7 @@ def build(
         )  # fmt: skip
         kept, seen = KeptLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
-        services = _services(core, live, workspace, logbook, transcripts, repls, clients, tasks)
+        services = _services(core, live, workspace, logbook, transcripts, repls, clients, tasks, durations)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
@@ -239,7 +241,7 @@ def _on_history(report: str | None) -> tuple[Action, ...]:
     return () if report is None else (LatchError("history", report), Say(report, error=True))
 
 
-def _services(
+def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     core: Core,
     live: LiveSettings,
     workspace: Path,
@@ -248,6 +250,7 @@ def _services(
     repls: Repls,
     clients: Clients,
     tasks: TaskGroup,
+    durations: Durations,
 ) -> Services:
     editor = Editor(workspace, BatchRecords(workspace_state_folder(workspace) / "edits", workspace))
     return Services(
@@ -265,6 +268,7 @@ def _services(
         history_usage=logbook.history_usage,
         remembered=logbook.remembered,
         editor=editor,
+        durations=durations,
         cell_writes=CellWrites(tasks, core, repls, transcripts, editor),
         withheld=lambda: tuple(map(held_back, live.withheld)),
     )

@@ -1,7 +1,7 @@
 """Tasks: evaluations that outlast their calls, for clients that declare that they know tasks; for others nothing.
 
 In 2025-11-25 the client asks for a task with its call, which is answered at once. In 2026-07-28, with the extension
-`io.modelcontextprotocol/tasks`, the server decides: a call that is over within `AT_ONCE_S` is answered as ever.
+`io.modelcontextprotocol/tasks`, the server decides: a call that is over within `Durations.task_s` is answered as ever.
 A task is another door to its evaluation: `get_evaluation`, `send_input` and `interrupt_evaluation` work beside it.
 It is its client's own, and is gone with its connection, while the evaluation runs on as any whose client left.
 """
@@ -36,7 +36,7 @@ from codriver.protocol.task_offers import (
 )
 from codriver.protocol.task_records import ANSWER, Task
 from codriver.tools.calls.base import Call, LastingCall
-from codriver.tools.calls.evaluation_waits import SETTLE_S, give_input, stop
+from codriver.tools.calls.evaluation_waits import give_input, stop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -54,7 +54,6 @@ logger = logging.getLogger(__name__)
 
 RELATED = "io.modelcontextprotocol/related-task"
 IMMEDIATELY = "io.modelcontextprotocol/model-immediate-response"
-AT_ONCE_S = 2.0
 MOST = 32
 """Tasks of one client; the oldest that is over makes room. Beyond that there are no more tasks until some are over."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
@@ -136,7 +135,7 @@ class EvaluationTasks:
         task = self._new(client, MAX_TTL_MS, takes_input=takes_forms(capabilities.get("elicitation")), fails=False)
         self._begin(task, tool, arguments, token=token_of(ctx))
         try:
-            with anyio.move_on_after(AT_ONCE_S):
+            with anyio.move_on_after(self._services.durations.task_s):
                 while task.status == "working":
                     await task.wait_changed()
         except anyio.get_cancelled_exc_class():
@@ -248,7 +247,7 @@ class EvaluationTasks:
                 await self._ask(ctx, task)
             else:
                 await task.wait_changed()
-        with anyio.move_on_after(2 * SETTLE_S):
+        with anyio.move_on_after(2 * self._services.durations.settle_s):
             while not task.is_answered:
                 await task.wait_changed()
         related = {RELATED: {"taskId": task.id}}

@@ -154,6 +154,7 @@ class Protocol:
             calls=calls,
             threads=self._services.work.messages,
             room=self._room,
+            drain_s=self._services.durations.drain_s,
         )
         try:
             await serve_dual_era_loop(self._server, stream, stream, lifespan_state=session, init_options=self._about)

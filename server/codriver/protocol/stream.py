@@ -66,8 +66,6 @@ BATCHED = "2025-03-26"
 BOM = b"\xef\xbb\xbf"
 """The mark with which some editors and shells begin all UTF-8. Before the first line it says nothing."""
 
-DRAIN_S = 5.0
-"""How long a client that has said all it will is kept to hear the answers that are still to come."""
 PROBE_S = 0.1
 PROBE = b" "
 """Sent to such a client, as one that is gone altogether looks the same until something is sent to it. Before the next
@@ -79,7 +77,8 @@ class MessageStream:
 
     `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.
     `calls` takes plain tool calls out of what is read; the SDK never sees them. All answers go by its `replies`.
-    `threads` are for reading long lines; `room` bounds what the begun lines of all connections hold.
+    `threads` are for reading long lines; `room` bounds what the begun lines of all connections hold. A client that has
+    said all it will is kept for `drain_s` to hear the answers that are still to come.
     `redact` takes the secrets out of errors, which repeat what was asked; results come without any.
     """
 
@@ -93,8 +92,10 @@ class MessageStream:
         calls: PlainCalls,
         threads: Shares,
         room: LineRoom,
+        drain_s: float,
     ) -> None:
         self._session = session
+        self._drain_s = drain_s
         self._receive = receive
         self._reading: anyio.CancelScope | None = None
         self._lines = LineDecoder(max_line_bytes=max_line_bytes, room=room, on_given_up=self._stop_reading)
@@ -298,7 +299,7 @@ class MessageStream:
             self._replies.refuse(refused)
 
     async def _drain(self) -> None:
-        with anyio.move_on_after(DRAIN_S):
+        with anyio.move_on_after(self._drain_s):
             while self._session.open_requests:
                 with anyio.move_on_after(PROBE_S) as silence:
                     await self._session.open_requests.wait_removed()

@@ -22,7 +22,7 @@ from codriver.tools.answers.text_parts import (
     matching,
 )
 from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
-from codriver.tools.calls.evaluation_waits import SETTLE_S, give_input, stop, wait
+from codriver.tools.calls.evaluation_waits import give_input, stop, wait
 from codriver.tools.calls.session_choice import evaluation_of, key_of, resolve
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     if current.status != "needs-input":
         raise NotReadingError(current.id, current.status)
     await give_input(call, current, arguments.text)
-    current = await wait(call, current.id, SETTLE_S, owns=False)
+    current = await wait(call, current.id, call.services.durations.settle_s, owns=False)
     return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
 
 

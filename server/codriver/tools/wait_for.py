@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PROGRESS_S = 5.0
 STOPPING_S = 0.5
 """How often a wait looks whether the server stops: nothing is logged then that would wake it."""
 COALESCE_S = 0.05
@@ -188,7 +187,7 @@ class _Wait:
     async def _sleep(self) -> None:
         """Sleep until the log has grown and what comes with that has come, or the wait is over; tell of progress."""
         while not self._stopping and (now := anyio.current_time()) < self._deadline:
-            if now - self._told >= PROGRESS_S:
+            if now - self._told >= self._call.services.durations.progress_s:
                 self._told = now
                 await self._call.progress(now - self._began, f"no new row yet; the log is at line {self._seen}")
             if not self._grown.is_set():

@@ -22,6 +22,7 @@ from codriver.core.records import dataclass
 from codriver.errors import RefusedError
 from codriver.net.fair_threads import Work
 from codriver.net.timers import Timeouts
+from codriver.settings.durations import Durations
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.ledgers.conflict_ledger import Conflicts
 from codriver.tools.ledgers.lisp_drift import LispKnown
@@ -151,6 +152,7 @@ class Services:
     """The threads for blocking work, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
     """The queries that stand."""
+    durations: Durations = field(default_factory=Durations)
     timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the waits for evaluations."""
     reads_notebook: anyio.Lock = field(default_factory=anyio.Lock)

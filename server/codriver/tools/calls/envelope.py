@@ -28,7 +28,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
         await await_search(core)
     refused = refusal(tool, core.state, call.services.settings)
     if refused is not None:
-        refused = await await_start(tool, core, call.services.settings)
+        refused = await await_start(tool, core, call.services.settings, call.services.durations.repl_start_s)
     if refused is not None:
         raise refused
     given = parse(tool, arguments)

@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcript
     from codriver.tools.calls.base import Call
 
-PROGRESS_S = 5.0
 PROGRESS_CHARACTERS = 200
-BEHIND_INPUT_S = 0.5
-"""How long an input prompt ahead is waited out: of a client that has just left it is ended at once."""
-SETTLE_S = 2.0
-"""How long an interrupted evaluation is given to end."""
 
 
 async def wait(
@@ -33,11 +28,11 @@ async def wait(
 ) -> Evaluation:
     """The evaluation when it is over, wants input or waits behind one that does, or `timeout_s` have passed.
 
-    Progress goes out every five seconds. When a call that `owns` its evaluation is cancelled, the evaluation is
+    Progress goes out every now and then. When a call that `owns` its evaluation is cancelled, the evaluation is
     stopped: if queued it never runs, if running it is interrupted. What is lasting is waited for without end if it
     `may_last`, and also while it wants input that the client is asked for.
     """
-    core, lasting = call.services.core, call.lasting if owns else None
+    core, durations, lasting = call.services.core, call.services.durations, call.lasting if owns else None
     transcript = call.services.transcripts.get(evaluation)
     began = told = monotonic()
     deadline = math.inf if lasting is not None and may_last else began + timeout_s
@@ -55,16 +50,16 @@ async def wait(
                 return current
             is_held_up = current.status == "queued" and lasting is None and _is_behind_input(call, current)
             held_up_since = (held_up_since or now) if is_held_up else None
-            if held_up_since is not None and now - held_up_since >= BEHIND_INPUT_S:
+            if held_up_since is not None and now - held_up_since >= durations.behind_input_s:
                 return current
-            if now >= told + PROGRESS_S:
+            if now >= told + durations.progress_s:
                 told = now
                 await call.progress(now - began, _progress(call, evaluation))
-            until = min(deadline, told + PROGRESS_S)
-            await _changed(call, transcript, min(until, now + BEHIND_INPUT_S) if is_held_up else until)
+            until = min(deadline, told + durations.progress_s)
+            await _changed(call, transcript, min(until, now + durations.behind_input_s) if is_held_up else until)
     except anyio.get_cancelled_exc_class():
         if owns and not (lasting is not None and lasting.is_detached):
-            with anyio.move_on_after(2 * SETTLE_S, shield=True):
+            with anyio.move_on_after(2 * durations.settle_s, shield=True):
                 await stop(call, evaluation, _why_cancelled(call))
         raise
 
@@ -127,7 +122,8 @@ async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = F
         return ("it was still queued and was taken out of the queue: its code never ran",)
     if current.over:
         return ("it was over already",)
-    return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=SETTLE_S)
+    settle_s = call.services.durations.settle_s
+    return await call.services.repls.stop(evaluation, why, allow_restart=allow_restart, settle_s=settle_s)
 
 
 def _progress(call: Call, evaluation: str) -> str:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 LOOK_S = 0.02
 SEARCH_S = 10.0
 """The first search for REPLs takes a second at most, on a disk that answers."""
-START_S = 10.0
-"""The embedded REPLs connect within a second or two, those on the JVM mostly within ten."""
 
 
 class SwitchedOffError(RefusedError):
@@ -50,9 +48,9 @@ async def await_search(core: Core) -> None:
             await anyio.sleep(LOOK_S)
 
 
-async def await_start(tool: Tool, core: Core, settings: Settings) -> RefusedError | None:
-    """The refusal of a tool that no connected REPL can serve, once those that come up had time to connect."""
-    with anyio.move_on_after(START_S):
+async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float) -> RefusedError | None:
+    """The refusal of a tool that no connected REPL can serve, once those that come up had `most_s` to connect."""
+    with anyio.move_on_after(most_s):
         while isinstance(refused := refusal(tool, core.state, settings), CapabilityMissingError):
             if not any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values()):
                 break
