@@ -281,6 +281,27 @@ def test_a_notebook_is_of_the_format_that_it_names():
     assert book["cells"][3]["outputs"][0]["ename"] == "ZeroDivisionError"
 
 
+@pytest.mark.parametrize("separator", ["\n", "\r", "\x0c", "\u2028"])
+@pytest.mark.parametrize("dialect", ["python", "clojure"])
+def test_no_line_of_an_error_or_of_a_value_is_code_of_a_script(dialect, separator):
+    words = f"no{separator}(do-harm){separator}"
+    evaluations = [Recorded("e-1", "(f)", err=f"Error: {words}"), Recorded("e-2", "(g)", values=(words,))]
+    evaluations.append(Recorded("e-3", "(h)", values=("1",)))
+    raised = Observed(raised=Raised("Error", words))
+    checked, _ = verified(evaluations, {"(f)": raised, "(g)": Observed(words), "(h)": raised}, dialect)
+    documents = lisp_documents if dialect == "clojure" else python_documents
+    for page in (documents.script(checked, ORIGIN), documents.comment(checked, ORIGIN)):
+        harmful = [line.strip() for line in page.text.splitlines() if "do-harm" in line]
+        assert len(harmful) >= 2
+        assert all(line.startswith(("#", ";;")) for line in harmful)
+
+
+def test_code_of_comments_alone_is_no_step_and_lines_end_where_python_ends_them():
+    assert verified([Recorded("e-1", "# nothing\n")], {}) == ((), [])
+    steps = python_steps("'a\u2028b\x0cc'\r\n'''a\rb'''\rx")
+    assert [step.text for step in steps] == ["'a\u2028b\x0cc'", "'''a\nb'''", "x"]
+
+
 def test_a_rich_comment_holds_forms_and_values_of_a_lisp():
     evaluations = [Recorded("e-1", '(f "a\n  b")', values=("1",))]
     checked, _ = verified(evaluations, {'(f "a\n  b")': Observed("1")}, "clojure")

@@ -33,6 +33,7 @@ from codriver.wire.framing import LineDecoder, LineRoom, LineTooLongError
 from codriver_relay.messages import Lines, parse, survey, walk
 from fuzz.drawing import pieces, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
+from fuzz.sessions import kernel_file, kernel_message, notebook, python_session, recording
 
 LONGEST = 8192
 """No target is given more bytes: what goes wrong with many goes wrong with fewer."""
@@ -323,5 +324,6 @@ TARGETS = {
         lines, relay_lines, relay_survey, bencode, nrepl_message, door, edn_reader, datalog,
         datalog_answers, lisp_reader, parinfer,
         edit, transit, history, settings, record, client_file, redacted, client_line, arguments,
+        recording, notebook, python_session, kernel_message, kernel_file,
     )
 }  # fmt: skip

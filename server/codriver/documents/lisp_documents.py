@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.documents.comparison import opened
 from codriver.documents.lisp_steps import LAST_VALUES, namespace_of
-from codriver.documents.page import Page, header, test_names, write_left_out
+from codriver.documents.page import Page, commented, header, test_names, write_left_out
 from codriver.documents.verification import DEFAULT_NAMESPACES
 from codriver.lisp.reader import read
 
@@ -122,7 +122,7 @@ def _clauses(text: str) -> list[tuple[str, list[str], str]]:
 
 def _write_note(page: Page, one: Checked, indent: str) -> None:
     if one.note:
-        page.write(f"{indent};; {one.note}")
+        page.write(commented(one.note, f"{indent};;"))
 
 
 def _write_test(page: Page, name: str, test: Sequence[Checked], framework: Framework) -> None:
@@ -131,7 +131,7 @@ def _write_test(page: Page, name: str, test: Sequence[Checked], framework: Frame
     for place, one in enumerate(test):
         if one.of.description and one.of.description != said:
             said = one.of.description
-            page.write("\n".join(f"  ;; {line}" for line in said.splitlines()))
+            page.write(commented(said, "  ;;"))
         _write_note(page, one, "  ")
         closing = ")" if place == len(test) - 1 else ""
         page.write(_indented(_tested(one, framework)) + closing, one)
@@ -237,10 +237,10 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
 
 
 def _scripted(one: Checked) -> list[str]:
-    said = [f";; {one.note}"] if one.note else []
+    said = [commented(one.note, ";;")] if one.note else []
     if one.verdict in {"absent", "raises"} or uses_last(one):
-        commented = [f";; {line}" for line in one.step.text.splitlines()]
-        return [*said, *commented, *([f";; raises {one.raised}"] if one.verdict == "raises" else [])]
+        raised = [commented(f"raises {one.raised}", ";;")] if one.verdict == "raises" else []
+        return [*said, commented(one.step.text, ";;"), *raised]
     is_shown = one.value not in (None, "nil") and one.step.role == "expression"
-    shown = [f";; {line}" for line in f"=> {one.value}".splitlines()] if is_shown else []
+    shown = [commented(f"=> {one.value}", ";;")] if is_shown else []
     return [*said, one.step.text, *shown]

@@ -57,6 +57,11 @@ class Page:
         return "\n".join(self.lines).rstrip() + "\n"
 
 
+def commented(text: str, mark: str) -> str:
+    """A text as comment, `mark` before each of its lines, whatever character separates them: no part of it is code."""
+    return "\n".join(f"{mark} {line}" for line in text.splitlines() or [""])
+
+
 def summary(checked: Sequence[Checked]) -> str:
     """The part of checked steps that reproduces, in words."""
     counts = Counter(one.verdict for one in checked if not one.is_typo)
@@ -91,8 +96,8 @@ def write_left_out(page: Page, absent: Iterable[Checked], mark: str) -> None:
     """Write the steps that are left out, as comments that begin with `mark`."""
     page.write(f"{mark} Left out:")
     for one in absent:
-        page.write(f"{mark}\n{mark} {one.of.id}: {one.note or left_out(one)}")
-        page.write("\n".join(f"{mark}     {line}" for line in one.step.text.splitlines()))
+        page.write(f"{mark}\n" + commented(f"{one.of.id}: {one.note or left_out(one)}", mark))
+        page.write(commented(one.step.text, f"{mark}    "))
 
 
 def test_names(tests: Sequence[Sequence[Checked]], separator: str, known: frozenset[str]) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.documents.comparison import HOME, opened, python_literal
-from codriver.documents.page import Page, header, test_names, write_left_out
+from codriver.documents.page import Page, commented, header, test_names, write_left_out
 from codriver.documents.verification import DEFAULT_NAMESPACES
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _SIMPLE: Final = (
     *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
 )
 """Expressions that may stand before an operator as they are."""
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that no literal shows as they are: some end the line, and some the file."""
 _FOR_EFFECT: Final = re.compile(
     r"print\(|(?:.*\.)?(?:append|add|update|extend|sort|insert|remove|clear|seed|reverse|discard|write|close|put)\("
 )
@@ -160,7 +162,7 @@ def _write_test(page: Page, name: str, test: Sequence[Checked], global_names: Se
     for one in test:
         if one.of.description and one.of.description != said:
             said = one.of.description
-            page.write("\n".join(f"{indent}# {line}" for line in said.splitlines()))
+            page.write(commented(said, f"{indent}#"))
         _write_note(page, one, indent)
         _write_step(page, one, indent)
     if awaits:
@@ -169,7 +171,7 @@ def _write_test(page: Page, name: str, test: Sequence[Checked], global_names: Se
 
 def _write_note(page: Page, one: Checked, indent: str) -> None:
     if one.note:
-        page.write(f"{indent}# {one.note}")
+        page.write(commented(one.note, f"{indent}#"))
 
 
 def _write_step(page: Page, one: Checked, indent: str) -> None:
@@ -193,15 +195,15 @@ def _asserted(one: Checked) -> str:
     *comments, expression = _split_comments(code)
     before = "".join(f"{comment}\n" for comment in comments)
     if one.verdict == "varies":
-        return f"{before}assert re.fullmatch({_regex(one.pattern)}, repr({expression}))"
+        return f"{before}assert re.fullmatch({_regex(one.pattern)}, repr({_argument(expression)}))"
     if one.value == "None" and _FOR_EFFECT.match(expression):
         return code
     literal = python_literal(one.value)
     if len(one.value) > LONG and not isinstance(literal and literal[0], set | frozenset):
         digest = hashlib.sha256(one.value.encode()).hexdigest()
-        return f'{before}assert hashlib.sha256(repr({expression}).encode()).hexdigest() == "{digest}"'
+        return f'{before}assert hashlib.sha256(repr({_argument(expression)}).encode()).hexdigest() == "{digest}"'
     if literal is None:
-        return f"{before}assert repr({expression}) == {one.value!r}"
+        return f"{before}assert repr({_argument(expression)}) == {one.value!r}"
     operator = "is" if literal[0] is None or isinstance(literal[0], bool) else "=="
     return f"{before}assert {_operand(expression)} {operator} {one.value}"
 
@@ -223,11 +225,21 @@ def _operand(expression: str) -> str:
     return expression if is_simple else f"({expression})"
 
 
+def _argument(expression: str) -> str:
+    """An expression as it may be the one argument of a call."""
+    try:
+        call = ast.parse(f"f({expression}\n)", mode="eval").body
+    except SyntaxError:  # as of `yield`, which needs its own
+        return f"({expression})"
+    is_one = isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords
+    return expression if is_one else f"({expression})"
+
+
 def _regex(pattern: str) -> str:
     """A pattern as a literal, escaped no more than it must be."""
     pattern = pattern.replace(r"\b", "")
     plain = re.sub(r"\\([ \-#&~<>=:;,'\"/@!%`])", r"\1", pattern)
-    is_raw = "\n" not in plain and not plain.endswith("\\")
+    is_raw = not _CONTROL.search(plain) and not plain.endswith("\\")
     if is_raw and '"' not in plain:
         return f'r"{plain}"'
     return f"r'{plain}'" if is_raw and "'" not in plain else repr(pattern)
@@ -256,25 +268,28 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
         for one in checked:
             page.write(_scripted(one), one)
         return page
+    above = [one for one in checked if one.step.role == "import" and "import *" in one.step.text]
+    for one in above:  # only a module imports all names
+        page.write(_scripted(one), one)
     page.write("import asyncio\n\n\nasync def main():")
     names = sorted({name for one in checked if one.verdict not in {"absent", "raises"} for name in one.step.gives})
     if names:
         page.write(f"{_INDENT}global {', '.join(names)}")
     for one in checked:
-        page.write(_indented(_scripted(one), _INDENT), one)
+        if one not in above:
+            page.write(_indented(_scripted(one), _INDENT), one)
     page.write("\n\nasyncio.run(main())")
     return page
 
 
 def _scripted(one: Checked) -> str:
-    code, said = one.step.text, f"# {one.note}\n" if one.note else ""
+    code, said = one.step.text, f"{commented(one.note, '#')}\n" if one.note else ""
     if one.verdict in {"absent", "raises"} or _uses_last(one):
-        commented = "\n".join(f"# {line}" for line in code.splitlines())
-        return f"{said}{commented}" + (f"\n# raises {one.raised}" if one.verdict == "raises" else "")
+        raised = "\n" + commented(f"raises {one.raised}", "#") if one.verdict == "raises" else ""
+        return said + commented(code, "#") + raised
     if one.value is None or one.value == "None":
         return said + code
-    shown = "\n".join(f"# {line}" for line in f"=> {one.value}".splitlines())
-    return f"{said}{code}\n{shown}"
+    return f"{said}{code}\n" + commented(f"=> {one.value}", "#")
 
 
 def comment(checked: Sequence[Checked], origin: Origin) -> Page:
@@ -287,13 +302,13 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
         if one.is_typo:
             continue
         if one.note:
-            page.write(f"# ({one.note})")
+            page.write(commented(f"({one.note})", "#"))
         first, *more = one.step.text.splitlines() or [""]
         page.write("\n".join([f"# >>> {first}", *(f"# ... {line}" for line in more)]))
         said = str(one.raised) if one.verdict == "raises" else one.value if one.value != "None" else None
         for text in (one.out, said):
             if text:
-                page.write("\n".join(f"# {line}" for line in text.splitlines()))
+                page.write(commented(text, "#"))
     return page
 
 

@@ -18,15 +18,17 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _CONSTANTS = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 
-def python_steps(code: str) -> tuple[Step, ...]:
-    """The statements of `code`, comments before each among them; none where it is no Python of ours."""
+def python_steps(code: str) -> tuple[Step, ...] | None:
+    """The statements of `code`, comments before each among them; None where it is no Python of ours."""
+    # As Python reads it: of all characters that separate lines elsewhere, these alone end one.
+    code = code.replace("\r\n", "\n").replace("\r", "\n")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    lines = code.splitlines(keepends=True)
+        return None
+    lines = code.split("\n")
     return tuple(_step(node, _text(node, lines)) for node in body)
 
 
@@ -42,7 +44,7 @@ def _text(node: ast.stmt, lines: list[str]) -> str:
     comments: list[str] = []
     while begin == 0 and first - len(comments) > 1 and lines[first - 2 - len(comments)].startswith("#"):
         comments.insert(0, lines[first - 2 - len(comments)])
-    return "".join(comments) + b"".join(texts).decode()
+    return "\n".join([*comments, b"\n".join(texts).decode()])
 
 
 def _step(node: ast.stmt, text: str) -> Step:
@@ -91,7 +93,7 @@ def _given(node: ast.AST) -> Iterator[str]:
             yield name
             return
         case ast.Import(names=names) | ast.ImportFrom(names=names):
-            yield from ((alias.asname or alias.name.partition(".")[0]) for alias in names)
+            yield from ((alias.asname or alias.name.partition(".")[0]) for alias in names if alias.name != "*")
             return
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name

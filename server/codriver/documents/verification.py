@@ -121,9 +121,11 @@ DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
 def steps_of(code: str, dialect: str) -> tuple[Step, ...]:
-    """The steps of code; one of the whole where it cannot be told apart."""
-    steps = python_steps(code) if dialect == "python" else lisp_steps(code)
-    return steps or ((Step(code.strip(), "expression"),) if code.strip() else ())
+    """The steps of code; one of the whole where it cannot be told apart, none of comments alone."""
+    steps = python_steps(code) if dialect == "python" else lisp_steps(code) or None
+    if steps is not None:
+        return steps
+    return (Step(code.strip(), "expression"),) if code.strip() else ()
 
 
 def verifying(evaluations: Sequence[Recorded], dialect: str) -> Verifying:
@@ -193,9 +195,10 @@ def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]
     if observed.raised is None:
         return Checked(step, evaluation, "ran")
     if str(observed.raised.message) in evaluation.err and evaluation.err:
-        return Checked(step, evaluation, "absent", is_typo=True, note=f"the file did not load: {observed.raised}")
+        note = f"the file did not load: {_short(str(observed.raised))}"
+        return Checked(step, evaluation, "absent", is_typo=True, note=note)
     # A message may hold what the log hides.
-    why = observed.raised.name if SECRET_MARK.search(evaluation.err) else observed.raised
+    why = observed.raised.name if SECRET_MARK.search(evaluation.err) else _short(str(observed.raised))
     return Checked(step, evaluation, "absent", note=f"the file does not load: {why}")
 
 
@@ -233,7 +236,8 @@ def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[s
         note = _difference(recorded, str(raised))
         return Checked(step, evaluation, "absent", note=note)
     if is_typo(raised):
-        return Checked(step, evaluation, "absent", raised=raised, is_typo=True, note=f"it failed then as now: {raised}")
+        note = f"it failed then as now: {_short(str(raised))}"
+        return Checked(step, evaluation, "absent", raised=raised, is_typo=True, note=note)
     return Checked(step, evaluation, "raises", raised=raised)
 
 

@@ -213,6 +213,8 @@ def _top(text: str, name: str) -> dict[str, _Member]:
         raise NotANotebookError(name, f"line {error.lineno}, column {error.colno}: {error.msg}") from error
     except RecursionError as error:
         raise NotANotebookError(name, "it is nested too deep") from error
+    except ValueError as error:  # Python refuses to read some
+        raise NotANotebookError(name, "it holds a number of too many digits") from error
     version = top["nbformat"].value if "nbformat" in top else None
     if rest or version != 4:
         why = "there is text behind its last brace" if rest else f"its nbformat is {json.dumps(version)}"

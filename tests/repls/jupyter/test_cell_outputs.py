@@ -1,5 +1,8 @@
 """The outputs of a notebook's cell, gathered from the messages of its execution."""
 
+import gc
+import json
+
 from codriver.repls.jupyter.cell_outputs import CellOutputs
 from codriver.repls.jupyter.messages import Message
 
@@ -44,6 +47,27 @@ def test_a_clear_takes_effect_at_once_or_with_the_next_output():
 def test_an_update_takes_the_place_of_what_its_display_showed():
     found = run(shown("0 %", "bar"), stream("a"), shown("100 %", "bar", "update_display_data"), shown("x"))
     assert texts(found) == ["100 %", "a", "x"]
+
+
+def test_an_update_counts_as_what_it_replaces_does():
+    update = "update_display_data"
+    size = len(json.dumps({"output_type": "display_data", "data": {"text/plain": "a" * 8}, "metadata": {}}))
+    limits = {"most_characters": size}
+    found = run(shown("a" * 8, "bar"), shown("b" * 9, "bar", update), shown("c", "bar", update), **limits)
+    assert (texts(found), found.omitted) == (["c"], 1)
+    found = run(shown("c", "bar"), CLEAR, shown("d" * 8, "bar", update), stream("e" * size), **limits)
+    assert (texts(found), found.omitted) == (["e" * size], 0)
+
+
+def test_nothing_is_held_of_displays_that_were_left_out():
+    outputs = CellOutputs(most_characters=1000)
+    for _ in range(50):
+        outputs.take(shown("a" * 10_000, "bar"))
+    for kind in ("", "bar"):
+        outputs.take(shown("a", kind))
+    gc.collect()
+    assert not [one for one in gc.get_objects() if type(one) is dict and one.get("text/plain") == "a" * 10_000]
+    assert texts(outputs.run()) == ["a", "a"]
 
 
 def test_outputs_beyond_the_limit_are_counted_and_not_held_and_a_clear_makes_room():

@@ -48,8 +48,9 @@ class CellOutputs:
             case "execute_result":
                 self._add({**_shown("execute_result", message), "execution_count": content.get("execution_count")})
             case "display_data":
-                self._add(output := _shown("display_data", message))
-                self._by_display.setdefault(_display_id(message), []).append(output)
+                output = _shown("display_data", message)
+                if self._add(output) and (name := _display_id(message)):
+                    self._by_display.setdefault(name, []).append(output)
             case "update_display_data":
                 self._update(message)
             case "error":
@@ -87,33 +88,46 @@ class CellOutputs:
             last["text"] = "".join([str(last["text"]), *self._texts])
             self._texts = []
 
-    def _add(self, output: Output) -> None:
+    def _add(self, output: Output) -> bool:
+        """Add an output where there is room for it; False where it is left out."""
         if self._clears_next:
             self._clear(waits=False)
         self._join()
-        size = len(json.dumps(output, ensure_ascii=False))
+        if not self._has_room(_size(output)):
+            return False
+        self._outputs.append(output)
+        return True
+
+    def _has_room(self, size: int) -> bool:
+        """True where so many more characters are held, which count from now on; else they are left out."""
         if size > self._most - self._held:
             self._omitted += size
-            return
+            return False
         self._held += size
-        self._outputs.append(output)
+        return True
 
     def _update(self, message: Message) -> None:
-        name = _display_id(message)
-        for output in self._by_display.get(name, ()) if name else ():
-            output.update(_shown("display_data", message))
+        new = _shown("display_data", message)
+        for output in self._by_display.get(_display_id(message), ()):
+            if self._has_room(_size(new) - _size(output)):
+                output.update(new)
 
     def _clear(self, *, waits: bool) -> None:
         """Forget what was put out; with `waits`, when the next output comes."""
         self._clears_next = waits
         if not waits:
             self._outputs.clear()
+            self._by_display.clear()
             self._texts.clear()
             self._held = self._omitted = 0
 
 
 def _shown(kind: str, message: Message) -> Output:
     return {"output_type": kind, "data": dict(message.mapping("data")), "metadata": dict(message.mapping("metadata"))}
+
+
+def _size(output: Output) -> int:
+    return len(json.dumps(output, ensure_ascii=False))
 
 
 def _display_id(message: Message) -> str:

@@ -226,7 +226,7 @@ def read_told(question: str, told: Mapping[str, object]) -> object:
         return None
     try:
         return cast("object", json.loads(text))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # nested too deep
         fault = Failure("unreadable", f"the kernel printed {text[:200]!r} where JSON was expected")
         raise EvaluationFailedError(question, fault) from error
 

@@ -1,0 +1,164 @@
+"""What sessions leave in files, and what kernels say, as targets: recordings, notebooks, documents, messages."""
+
+# ruff: noqa: PT017  # to be refused in good order is one of two good ends
+
+import ast
+import json
+import re
+import struct
+import warnings
+from itertools import accumulate
+from pathlib import Path
+
+from codriver.documents import python_documents
+from codriver.documents.layout import arrange
+from codriver.documents.page import Origin
+from codriver.documents.python_steps import python_steps
+from codriver.documents.recordings import Recorded, RecordingError, as_lines, from_lines
+from codriver.documents.verification import Checked, Raised
+from codriver.editing.notebooks import NotANotebookError, notebook_in, with_outputs
+from codriver.repls.contract.errors import EvaluationFailedError
+from codriver.repls.jupyter import frames
+from codriver.repls.jupyter.cell_outputs import CellOutputs
+from codriver.repls.jupyter.connection_files import NotebookServer, read_connection_file, read_server_file
+from codriver.repls.jupyter.failures import failure_of, read_error, report_of
+from codriver.repls.jupyter.messages import read_message
+from codriver.repls.jupyter.notebook_servers import NotebookServerError, read_sessions
+from codriver.repls.jupyter.python_questions import read_answer, read_told
+from codriver.repls.jupyter.questions import read_completions, read_symbol
+from fuzz.drawing import text_of
+
+FILE = Path("file.json")
+PRINTED = {"output_type": "stream", "name": "stdout", "text": "a\nb\u2028c\ud800"}
+
+
+def recording(data):
+    """A file is a recording that is the same written and read again, or is refused by its line."""
+    try:
+        found = from_lines(text_of(data))
+    except RecordingError as error:
+        assert re.search(r"line \d+ |it is empty|it is of the format", str(error))
+        return
+    assert from_lines(as_lines(found).encode().decode()) == found
+
+
+def notebook(data):
+    """A file is a notebook of which a cell takes outputs with nothing else changed, or is refused in words."""
+    try:
+        found = notebook_in(data, "a.ipynb")
+    except NotANotebookError as error:
+        assert "a.ipynb" in str(error)
+        return
+    text = data.decode()
+    for cell in found.cells[:3]:
+        assert found.cell(str(cell.index)) in found.cells
+        changed = with_outputs(text, "a.ipynb", cell.index, [PRINTED], 7)
+        again = notebook_in(changed.encode(), "a.ipynb").cells[cell.index]
+        assert again.execution_count == 7
+        assert ["".join(one["text"]) for one in again.outputs] == [PRINTED["text"]]
+        before, after = (_without(version, cell.index) for version in (text, changed))
+        assert before == after
+
+
+def _without(text, index):
+    """What a notebook says but for that cell's outputs, as it is printed: NaN is not equal to itself."""
+    whole = json.loads(text.removeprefix("\ufeff"))
+    for name in ("outputs", "execution_count"):
+        whole["cells"][index].pop(name, None)
+    return repr(whole)
+
+
+def python_session(data):
+    """Code is in steps that read as its statements do, and documents of them are Python, whatever came of each."""
+    text = text_of(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        steps = python_steps(text)
+        if steps is None:
+            return
+        assert [_dumped(step.text) for step in steps] == [ast.dump(node) for node in ast.parse(text).body]
+        of, origin = Recorded("e-1", text, description=text), Origin("py", "python", "2026-01-01")
+        ends = {"verdict": "same", "value": "[1]"}, {"verdict": "raises", "raised": Raised("a.B", text)}
+        for end in (*ends, {"verdict": "varies", "value": text, "pattern": ".*"}, {"verdict": "ran", "out": text}):
+            checked = tuple(Checked(step, of, **end) for step in steps if "value" not in end or _is_value(step))
+            for page in (
+                python_documents.pytest_file(arrange(checked, "python"), checked, origin),
+                python_documents.script(checked, origin),
+                python_documents.comment(checked, origin),
+            ):
+                ast.parse(page.text)
+
+
+def _dumped(text):
+    return ast.dump(ast.parse(text).body[0])
+
+
+def _is_value(step):
+    """Whether a step has a value where it runs."""
+    try:
+        compile(step.text, "step", "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    except (SyntaxError, ValueError, OverflowError):
+        return False
+    return step.role == "expression"
+
+
+def _framed(segments):
+    """A sound frame of such segments; all sizes are right."""
+    start = frames.WORD * (len(segments) + 2)
+    offsets = list(accumulate(map(len, segments), initial=start))
+    return struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets) + b"".join(segments)
+
+
+def kernel_message(data):
+    """A frame is a message whose content every reader takes, and is the same sent again, or is refused as none."""
+    whole = b'{"channel": "iopub", "header": {}, "content": ' + data + b"}"
+    framed = _framed([b"iopub", b"{}", b"{}", b"{}", *data.split(b"\x00")])
+    for read, given in (
+        (frames.decode, data),
+        (frames.decode, framed),
+        (frames.decode_legacy, data),
+        (frames.decode_legacy, text_of(data)),
+        (frames.decode_legacy, text_of(whole)),
+    ):
+        try:
+            frame = read(given)
+        except frames.FrameError as error:
+            assert error.problem
+            continue
+        raw = {name: getattr(frame, name) for name in (*frames.PARTS, "buffers")}
+        again = frames.decode_legacy(frames.encode_text(frame))
+        assert repr(dict(again.content)) == repr(dict(frame.content))
+        for kind in ("stream", "execute_result", "display_data", "update_display_data", "error", "clear_output"):
+            message = read_message("iopub", {**raw, "header": {"msg_type": kind}})
+            outputs = CellOutputs(1000)
+            outputs.take(message)
+            json.dumps(outputs.run().outputs)
+        _read_content(message)
+
+
+def _read_content(message):
+    """What is read of answers to questions."""
+    told = read_error(message.content)
+    for language in ("python", "bash", "javascript"):
+        assert report_of(failure_of(told, language=language, cell=1), language=language)
+    for completion in read_completions("ab", message.content):
+        assert completion.candidate.lower().startswith("ab")
+    read_symbol("a.b", message.text("text"))
+    try:
+        read_answer("a question", read_told("a question", message.content))
+    except EvaluationFailedError as error:
+        assert str(error)
+
+
+def kernel_file(data):
+    """A file of Jupyter's names a kernel or a server, and a server's answer its sessions, or is refused as none."""
+    for read in (read_connection_file, read_server_file):
+        try:
+            read(FILE, data)
+        except ValueError as error:
+            assert str(error).startswith("it holds no ")
+    try:
+        for session in read_sessions(NotebookServer(FILE, "http://127.0.0.1:1/", Path("/work"), 1), data):
+            assert session.path.is_absolute()
+    except NotebookServerError as error:
+        assert "something else than a list" in str(error)
