@@ -1,7 +1,16 @@
 """Export and replay of an application's sensitive values: no document, report or line holds one, in any format."""
 
+import shutil
+from pathlib import Path
+
 import pytest
-from live_server import serving
+import real_repls
+from live_server import Live, serving, until
+from needs import NODE_MODULES
+
+import codriver_seam
+
+SEAM = Path(codriver_seam.__file__).parent / "clojure" / "codriver" / "seam.cljc"
 
 TOKEN = "hunter2-hunter2-XYZ"
 SHOP = f"""
@@ -66,3 +75,73 @@ def test_a_replay_tells_no_declared_value_that_stood_elsewhere_when_it_was_recor
     assert replayed.returncode == 1
     assert "<<redacted:shop user.token>>" in replayed.stdout
     assert "hunter2" not in replayed.stdout + replayed.stderr + report.read_text()
+
+
+LISP = f"""
+(ns shop (:require [codriver.seam :as seam]))
+(seam/install! true)
+(def db (atom {{:user {{:name "ann" :token "{TOKEN}"}}}}))
+(defn login [] (throw (ex-info (get-in @db [:user :token]) {{}})))
+(defn show [] (println (get-in @db [:user :token])))
+(seam/watch-atom! :shop db {{:sensitive [[:user :token]]}})
+"""
+LISP_STEPS = (
+    "(require 'shop)",
+    "@shop/db",
+    "(get-in @shop/db [:user :token])",
+    "(shop/show)",
+    "(+ 1 2)",
+    "(shop/login)",
+)
+LISP_FORMATS = {"test": "test_it", "script": "it_script", "comment": "it_comment"}
+
+
+@pytest.fixture(scope="module", params=["jvm", "nbb"])
+def lisp(request, tmp_path_factory):
+    """A server with a REPL of a Lisp that is not ours, whose application declares a value sensitive."""
+    real_repls.need(request.param)
+    word, ending = {"jvm": ("clojure", "clj"), "nbb": ("nbb", "cljs")}[request.param]
+    live = Live(tmp_path_factory.mktemp(request.param), "--repl", word)
+    try:
+        source = live.workspace / "src"
+        (source / "codriver").mkdir(parents=True)
+        shutil.copy(SEAM, source / "codriver" / SEAM.name)
+        (source / f"shop.{ending}").write_text(LISP)
+        if request.param == "nbb":
+            (live.workspace / "nbb.edn").write_text('{:paths ["src"]}')
+            (live.workspace / "node_modules").symlink_to(NODE_MODULES)
+        with live.client() as client:
+            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            for code in LISP_STEPS:
+                client.call("evaluate_code", code=code)
+        yield live
+    finally:
+        live.stop()
+
+
+@pytest.mark.parametrize("form", LISP_FORMATS)
+def test_no_document_of_a_lisp_and_no_line_beside_it_holds_a_declared_value(lisp, form):
+    [application] = (lisp.workspace / "src").glob("shop.*")
+    file = lisp.workspace / f"{LISP_FORMATS[form]}{application.suffix}"
+    done = lisp.run("export", "--last", str(len(LISP_STEPS)), "--format", form, "-o", str(file))
+    assert done.returncode == 0, done.stderr
+    written = file.read_text()
+    assert "(+ 1 2)" in written
+    assert "Left out" not in written, "the application is in the fresh REPL too"
+    for text in (written, done.stdout, done.stderr):
+        assert "hunter2" not in text
+
+
+@pytest.mark.parametrize("recorded", ["<<redacted:shop>>", "nothing at all"])
+def test_a_replay_in_a_lisp_tells_no_declared_value(lisp, recorded):
+    """With a mark or without one in the place of the value, as where something else stood there then."""
+    recording, report = lisp.workspace / "it.jsonl", lisp.workspace / "it.xml"
+    done = lisp.run("export", "--last", str(len(LISP_STEPS)), "--force", "-o", str(recording))
+    assert done.returncode == 0, done.stderr
+    text = recording.read_text()
+    assert "<<redacted:shop>>" in text
+    recording.write_text(text.replace("<<redacted:shop>>", recorded))
+    replayed = lisp.run("replay", str(recording), "--junit", str(report))
+    assert "evaluations: " in replayed.stdout, replayed.stderr
+    for shown in (recording.read_text(), replayed.stdout, replayed.stderr, report.read_text()):
+        assert "hunter2" not in shown

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 ENDLESS: Final = "Endless"
 """The type of the failure of what was interrupted for taking too long."""
 INTERRUPT_S: Final = 10.0
+BUILT: Final = "target"
+"""The folder that Leiningen builds in, and writes its port into too."""
 NREPL_MAIN: Final = ("-m", "nrepl.cmdline")
 NREPL_WITHOUT_PORT_FILE: Final = (
     "-e",
@@ -180,7 +182,8 @@ async def fresh_repl(
     """A REPL started by `recipe` in `workspace`, for as long as the context lasts. An evaluation may take `timeout_s`.
 
     `learn` is told the names and texts that the application in the REPL declares sensitive, before they can be shown.
-    One that writes its port into its folder is started in a folder of its own, so that nobody takes it for theirs.
+    One that writes its port into its folder is started in a folder of its own, so that nobody takes it for theirs; what
+    the workspace holds is linked there.
 
     Raises:
         StartError: it does not start.
@@ -231,6 +234,9 @@ def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -
     if recipe.command[-2:] == NREPL_MAIN:
         return replace(recipe, command=(*recipe.command[:-2], *NREPL_WITHOUT_PORT_FILE), port_file=None), workspace
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="codriver-fresh-")))
+    for entry in workspace.iterdir():  # what the program reads from where it starts, as nbb.edn and the folders in it
+        if not entry.name.startswith(".") and entry.name != BUILT:
+            (folder / entry.name).symlink_to(entry)
     program, *arguments = recipe.command
     command = (str(workspace / program) if "/" in program else program, *arguments)
     return replace(recipe, command=command, port_file=folder / recipe.port_file.relative_to(workspace)), folder
