@@ -300,6 +300,7 @@ OPENERS = {
     "files/path_walk.py": "the folders on the way to it",
     "repls/worker/start.py": "runs in the project's own Python, without ours",
     "repls/worker/source_files.py": "runs in the project's own Python, without ours: source files, for look-ups",
+    "repls/worker/process_start.py": "runs in an application, without ours: the kernel's word on this process in /proc",
     "repls/worker/outside_packages.py": "runs in the project's own Python, without ours: metadata of what is installed",
     "repls/worker/embedded.py": "runs in an application, without ours: the kernel's table in /proc",
     "repls/worker/embedded_port_file.py": "runs in an application, without ours: the port file in its project",

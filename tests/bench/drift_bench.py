@@ -11,6 +11,7 @@ from pathlib import Path
 
 from report import Report, in_turns, timed_ms
 
+from codriver.repls.worker.loaded_texts import LoadedTexts
 from codriver.repls.worker.python_drift import Drift
 
 UNCHANGED = "nothing changed"
@@ -45,7 +46,9 @@ def imported(folder, names):
 
 
 def measure(report, modules=200, definitions=2000):
-    rounds, drift = report.rounds(50), Drift()
+    rounds, texts = report.rounds(50), LoadedTexts()
+    drift = Drift(texts)
+    texts.begin()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with imported(folder, write(folder, modules, definitions)):
@@ -57,6 +60,7 @@ def measure(report, modules=200, definitions=2000):
             edited.write_text(edited.read_text().replace("* 3", "* 33"))
             assert len(drift.rows(name)) == 1
             samples |= in_turns({"one file edited": lambda: drift.rows(name)}, rounds)
+    texts.end()
     title = f"compare {modules} Python files, {definitions} definitions, with what is loaded"
     report.table(title, "ms", samples, base=UNCHANGED)
 

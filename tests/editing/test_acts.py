@@ -17,6 +17,7 @@ from codriver.errors import RefusedError
 from codriver.repls.worker.closures import FormerClosures
 from codriver.repls.worker.file_definitions import assigned
 from codriver.repls.worker.held_definitions import Holds
+from codriver.repls.worker.loaded_texts import LoadedTexts
 from codriver.repls.worker.module_loads import ModuleLoad
 
 LOW = """\
@@ -76,6 +77,7 @@ class Project:
         self.folder = folder
         self.low, self.high, self.new = (f"{name}_{number}" for name in ("low", "high", "new"))
         self.holds = Holds([str(folder)])
+        self.texts = LoadedTexts()
         self.write(self.low, LOW)
         self.write(self.high, HIGH.format(low=self.low))
         for name in (self.low, self.high):
@@ -90,7 +92,7 @@ class Project:
     def load(self, name, text, lines, hold, before=lambda number: None):
         body = ast.parse(text).body
         written, held = assigned(ast.Module(body, [])), self.holds.of(hold)
-        load = ModuleLoad(name, str(self.path(name)), written, held, FormerClosures(), home=sys)
+        load = ModuleLoad(name, str(self.path(name)), written, held, FormerClosures(), self.texts, home=sys)
         load.begin()
         has_failed = True
         try:
@@ -99,7 +101,7 @@ class Project:
                 exec(compile(ast.Module([node], []), str(self.path(name)), "exec"), load.module.__dict__)
             has_failed = False
         finally:
-            load.end(has_failed=has_failed)
+            load.end(text, has_failed=has_failed)
 
     def picture(self):
         """All that is to be as it was: the files, and what each name is, down to the code of functions."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 HEADS: Final = {
     "edited": "edited in the file since",
+    "docstring": "docstring edited in the file since",
+    "order": "in another order in the file since",
+    "deleted": "deleted",
+    "unparsable": "does not parse any more",
     "redefined": "redefined in the REPL",
     "gone": "only in the REPL",
     "missing": "only in the file",
@@ -53,7 +57,8 @@ def _of_modules(call: Call, repl: Repl, found: Iterable[Difference]) -> list[str
         if one.kind in HEADS:
             is_searched = one.evaluated and repl.dialect in NOT_LISP
             by = f" ({one.by})" if one.by else _defined_by(call, repl, one.name) if is_searched else ""
-            modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + by)
+            part = f" ({one.of})" if one.of and not by else ""
+            modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + part + by)
     return [
         f"{module}: " + "; ".join(f"{HEADS[kind]}: {few(kinds[kind], MOST_NAMES)}" for kind in HEADS if kind in kinds)
         for module, kinds in modules.items()

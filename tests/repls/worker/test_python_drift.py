@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from codriver.repls.worker.loaded_texts import LoadedTexts
 from codriver.repls.worker.python_drift import Drift
 
 LOW = '''
@@ -61,7 +62,8 @@ class Project:
 
     def __init__(self, folder):
         self.folder = folder
-        self.drift = Drift()
+        self.texts = LoadedTexts()
+        self.drift = Drift(self.texts)
         self.names = []
 
     def write(self, name, text):
@@ -78,10 +80,16 @@ class Project:
         self.write(name, text)
         self.names.append(name)
         importlib.invalidate_caches()
-        return importlib.import_module(name)
+        module = importlib.import_module(name)
+        self.texts.note()
+        self.texts.settle()
+        return module
 
     def rows(self, only=""):
         return {(row["module"], row["name"], row["kind"]) for row in self.drift.rows(str(self.folder), only)}
+
+    def parts(self):
+        return {(row["name"], row["kind"], row.get("of", "")) for row in self.drift.rows(str(self.folder))}
 
 
 @pytest.fixture
@@ -89,7 +97,9 @@ def project(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     made = Project(tmp_path)
+    made.texts.begin()
     yield made
+    made.texts.end()
     for name in made.names:
         sys.modules.pop(name, None)
 
@@ -205,19 +215,19 @@ mute = Mute()
 
 
 @pytest.mark.parametrize("text", ["def broken(:\n", "\0", "x = " + "(" * 500])
-def test_a_file_that_cannot_be_read_is_no_difference(project, text):
+def test_a_file_that_no_longer_parses_or_is_deleted_is_told(project, text):
     project.load("low_f", LOW)
     project.write("low_f", text)
-    assert project.rows() == set()
+    assert project.rows() == {("low_f", "low_f.py", "unparsable")}
     (project.folder / "low_f.py").unlink()
-    assert project.rows() == set()
+    assert project.rows() == {("low_f", "low_f.py", "deleted")}
 
 
-def test_what_a_decorator_hides_is_not_judged(project):
+def test_what_a_decorator_hides_is_told(project):
     hidden = "def hide(f):\n    def inner(): return f()\n    return inner\n@hide\ndef secret(): return 1\n"
     project.load("low_g", hidden)
     project.edit("low_g", ("return 1", "return 2"))
-    assert project.rows() == set()
+    assert project.rows() == {("low_g", "secret", "edited")}
 
 
 def test_modules_elsewhere_are_none_of_the_projects(project, tmp_path_factory):
@@ -225,10 +235,150 @@ def test_modules_elsewhere_are_none_of_the_projects(project, tmp_path_factory):
     assert project.rows() == set()
 
 
-def test_files_that_were_written_before_the_worker_began_are_not_read_for_their_edits(project):
+def test_live_names_are_not_looked_at_where_the_files_alone_are_asked_about(project):
     low = project.load("low_h", LOW)
     exec(compile("def rate(x): return 5", "<eval 7>", "exec"), low.__dict__)
-    assert project.rows("edited") == {("low_h", "rate", "redefined")}
-    project.drift._began_ns += 60 * 10**9
     assert project.rows("edited") == set()
     assert project.rows() == {("low_h", "rate", "redefined")}
+
+
+SHOP = """
+import os
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property, partial
+from math import ceil
+
+TAX = {"a": 19, "b": 7}
+HALF = 1 / 2
+halve = lambda x: x / 2
+twice = partial(max, 2)
+
+class Status(Enum):
+    PAID = 1
+    OPEN = 2
+
+@dataclass
+class Line:
+    price: int
+    count: int = 1
+
+class Base: pass
+
+class Cart(Base):
+    limit = 5
+    __slots__ = ("a",)
+    @property
+    def size(self): return 1
+    @size.setter
+    def size(self, value): self.a = value
+    @staticmethod
+    def made(): return 1
+    def total(self, lines=[]): return sum(lines)
+
+if HALF:
+    try:
+        import json
+    except ImportError:
+        json = None
+
+for one in TAX:
+    TAX[one] += 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "row"),
+    [
+        ("19", "20", ("TAX", "edited", "")),
+        ("1 / 2", "1 / 3", ("HALF", "edited", "")),
+        ("x / 2", "x / 3", ("halve", "edited", "")),
+        ("partial(max", "partial(min", ("twice", "edited", "")),
+        ("PAID = 1", "PAID = 3", ("Status.PAID", "edited", "")),
+        ("OPEN = 2", "OPEN = 2\n    GONE = 3", ("Status.GONE", "missing", "")),
+        ("price: int", "price: float", ("Line.price", "edited", "")),
+        ("count: int = 1", "count: int = 2", ("Line.count", "edited", "")),
+        ("@dataclass", "@dataclass(frozen=True)", ("Line", "edited", "decorators")),
+        ("Cart(Base)", "Cart", ("Cart", "edited", "bases")),
+        ("Cart(Base)", "Cart(Base, metaclass=type)", ("Cart", "edited", "bases")),
+        ("limit = 5", "limit = 6", ("Cart.limit", "edited", "")),
+        ('("a",)', '("a", "b")', ("Cart.__slots__", "edited", "")),
+        ("self.a = value", "self.a = 2", ("Cart.size", "edited", "")),
+        ("@property", "@cached_property", ("Cart.size", "edited", "decorators")),
+        ("@staticmethod", "@classmethod", ("Cart.made", "edited", "decorators")),
+        ("lines=[]", "lines=()", ("Cart.total", "edited", "signature")),
+        ("def total(self", "@partial\n    def total(self", ("Cart.total", "edited", "decorators")),
+        ("import ceil", "import floor as ceil", ("ceil", "edited", "")),
+        ("import os\n", "", ("os", "gone", "")),
+        ("if HALF", "if not HALF", ("if not HALF:", "missing", "")),
+        ("except ImportError", "except OSError", ("json", "edited", "the guard around it")),
+        ("TAX[one] += 1", "TAX[one] += 2", ("TAX[one] += 2", "missing", "")),
+        ("PAID = 1\n    OPEN = 2", "OPEN = 2\n    PAID = 1", ("Status.OPEN", "order", "")),
+        ("class Base: pass", 'class Base: "A base."', ("Base", "docstring", "")),
+        ("class Base: pass", "class Base: pass  # more", None),
+    ],
+)
+def test_no_kind_of_statement_falls_through(project, old, new, row):
+    project.load("shop_i", SHOP)
+    assert project.parts() == set()
+    project.edit("shop_i", (old, new))
+    assert (row is None and not project.parts()) or row in project.parts()
+
+
+def test_a_wrapped_function_under_a_second_name_is_no_former_one(project):
+    text = """
+import functools
+def gettext(x): return x
+def lazy(f):
+    @functools.wraps(f)
+    def inner(*args): return f(*args)
+    return inner
+gettext_lazy = lazy(gettext)
+def renamed(f):
+    return type(f.__name__, (), {"__module__": __name__})
+@renamed
+class Made: pass
+if False:
+    class Typed:
+        def only_for_types(self): ...
+"""
+    project.load("low_j", text)
+    project.load("high_j", "from low_j import gettext_lazy, Made\nmade = Made()\n")
+    assert project.rows() == set()
+
+
+def test_what_somebody_binds_anew_is_told_and_what_the_code_itself_rebinds_is_not(project):
+    low = project.load("low_k", LOW + "\nclass Once:\n    _made = None\n    def make(self): Once._made = self\n")
+    low.counted(), low.Once().make()
+    assert project.rows() == set()
+    high = project.load("high_k", "import low_k\ndef set_limit(): low_k.LIMIT = 9\n")
+    high.set_limit()
+    assert project.rows() == set(), "a function of another module does it"
+    low.PAIR = (2, "b")
+    low.Shape.sides = 5
+    low.rate = lambda x: x
+    low.Shape.area = lambda self: 7
+    del low.cached
+    names = {"PAIR", "Shape.sides", "rate", "Shape.area"}
+    assert project.rows() == {*(("low_k", name, "redefined") for name in names), ("low_k", "cached", "missing")}
+
+
+def test_an_imported_name_whose_module_lost_it_is_told(project):
+    project.load("low_l", LOW)
+    project.load(
+        "high_l", "from low_l import rate as price\ntry:\n    from low_l import rate\nexcept ImportError: ...\n"
+    )
+    project.edit("low_l", ("def rate", "def the_rate"))
+    assert {("high_l", "price", "unbound")} < project.rows()
+    project.edit("low_l", ("def the_rate", "def rate"))
+    assert project.rows() == set()
+
+
+def test_a_text_that_was_not_read_in_time_is_not_known(project):
+    project.write("low_m", LOW)
+    importlib.invalidate_caches()
+    project.names.append("low_m")
+    importlib.import_module("low_m")
+    project.texts.note()
+    project.edit("low_m", ("x * 2", "x * 3"))
+    assert project.rows() == {("low_m", "low_m.py", "unknown")}

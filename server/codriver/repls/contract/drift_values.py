@@ -7,8 +7,8 @@ from typing import Literal
 
 OnlyOf = Literal["", "old", "edited"]
 DriftKind = Literal[
-    "edited", "redefined", "gone", "missing", "kept", "unknown",
-    "old", "former", "instances", "closures", "renewed", "removed",
+    "edited", "redefined", "gone", "missing", "kept", "unknown", "docstring", "order", "deleted", "unparsable",
+    "old", "former", "instances", "closures", "unbound", "renewed", "removed",
 ]  # fmt: skip
 
 
@@ -16,8 +16,11 @@ DriftKind = Literal[
 class Difference:
     """A difference between a module as it is loaded and its file as it is now.
 
-    `edited`: the file has another definition since. `redefined`: the live one was evaluated. `gone`: the file has none.
-    `missing`: only the file has it. `old`: the name has an object of a former load, `of` being its successor.
+    `edited`: the file has another definition since, `of` naming the part that differs where it is not the body.
+    `redefined`: the name was bound anew since its load. `gone`: the file has none. `missing`: only the file has it.
+    `docstring`: that alone was edited. `order`: statements stand in another order, from this one on. `deleted`,
+    `unparsable`: the file is not there, or `of` says why it does not parse. `unbound`: the name is imported from `of`,
+    which is gone. `old`: the name has an object of a former load, `of` being its successor.
     `instances`: so many, `of`, live on of a former load's class. `closures`: so many of what a former load's function
     has made. `renewed`, which is told once: a load since has put its own in place of the name's object of a former
     load, of the class of so many instances, or of the code of so many closures. `removed`, told once

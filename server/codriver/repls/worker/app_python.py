@@ -7,6 +7,7 @@ import builtins
 import sys
 import threading
 
+from .connections import start_thread
 from .images import Figures
 from .module_loads import is_loaded
 from .python import CO_COROUTINE, Python, on_loop
@@ -43,7 +44,8 @@ class AppPython(Python):
     def __init__(self, roots: list[str], loop: asyncio.AbstractEventLoop | None) -> None:
         super().__init__(roots, sys.modules["__main__"], AppFigures())
         self.loop = loop
-        self._drift.tells_main = True
+        self._texts.begin()
+        start_thread(self._texts.serve)
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code; what awaits or needs a loop on the program's own, while that runs. See `Python`."""

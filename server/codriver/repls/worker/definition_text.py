@@ -9,7 +9,7 @@ import os
 import sys
 import types
 
-from .python_drift import home_of, is_class, qualname_of, unwrapped
+from .class_spaces import home_of, is_class, qualname_of, unwrapped
 from .shared_names import space_of_module
 from .source_files import lines_of
 from .static_attributes import is_module

@@ -151,6 +151,12 @@ class Dialect:
         """
         raise NotImplementedError
 
+    def before_answer(self) -> None:
+        """Look at what an evaluation has loaded, before it is told how it ended."""
+
+    def after_answer(self) -> None:
+        """Do what nobody waits for, once an evaluation was answered."""
+
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """The differences of the loaded modules from their files below `root`. See `Drift`."""
         raise NotImplementedError

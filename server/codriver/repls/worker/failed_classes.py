@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from .python_drift import home_of, qualname_of, space_of
+from .class_spaces import home_of, qualname_of, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .class_spaces import INSTALLED, all_classes, home_of, is_class, space_of
 from .failed_classes import take_out
-from .python_drift import INSTALLED, all_classes, home_of, is_class, space_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,10 +157,8 @@ class Snapshot:
 class Holds:
     """The holds of all batches, by their ids, for the life of the worker; of very many the oldest is forgotten."""
 
-    def __init__(self, roots: list[str], forget: Callable[[], object] = list) -> None:
-        """`forget` lets go of what was found out about definitions, before they are put back."""
+    def __init__(self, roots: list[str]) -> None:
         self._roots = roots
-        self._forget = forget
         self._held: dict[str, Held] = {}
 
     def make(self) -> Held:
@@ -182,5 +180,4 @@ class Holds:
         held = self._held.pop(batch, None)
         if held is None or not puts_back:
             return []
-        self._forget()
         return held.put_back()

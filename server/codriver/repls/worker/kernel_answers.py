@@ -16,11 +16,13 @@ import sys
 import threading
 import traceback
 
+from .connections import start_thread
 from .definition_text import definition_of
 from .error_report import FRAMES, begin_parts, is_library, is_worker, words_of
 from .file_definitions import assigned, is_future
 from .frame_locals import PYTHON, locals_of, plain_locals_of
 from .held_definitions import Holds
+from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import complete, find, lookup, names
@@ -66,8 +68,10 @@ class KernelAnswers:
     """The answers of one kernel, for its life."""
 
     def __init__(self) -> None:
-        self._drift = Drift()
-        self._holds = Holds([os.getcwd()], self._drift.forget)
+        self._holds = Holds([os.getcwd()])
+        self._texts = LoadedTexts()
+        self._texts.begin()
+        self._drift = Drift(self._texts)
         self._renewed: list[dict[str, str]] = []
         """What the last load renewed, until it is told."""
         self._questions: dict[str, Callable[..., object]] = {
@@ -83,6 +87,18 @@ class KernelAnswers:
             "locals": self._locals,
             "test": self._test,
         }
+        self._look_after_cells()
+
+    def _look_after_cells(self) -> None:
+        """Look at what cells and threads load: before the kernel tells that a cell has ended, where it is IPython."""
+
+        def look(*_result: object) -> None:
+            self._texts.note()
+            self._texts.settle(MOST_AT_ONCE)
+
+        with contextlib.suppress(Exception):  # a shell of any kind
+            _shell().events.register("post_run_cell", look)
+        start_thread(self._texts.serve)
 
     def ask(self, question: str, /, **fields: Any) -> Told:
         """The answer to a question as `{"data": ...}`, or `{"failed": ...}` with type and message of the error.
@@ -113,7 +129,8 @@ class KernelAnswers:
             ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             body = body[:-1]
         code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
-        load = ModuleLoad(name, path, written, self._holds.of(hold), self._drift.closures, home=_home())
+        former = self._drift.closures
+        load = ModuleLoad(name, path, written, self._holds.of(hold), former, self._texts, home=_home())
         load.begin()
         space = load.module.__dict__ if load.module is not None else _home().__dict__
         self._renewed, has_failed = [], True
@@ -122,7 +139,7 @@ class KernelAnswers:
             value = Loaded(name or HOME, path) if ending is None else eval(ending, space)
             has_failed = False
         finally:
-            load.end(has_failed=has_failed)
+            load.end(text, has_failed=has_failed)
         self._renewed = load.renewed[:MOST_RENEWED]
         return value
 

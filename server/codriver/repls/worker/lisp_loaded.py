@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 
-from .python_drift import all_classes, home_of, is_class, qualname_of
+from .class_spaces import all_classes, home_of, is_class, qualname_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .closures import FormerClosures
+    from .loaded_texts import LoadedTexts
 
 
 def module_name(path: str, roots: list[str]) -> str | None:
@@ -55,9 +56,11 @@ class ModuleLoad:
         written: set[str],
         held: Held,
         former: FormerClosures,
+        texts: LoadedTexts,
         *,
         home: types.ModuleType,
     ) -> None:
+        self._texts = texts
         self.renewed: list[dict[str, str]] = []
         self._name, self._path, self._written, self._held = name, path, written, held
         self._former = former
@@ -88,14 +91,29 @@ class ModuleLoad:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         return module
 
-    def end(self, *, has_failed: bool) -> None:
-        """Bring others in line with what was loaded, and keep what changed."""
+    def end(self, text: str, *, has_failed: bool) -> None:
+        """Bring others in line with what was loaded, and keep what changed. `text`: all that the file says."""
         module, name = self.module, self._name
         self._held.end_load(name or self._home.__name__)
         if module is None or name is None:
             if self._snapshot is not None:
                 self._snapshot.note_changes(self._held)
             return
+        self._change(module, name, has_failed=has_failed)
+        loads, before = self._texts.loads, self._texts.loads.get(name)
+        if not has_failed:
+            self._texts.loaded(name, module, self._path, text)
+        elif before is not None:
+            loads[name] = before.with_names_of_now()
+        for row in self.renewed:
+            if row["kind"] == "renewed" and "of" not in row:
+                undo = self._texts.rebind(row["module"], row["name"])
+                if undo is not None:
+                    self._held.note("", lambda: True, undo)
+        if name in loads:
+            self._held.note_key("", loads, name, ABSENT if before is None else before)
+
+    def _change(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         if module is not self._before:
             self._end_new(module, name, has_failed=has_failed)
         elif self._snapshot is not None:

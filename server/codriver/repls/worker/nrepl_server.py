@@ -326,8 +326,10 @@ class Server:
         if self._output.is_child:
             # User code forked, and this is the child that came back from it: the REPL is its parent's.
             leave_child(error)
+        self._dialect.before_answer()
         if not job.is_abandoned:
             self._conclude(job, error)
+        self._dialect.after_answer()
 
     def _conclude(self, job: Job, error: BaseException | None) -> None:
         """Tell how an evaluation ended."""

@@ -20,6 +20,7 @@ from .error_report import add_place, begin_parts, in_phase, trim
 from .file_definitions import assigned, is_future
 from .held_definitions import Holds
 from .images import Figures, html_text, image_of, with_image
+from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .printing import QUOTA, Printer, limits, part_at
 from .python_drift import Drift
@@ -56,8 +57,9 @@ class Python(Dialect):
         self._roots = roots
         self._figures = figures or Figures()
         self._sources = Sources()
-        self._drift = Drift()
-        self.holds = Holds(roots, self._drift.forget)
+        self._texts = LoadedTexts(tells_main=home is not None)
+        self._drift = Drift(self._texts)
+        self.holds = Holds(roots)
         self._renewed: list[dict[str, str]] = []
         """What the last load renewed, until it is told."""
         self._numbers = itertools.count(1)
@@ -126,7 +128,10 @@ class Python(Dialect):
         has_value = bool(steps) and steps[-1][1]
         for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
             job.form = number
-            value = self.run(code, module.__dict__, job, wants_loop=wants_loop)
+            try:
+                value = self.run(code, module.__dict__, job, wants_loop=wants_loop)
+            finally:
+                self._texts.note()
             if number == len(steps):
                 self._figures.tell_changed(value)
             if not is_expression:
@@ -194,7 +199,8 @@ class Python(Dialect):
         space = job.session.namespace.__dict__
         shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
         held = self.holds.of(message.get("codriver/hold"))
-        load = ModuleLoad(name, path, written, held, self._drift.closures, home=job.session.namespace)
+        closures, home = self._drift.closures, job.session.namespace
+        load = ModuleLoad(name, path, written, held, closures, self._texts, home=home)
         load.begin()
         has_failed = True
         try:
@@ -207,7 +213,7 @@ class Python(Dialect):
             has_failed = False
         finally:
             with job.shield:  # what was changed must be known
-                load.end(has_failed=has_failed)
+                load.end(message["file"], has_failed=has_failed)
         self._renewed = load.renewed[:MOST_RENEWED]
         app_seam.note_load()
         self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
@@ -286,6 +292,19 @@ class Python(Dialect):
     def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
         """See `Dialect`."""
         return names(wanted, namespace, self.home)
+
+    def take_streams(self) -> None:
+        """See `Dialect`. From here on the process is the user's, and what is loaded is seen."""
+        self._texts.begin()
+
+    def before_answer(self) -> None:
+        """See `Dialect`."""
+        self._texts.note()
+        self._texts.settle(MOST_AT_ONCE)
+
+    def after_answer(self) -> None:
+        """See `Dialect`."""
+        self._texts.settle()
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """See `Dialect`."""

@@ -10,10 +10,10 @@ import keyword
 import sys
 import types
 
+from .class_spaces import is_class
 from .definition_text import file_of, lines_that_define
 from .dialect import COMPLETIONS, LISTED, first_line, kind_of, matcher
 from .previews import glimpse_of
-from .python_drift import is_class
 from .shared_names import names_of, space_of_module
 from .static_attributes import MISSING, attribute, classes_of, is_module, names_in, text_of
 

@@ -12,9 +12,9 @@ import gc
 import sys
 import types
 
+from .class_spaces import MOST_WRAPPERS, function_in, home_of, is_class, qualname_of, space_of, unwrapped
 from .closures import FormerClosures, renew_closures
 from .held_definitions import Held
-from .python_drift import MOST_WRAPPERS, function_in, home_of, is_class, qualname_of, space_of, unwrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

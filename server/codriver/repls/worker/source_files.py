@@ -17,12 +17,11 @@ WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | ge
 """To open a pipe would wait until somebody writes into it."""
 
 
-def read_source(file: str, most: int = MOST_BYTES) -> str | None:
-    """The text of a Python file; None where it is no regular file, or longer than `most` bytes.
+def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] | None:
+    """The status of a file and what it holds; None where it is no regular file, or longer than `most` bytes.
 
     Raises:
-        OSError: it cannot be read.
-        SyntaxError, ValueError: it is in no encoding that is known, or not in the one that it names.
+        OSError, ValueError: it cannot be read.
     """
     number = os.open(file, os.O_RDONLY | WITHOUT_WAITING)
     try:
@@ -30,9 +29,22 @@ def read_source(file: str, most: int = MOST_BYTES) -> str | None:
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             return None
         with open(number, "rb", closefd=False) as stream:
-            data = stream.read(status.st_size)
+            return status, stream.read(status.st_size)
     finally:
         os.close(number)
+
+
+def read_source(file: str, most: int = MOST_BYTES) -> str | None:
+    """The text of a Python file; None where it is no regular file, or longer than `most` bytes.
+
+    Raises:
+        OSError: it cannot be read.
+        SyntaxError, ValueError: it is in no encoding that is known, or not in the one that it names.
+    """
+    found = bytes_of(file, most)
+    if found is None:
+        return None
+    data = found[1]
     import tokenize
 
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 
-from .python_drift import is_class, space_of
+from .class_spaces import is_class, space_of
 from .shared_names import space_of_module
 
 TYPE_CHECKING = False

@@ -33,11 +33,13 @@ LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requi
 LOOK_S: Final = 3.0
 EDITED: Final = ("edited", "missing", "gone")
 """Kinds of differences of code that was loaded before its file was edited."""
+UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
+"""Kinds of differences that stand for a whole file."""
 PASSES: Final = "pass"
 NEVER_LIVE: Final = "no test of these has run in the REPL: call without fresh, too, to see where they differ"
 MOST_STALE: Final = 3
 MOST_NAMES: Final = 5
-STALE: Final = ("old", "former", "instances", "closures", "kept")
+STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 
 
 async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
@@ -59,7 +61,7 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     found = await _drift(call, repl, "edited")
     edited: dict[str, list[str]] = {}
     for one in found:
-        if one.kind in ("edited", "missing"):
+        if one.kind in EDITED or one.kind in UNREAD:
             edited.setdefault(one.module, []).append(one.name)
     stale = [f"{module} was edited since its load ({few(names)}): load_file it" for module, names in edited.items()]
     instead = ", or fresh: true" if repl.dialect == "python" else ""
@@ -111,6 +113,8 @@ def stale_line(one: Difference) -> str:
     if one.kind == "closures":
         some = "1 closure" if one.of == "1" else f"{one.of} closures"
         return f"{some} of the former {one.full} {'lives' if one.of == '1' else 'live'} on: make them anew"
+    if one.kind == "unbound":
+        return f"{one.full} is of {one.of}, which is gone: the import fails in a new process"
     if one.kind == "kept":
         return f"{one.full} is defined once, and no load renews it: ns-unmap it, then load_file"
     if one.kind == "former":

@@ -1,0 +1,330 @@
+"""The statements of a Python text, and where two texts of one file differ, statement by statement.
+
+Comments and layout are no difference. The guards around a statement are a part of it, and so is its order among those
+that are no definitions. Texts are parsed, never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import itertools
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Dict, Tuple
+
+    Guard = Tuple[str, ...]
+    Key = Tuple[Guard, str, str, Tuple[Tuple[str, str], ...]]
+    Parts = Dict[str, str]
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+GUARDS: tuple[type, ...] = (ast.If, ast.Try, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)
+if hasattr(ast, "TryStar"):
+    GUARDS = (*GUARDS, ast.TryStar)
+FUNCTION, CLASS, VALUE, IMPORT, GUARD, OTHER, DOCSTRING = (
+    "function", "class", "value", "import", "guard", "other", "docstring",
+)  # fmt: skip
+NAME, BODY, SIGNATURE, DECORATORS, BASES, AROUND = (
+    "name",
+    "body",
+    "signature",
+    "decorators",
+    "bases",
+    "the guard around it",
+)
+MOST_WORDS = 60
+"""Characters of a source line that stands for a statement without a name."""
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+class Statement:
+    """One statement as a text has it. `parts`: by name what of it is compared, the whole under an empty one.
+
+    `name` is dotted, that of a method with its class; where a statement binds no name, its first line. `top`: the
+    place among the text's statements of the outermost one around it.
+    """
+
+    __slots__ = ("guard", "kind", "name", "node", "owner", "parts", "top")
+
+    def __init__(self, kind: str, owner: str, name: str, guard: Guard, node: Any, parts: Parts, top: int) -> None:
+        self.kind, self.owner, self.guard, self.node, self.parts, self.top = kind, owner, guard, node, parts, top
+        self.name = owner + name
+
+    @property
+    def key(self) -> Key:
+        """The statement, as another one is the same as it."""
+        return self.guard, self.owner, self.kind, tuple(sorted(self.parts.items()))
+
+
+class Change:
+    """A statement that differs: `old` is None where only the new text has it, `new` where only the old one does.
+
+    `parts`: the names of those that differ.
+    """
+
+    __slots__ = ("new", "old", "parts")
+
+    def __init__(self, old: Statement | None, new: Statement | None) -> None:
+        self.old, self.new = old, new
+        self.parts: tuple[str, ...] = () if old is None or new is None else _parts_that_differ(old, new)
+
+    @property
+    def some(self) -> Statement:
+        """The statement, as the newest text has it."""
+        found = self.new or self.old
+        assert found is not None  # noqa: S101  # a change is of something
+        return found
+
+
+class SourceText:
+    """A parsed text.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: it does not parse.
+    """
+
+    def __init__(self, data: bytes, file: str) -> None:
+        self.data = data
+        self.tree: ast.Module = ast.parse(data, file)
+        self.lines = io.StringIO(text_of(data)).readlines()
+
+    def words(self, node: ast.AST) -> str:
+        """The first line of a statement, shortened."""
+        line = getattr(node, "lineno", 1)
+        words = self.lines[line - 1].strip() if line <= len(self.lines) else ""
+        return words if len(words) <= MOST_WORDS else words[:MOST_WORDS] + "…"
+
+    def segments(self) -> list[str]:
+        """The lines of each of the text's own statements; empty for those that share a line with another."""
+        spans = [span_of(node) for node in self.tree.body]
+        found = []
+        for number, (first, last) in enumerate(spans):
+            shares = (number and spans[number - 1][1] >= first) or (
+                number + 1 < len(spans) and spans[number + 1][0] <= last
+            )
+            found.append("" if shares else "".join(self.lines[first - 1 : last]).rstrip())
+        return found
+
+    def statements(self, shared: Iterable[str] = ()) -> list[Statement]:
+        """All statements, outermost first. Those whose lines are `shared` with the other text stand for all in them."""
+        known = frozenset(shared)
+        segments = self.segments() if known else itertools.repeat("")
+        found: list[Statement] = []
+        for top, (node, segment) in enumerate(zip(self.tree.body, segments)):
+            if segment and segment in known:
+                found.append(Statement(_kind_of(node), "", "", (), node, {"lines": segment}, top))
+            else:
+                doc = top == 0 and is_docstring(node)
+                found += self._expand([node], "", (), top, has_doc=doc)
+        return found
+
+    def _expand(
+        self, body: list[ast.stmt], scope: str, guard: Guard, top: int, *, has_doc: bool = False
+    ) -> Iterator[Statement]:
+        for number, node in enumerate(body):
+            if number == 0 and has_doc:
+                yield Statement(DOCSTRING, scope, "__doc__", guard, node, {DOCSTRING: dump(node)}, top)
+            elif isinstance(node, FUNCTIONS):
+                yield Statement(FUNCTION, scope, node.name, guard, node, _parts_of_function(node), top)
+            elif isinstance(node, ast.ClassDef):
+                yield Statement(CLASS, scope, node.name, guard, node, _parts_of_class(node), top)
+                yield from self._expand(_without_docstring(node), scope + node.name + ".", guard, top)
+            elif isinstance(node, GUARDS):
+                yield from self._expand_guard(node, scope, guard, top)
+            else:
+                name = ", ".join(targets(node)) or self.words(node)
+                yield Statement(_kind_of(node), scope, name, guard, node, {"": dump(node)}, top)
+
+    def _expand_guard(self, node: ast.stmt, scope: str, guard: Guard, top: int) -> Iterator[Statement]:
+        head, branches = type(node).__name__, []
+        for field, value in ast.iter_fields(node):
+            if field in ("body", "orelse", "finalbody"):
+                branches.append((field, value))
+            elif field == "handlers":
+                branches += [("except " + dump(one.type) + " " + str(one.name), one.body) for one in value]
+            elif field != "type_comment":
+                head += "(" + dump(value) + ")"
+        yield Statement(GUARD, scope, self.words(node), guard, node, {"": head}, top)
+        for branch, inner in branches:
+            yield from self._expand(inner, scope, (*guard, head, branch), top)
+
+
+def compare(old: SourceText, new: SourceText) -> tuple[list[Change], str]:
+    """The statements that differ, those of the new text in its order and then those that it lacks.
+
+    And the name of the first statement that stands at another place among those that are the same; empty where none.
+    """
+    shared = {*old.segments()} & {*new.segments()} - {""}
+    before, now = old.statements(shared), new.statements(shared)
+    waiting: dict[Key, list[Statement]] = {}
+    for one in before:
+        waiting.setdefault(one.key, []).append(one)
+    same, come = [], []
+    for one in now:
+        known = waiting.get(one.key)
+        if known:
+            known.pop(0)
+            same.append(one)
+        else:
+            come.append(one)
+    gone = {id(one) for ones in waiting.values() for one in ones}
+    changes = _paired([one for one in before if id(one) in gone], come)
+    return changes, _moved([one for one in before if id(one) not in gone], same)
+
+
+def rows_of(changes: Iterable[Change], moved: str) -> Iterator[tuple[str, str, str]]:
+    """Name, kind and part of each difference that is to be told: one for what stands in something that is told."""
+    told = list(changes)
+    whole = {one.some.name + "." for one in told if one.some.kind == CLASS and (one.old is None or one.new is None)}
+    has_guard = any(one.some.kind == GUARD for one in told)
+    for one in told:
+        name = one.some.name
+        if any(name.startswith(owner) for owner in whole):
+            continue
+        if one.old is None:
+            yield name, "missing", ""
+        elif one.new is None:
+            yield name, "gone", ""
+        elif one.parts == (DOCSTRING,):
+            yield name, DOCSTRING, ""
+        elif one.parts != (AROUND,) or not has_guard:
+            yield name, "edited", "" if one.parts in ((BODY,), ("",)) else ", ".join(filter(None, one.parts))
+    if moved:
+        yield moved, "order", ""
+
+
+def _paired(gone: list[Statement], come: list[Statement]) -> list[Change]:
+    by_name: dict[str, list[Statement]] = {}
+    for one in gone:
+        by_name.setdefault(one.name, []).append(one)
+    changes = []
+    for one in come:
+        olds = by_name.get(one.name, [])
+        old = next((other for other in olds if other.guard == one.guard), olds[0] if olds else None)
+        if old is not None:
+            olds.remove(old)
+        changes.append(Change(old, one))
+    left = {id(one) for olds in by_name.values() for one in olds}
+    return [*changes, *(Change(one, None) for one in gone if id(one) in left)]
+
+
+def _moved(before: list[Statement], now: list[Statement]) -> str:
+    for one, other in zip(before, now):
+        if one.key != other.key:
+            return other.name or next(iter(targets(other.node)), "a statement")
+    return ""
+
+
+def _parts_that_differ(old: Statement, new: Statement) -> tuple[str, ...]:
+    if old.kind != new.kind:
+        return ("",)
+    names = {**old.parts, **new.parts}
+    return tuple(name for name in names if old.parts.get(name) != new.parts.get(name)) or (AROUND,)
+
+
+def _parts_of_function(node: Any) -> Parts:
+    signature = dump([node.args, node.returns, *getattr(node, "type_params", [])])
+    return {
+        NAME: node.name,
+        BODY: type(node).__name__ + dump(_without_docstring(node)),
+        SIGNATURE: signature,
+        DECORATORS: dump(node.decorator_list),
+        DOCSTRING: _docstring_of(node),
+    }
+
+
+def _parts_of_class(node: ast.ClassDef) -> Parts:
+    bases = dump([*node.bases, *node.keywords, *getattr(node, "type_params", [])])
+    return {NAME: node.name, BASES: bases, DECORATORS: dump(node.decorator_list), DOCSTRING: _docstring_of(node)}
+
+
+def dump(node: Any) -> str:
+    """A node, or nodes, as a text that is another one where the code is."""
+    if isinstance(node, list):
+        return "[" + ", ".join(map(dump, node)) + "]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    try:
+        return ast.dump(node, annotate_fields=False)
+    except (ValueError, RecursionError):
+        # A number too long to be written down, or code nested too deep: its place and size stand for it.
+        return repr([getattr(node, name, None) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")])
+
+
+def is_docstring(node: ast.AST) -> bool:
+    """True if a statement is a text alone."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _docstring_of(node: Any) -> str:
+    return dump(node.body[0]) if node.body and is_docstring(node.body[0]) else ""
+
+
+def _without_docstring(node: Any) -> list[ast.stmt]:
+    body: list[ast.stmt] = node.body
+    return body[1:] if _docstring_of(node) else body
+
+
+def _kind_of(node: ast.stmt) -> str:
+    if isinstance(node, FUNCTIONS):
+        return FUNCTION
+    if isinstance(node, ast.ClassDef):
+        return CLASS
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return IMPORT
+    if isinstance(node, (ast.Assign, ast.AnnAssign)) or type(node).__name__ == "TypeAlias":
+        return VALUE
+    return GUARD if isinstance(node, GUARDS) else OTHER
+
+
+def targets(node: ast.AST) -> list[str]:
+    """The names, also dotted ones, that a statement itself binds; none where it binds other things."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [one.asname or one.name for one in node.names]
+    wanted: Any = getattr(node, "targets", None)
+    if not isinstance(node, ast.Assign):
+        single = getattr(node, "target", None) or (getattr(node, "name", None) if not wanted else None)
+        wanted = [single] if isinstance(single, ast.AST) and not isinstance(node, GUARDS) else []
+    found = [_dotted(one) for target in wanted or () for one in _flat(target)]
+    return found if all(found) else []
+
+
+def _flat(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, (ast.Tuple, ast.List)):
+        for one in node.elts:
+            yield from _flat(one)
+    elif isinstance(node, ast.Starred):
+        yield from _flat(node.value)
+    else:
+        yield node
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        owner = _dotted(node.value)
+        return owner + "." + node.attr if owner else ""
+    return ""
+
+
+def span_of(node: Any) -> tuple[int, int]:
+    """The first line of a statement, that of its decorators where it has such, and its last."""
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    return first, node.end_lineno or node.lineno
+
+
+def text_of(data: bytes) -> str:
+    """The text of a Python file's bytes.
+
+    Raises:
+        SyntaxError, ValueError: it is in no encoding that is known, or not in the one that it names.
+    """
+    import tokenize
+
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return io.TextIOWrapper(io.BytesIO(data), encoding).read()

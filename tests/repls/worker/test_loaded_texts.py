@@ -1,0 +1,124 @@
+"""What was loaded is remembered as it was, whatever compiled code lies beside it and however it came."""
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+import zipfile
+
+import pytest
+
+from codriver.repls.worker.loaded_texts import LoadedTexts
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    before = set(sys.modules)
+    made = LoadedTexts()
+    made.begin()
+    yield made
+    made.end()
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def load(name):
+    sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+def test_compiled_code_of_a_former_text_is_never_believed(texts, tmp_path):
+    file = tmp_path / "quick_a.py"
+    for number in range(10):
+        file.write_text(f"X = {number}\n")
+        stamp = 10**18 + number
+        os.utime(file, ns=(stamp, stamp))
+        assert number == load("quick_a").X, "the second and the size are those of before"
+        texts.note()
+        assert texts.of("quick_a").data == file.read_bytes()
+    assert list((tmp_path / "__pycache__").iterdir())
+
+
+def test_compiled_code_that_is_newer_than_its_source_is_used(texts, tmp_path):
+    (tmp_path / "slow_b.py").write_text("X = 1\n")
+    load("slow_b")
+    (compiled,) = (tmp_path / "__pycache__").iterdir()
+    os.utime(compiled)
+    written = compiled.stat().st_mtime_ns
+    assert load("slow_b").X == 1
+    assert compiled.stat().st_mtime_ns == written
+
+
+def test_no_frame_of_ours_is_in_the_traceback_of_a_module_that_fails(texts, tmp_path):
+    (tmp_path / "wrong_c.py").write_text("def f(:\n")
+    (tmp_path / "wrong_d.py").write_text("1 / 0\n")
+    for name in ("wrong_c", "wrong_d"):
+        with pytest.raises((SyntaxError, ZeroDivisionError)) as failure:
+            load(name)
+        files = [frame.filename for frame in traceback.extract_tb(failure.value.__traceback__)]
+        assert not any("codriver/repls/worker" in file for file in files)
+
+
+def test_every_way_of_loading_is_seen(texts, tmp_path):
+    package = tmp_path / "pack_e"
+    package.mkdir()
+    (package / "__init__.py").write_text("from . import inner\n")
+    (package / "inner.py").write_text("X = 1\n")
+    (tmp_path / "free_e.py").write_text("X = 2\n")
+    load("pack_e")
+    spec = importlib.util.spec_from_file_location("by_place_e", tmp_path / "free_e.py")
+    module = sys.modules["by_place_e"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    texts.note()
+    assert {texts.of(name).data for name in ("pack_e", "pack_e.inner", "by_place_e")} == {
+        b"from . import inner\n", b"X = 1\n", b"X = 2\n",
+    }  # fmt: skip
+    (package / "inner.py").write_text("X = 3\n")
+    importlib.reload(sys.modules["pack_e.inner"])
+    texts.note()
+    assert texts.of("pack_e.inner").data == b"X = 3\n"
+
+
+def test_a_loader_that_is_asked_for_code_and_runs_none_does_not_count(texts, tmp_path):
+    file = tmp_path / "asked_f.py"
+    file.write_text("X = 1\n")
+    module = load("asked_f")
+    texts.note()
+    texts.settle()
+    file.write_text("X = 22\n")
+    module.__spec__.loader.get_code("asked_f")
+    texts.look()
+    assert texts.of("asked_f").data == b"X = 1\n"
+
+
+def test_what_came_out_of_an_archive_or_was_compiled_has_no_text(texts, tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.writestr("zipped_g.py", "X = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
+    load("zipped_g")
+    texts.note()
+    assert texts.of("zipped_g").data is None
+
+
+def test_a_look_at_modules_asks_nothing_of_their_values(texts, tmp_path):
+    text = """
+class Lazy:
+    def __getattribute__(self, name): raise SystemExit(name)
+lazy = Lazy()
+"""
+    (tmp_path / "lazy_h.py").write_text(text)
+    load("lazy_h")
+    texts.note()
+    texts.settle()
+
+
+def test_texts_are_kept_in_half_of_their_bytes(texts, tmp_path):
+    text = "".join(f"def function_{number}(first, second):\n    return first * second\n" for number in range(200))
+    (tmp_path / "long_i.py").write_text(text)
+    load("long_i")
+    texts.note()
+    assert texts.of("long_i").kept_bytes < len(text) / 2
