@@ -1,6 +1,8 @@
 """Work in threads, shared out: nobody waits behind all that another asked for."""
 
+import gc
 import threading
+import weakref
 from functools import partial
 
 import anyio
@@ -220,3 +222,26 @@ async def test_who_asks_again_and_again_is_not_before_who_waits_long():
             await settled()
             block.open.set()
     assert order == ["victim", "hungry"]
+
+
+async def test_what_work_held_that_failed_is_let_go_with_it():
+    shares, held = Shares(1), []
+
+    class Bytes(bytearray):
+        """Bytes that can be watched."""
+
+    def work():
+        data = Bytes(10)
+        held.append(weakref.ref(data))
+        raise ValueError(len(data))
+
+    gc.disable()  # nobody knows when it comes by
+    try:
+        with anyio.fail_after(BOUND_S):
+            for _ in range(3):
+                with pytest.raises(ValueError, match="10"):
+                    await shares.run("me", work)
+                await settled()
+        assert [known() for known in held] == [None] * 3
+    finally:
+        gc.enable()

@@ -36,6 +36,13 @@ FILES = (
     ".venv/lib/python3.11/site-packages/pack/skills/theirs/SKILL.md",
     ".cpcache/1.cp",
     "lib/some.jar",
+    "AGENTS.md",
+    ".qwen/settings.json",
+    ".github/hooks/codriver.json",
+    ".clinerules/hooks/PreToolUse",
+    ".opencode/plugins/codriver.js",
+    "orders.ipynb",
+    "sub/orders.ipynb",
 )
 """Every file of a workspace that is read, but for its settings and those that tell of a running server."""
 PRESENCE = tuple(f".calva/mcp-server/{name}" for name in ("port", "server.json", "token", "serve.log"))
@@ -49,6 +56,8 @@ SHAPES = (
     "folder",
     "garbage",
 )
+WITH_HOOKS = tuple(word for name in ("qwen", "copilot", "cline", "opencode") for word in ("--client", name))
+HOOKS = ("init", *WITH_HOOKS, "--hooks", "--agents-md", "--scope", "workspace")
 MOST_BYTES = 150 * 2**20
 MEASURE = (
     "import resource, subprocess, sys; status = subprocess.call(sys.argv[2:]); "
@@ -135,7 +144,7 @@ def variables(folder):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_command_reads_writes_or_hangs_beyond_the_workspace(checkout, tmp_path, secret, shape, names):
     checkout(shape, names)
-    for command in COMMANDS:
+    for command in (*COMMANDS, HOOKS):
         said, status, memory = run(command, tmp_path)
         assert status in (0, 1, 2, 3, 4), (command, said)
         assert SECRET not in said, command
@@ -213,6 +222,9 @@ def test_a_server_starts_and_serves_and_ends_in_such_a_checkout(checkout, tmp_pa
             assert client.call("evaluate_code", code="1 + 1", timeoutMs=WAIT_S * 1000)["result"] == "2"
             resources = client.request("resources/list")["result"]["resources"]
             assert not any("ours" in entry["uri"] for entry in resources)
+            for tool, asked in (("list_cells", {}), ("run_cell", {"cell": "0"})):
+                answer = client.call(tool, filePath="orders.ipynb", **asked)
+                assert (answer["ok"], SECRET in json.dumps(answer)) == (False, False)
             assert SECRET not in json.dumps(client.call("repl_output_log", limit=1000))
         if sys.platform == "linux":
             with open(f"/proc/{live.process.pid}/status") as status:  # noqa: PTH123  # no file, but the kernel's words

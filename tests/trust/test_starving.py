@@ -7,6 +7,7 @@ import select
 import signal
 
 import pytest
+import real_kernels
 from live_server import serving, until
 
 SLOW = '[:find ?l :where [?e :output/text ?t] [(re-find #"(?:a|a|ab)+b+$" ?t)] [?e :output/line ?l]]'
@@ -227,6 +228,72 @@ def memory_mib(live):
     """The most memory that the server had so far; 0 where the system does not say."""
     status = pathlib.Path(f"/proc/{live.process.pid}/status")
     return int(status.read_text().partition("VmHWM:")[2].split()[0]) // 1024 if status.exists() else 0
+
+
+# Notebooks
+
+
+CELL = '{"cell_type":"code","source":"x","outputs":[],"execution_count":null,"metadata":{}}'
+NOTEBOOKS = {
+    "790,000 small cells": lambda: f'{{"cells":[{",".join([CELL] * 790_000)}],"metadata":{{}},"nbformat":4}}',
+    "20 million brackets": lambda: f'{{"cells":[],"metadata":{{"a":[{"[]," * 20_000_000}1]}},"nbformat":4}}',
+    "without nbformat": lambda: f'{{"cells":[{",".join([CELL] * 790_000)}]}}',
+    "not in UTF-8": lambda: f'{{"cells":[{{"source":"{"x" * 50 * 2**20}\udcff"}}],"nbformat":4}}',
+    "a number that is too long": lambda: f'{{"cells":[{{"source":"{"x" * 50 * 2**20}"}}],"nbformat":{"4" * 5000}}}',
+}
+
+
+@pytest.mark.parametrize("made", NOTEBOOKS)
+def test_heavy_notebooks_of_four_clients_hold_up_nobody_and_leave_nothing_behind(tmp_path, made):
+    with serving(tmp_path, "--repl", "none") as live, live.client(name="victim") as victim:
+        heavy = live.workspace / "heavy.ipynb"
+        heavy.write_text(NOTEBOOKS[made](), errors="surrogateescape")
+        (live.workspace / "light.ipynb").write_text(f'{{"cells":[{CELL}],"metadata":{{}},"nbformat":4}}')
+        before = memory_mib(live)
+        with contextlib.ExitStack() as stack:
+            hungry = [stack.enter_context(live.client(name="hungry")) for _ in range(4)]
+            calls = [(one, one.begin_call("list_cells", filePath=heavy.name)) for one in hungry for _ in range(3)]
+            until(lambda: still_waits(victim, "hungry"), "the calls to be there")
+            for _ in range(20):
+                assert victim.request("ping")["result"] == {}
+            listed = victim.call("list_cells", filePath="light.ipynb")
+            assert still_waits(victim, "hungry")
+            told = [one.answer(identity)["result"]["structuredContent"] for one, identity in calls]
+        assert listed["cells"] == ["0 code x"]
+        assert {answer["reason"] for answer in told} == {"file-unreadable"}
+        assert all("heavy.ipynb is no notebook" in answer["message"] for answer in told)
+        assert memory_mib(live) - before < 250
+
+
+def test_a_notebook_of_many_cells_is_listed_while_others_are_answered(live, victim):
+    with live.client(name="hungry") as hungry:
+        (live.workspace / "many.ipynb").write_text(f'{{"cells":[{",".join([CELL] * 20_000)}],"nbformat":4}}')
+        listing = hungry.begin_call("list_cells", filePath="many.ipynb")
+        until(lambda: still_waits(victim, "hungry"), "the call to be there")
+        assert victim.request("ping")["result"] == {}
+        answer = hungry.answer(listing)["result"]["structuredContent"]
+    assert (answer["count"], answer["cells"][0]) == (20_000, "0 code x")
+    assert f"{20_000 - len(answer['cells'])} more" in answer["notes"][0]
+
+
+def test_cells_of_heavy_notebooks_are_not_run_and_hold_up_nobody(tmp_path):
+    with contextlib.ExitStack() as stack:
+        kernel = stack.enter_context(real_kernels.fresh("ipykernel"))
+        live = stack.enter_context(serving(tmp_path, "--kernel", f"own={kernel.file}", "--repl", "none"))
+        with live.client() as victim:
+            elements = f'{{"cells":[],"metadata":{{"a":[{"[]," * 2_500_000}1]}},"nbformat":4}}'
+            (live.workspace / "heavy.ipynb").write_text(elements)
+            until(lambda: "run_cell" in victim.tools(), "the kernel")
+            before = memory_mib(live)
+            with live.client(name="hungry") as hungry:
+                calls = [hungry.begin_call("run_cell", filePath="heavy.ipynb", cell="0") for _ in range(30)]
+                until(lambda: still_waits(victim, "hungry"), "the calls to be there")
+                assert victim.request("ping")["result"] == {}
+                assert victim.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
+                told = answers(hungry, calls)
+            assert {answer["reason"] for answer in told} == {"file-unreadable"}
+            assert "more than 300000 elements" in told[0]["message"]
+            assert memory_mib(live) - before < 200
 
 
 # Messages

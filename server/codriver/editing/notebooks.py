@@ -40,6 +40,7 @@ class NotANotebookError(RefusedError):
     reason = "file-unreadable"
 
     def __init__(self, name: str, why: str) -> None:
+        self.why = why
         hint = "give a Jupyter notebook; one of nbformat 3 is converted by jupyter nbconvert --to notebook --inplace"
         super().__init__(f"{name} is no notebook of nbformat 4: {why}", hint=hint)
 
@@ -150,8 +151,11 @@ def notebook_in(data: bytes, name: str) -> Notebook:
         raise NotANotebookError(name, f"it holds {heavy.problem}, which is more than is read of a notebook")
     try:
         return read_notebook(data.decode(), name)
-    except UnicodeDecodeError as error:
-        raise NotANotebookError(name, "it is not UTF-8") from error
+    except UnicodeDecodeError:
+        why = "it is not UTF-8"
+    except NotANotebookError as error:
+        why = error.why
+    raise NotANotebookError(name, why)  # out here: the errors before it hold the whole text
 
 
 def read_notebook(text: str, name: str) -> Notebook:

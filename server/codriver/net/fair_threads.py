@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import math
 import time
+import traceback
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -150,6 +151,10 @@ class Shares:
             began = time.monotonic()
             try:
                 return work()
+            except BaseException as error:
+                # The error lives in a circle with its future: what the work held, as a file's bytes, must not.
+                traceback.clear_frames(error.__traceback__)
+                raise
             finally:
                 with contextlib.suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
                     loop.call_soon_threadsafe(self._end_work, turn, time.monotonic() - began)
@@ -243,6 +248,8 @@ class Work:
     """Reading long messages."""
     files: Shares = field(default_factory=lambda: Shares(FILE_SLOTS, slots_per_client=2))
     """Reading what a client names, on whatever disk."""
+    notebooks: Shares = field(default_factory=lambda: Shares(1))
+    """Reading notebooks: one at a time, as each may take as much memory as a notebook may."""
     texts: Shares = field(default_factory=lambda: Shares(TEXT_SLOTS))
     """Reading, searching and comparing of long texts and code."""
     queries: Shares = field(default_factory=lambda: Shares(QUERY_SLOTS))

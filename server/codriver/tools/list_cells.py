@@ -24,6 +24,8 @@ MOST_BYTES = 64 * 2**20
 """Of a notebook to look at: it holds its pictures."""
 CELLS = "cells"
 """The capability of a REPL that keeps the outputs of a notebook's cell: a Jupyter kernel's."""
+LINE_BYTES = 8
+"""At least of a cell's line in an answer: `"0 code",`."""
 SHOWN_CHARACTERS = 80
 """Of a cell's first line."""
 
@@ -39,10 +41,12 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     """Tell the cells of a notebook from an index on, as far as an answer goes, and the session of its own kernel."""
     workspace, allow_outside = call.services.workspace, call.services.settings.allow_edits_outside_workspace
     reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
-    async with call.services.reads_notebook:
-        path, notebook = await call.services.work.files.run(call.client, reading)
-    lines = [_line(cell) for cell in notebook.cells[arguments.start :]]
-    shown, _, omitted = fit(lines, budget(call))
+    path, notebook = await call.services.work.notebooks.run(call.client, reading)
+    most_bytes = budget(call)
+    left = notebook.cells[arguments.start :]
+    lines = [_line(cell) for cell in left[: most_bytes // LINE_BYTES]]  # of a hundred thousand nobody sees more
+    shown, _, _ = fit(lines, most_bytes)
+    omitted = len(left) - len(shown)
     fields: dict[str, object] = {"cells": shown, "count": len(notebook.cells)}
     if notebook.kernel:
         fields["kernelspec"] = notebook.kernel

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import NOTEBOOK, Request
-from codriver.editing.file_changes import NotEditableError, UnreadableError, show
+from codriver.editing.file_changes import NotEditableError, UnreadableError, editable_path, read, show
 from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.errors import RefusedError
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl
-    from codriver.editing.file_changes import Snapshot
     from codriver.editing.notebooks import Cell, Notebook
 
 MAX_IMAGES = 10
@@ -99,10 +98,9 @@ class NotebookOpenError(RefusedError):
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     """Run one cell, wait, and say how it stands. Its outputs are written when it is over, also after this call."""
     who = call.who(arguments.who)
-    path, before = await _read(call, arguments.file_path)
-    data = before.data or b""
-    async with call.services.reads_notebook:
-        notebook = await call.services.work.texts.run(call.client, partial(notebook_in, data, path.name))
+    workspace, allow_outside = call.services.workspace, call.services.settings.allow_edits_outside_workspace
+    reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
+    path, stamp, notebook = await call.services.work.notebooks.run(call.client, reading)
     cell = notebook.cell(arguments.cell)
     if cell.type != "code" or not cell.source.strip():
         raise NoCodeError(path.name, cell)
@@ -123,27 +121,28 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
         default_limits=default_limits(call, target),
     )
     begin(call, target, who, request)
-    write = Write(path, shown, cell.index, cell.id, stamp_of(data), find_open)
+    write = Write(path, shown, cell.index, cell.id, stamp, find_open)
     call.services.cell_writes.begin(call.state.evaluations[request.id], write)
+    del notebook, cell  # not to be held as long as the cell runs
     timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
     current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
     return await describe(call, current, arguments, max_images=MAX_IMAGES, max_bytes=budget(call))
 
 
-async def _read(call: Call, given: str) -> tuple[Path, Snapshot]:
-    """The notebook's path and content, of a file that can be written.
+def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
+    """The notebook's path, the stamp of its content and the notebook itself, of a file that can be written.
 
     Raises:
         NotANotebookError: it is no such file.
     """
-    is_allowed = call.services.settings.allow_edits_outside_workspace
     try:
-        path, before = await call.services.editor.read(given, allow_outside=is_allowed)
+        path = editable_path(workspace, given, allow_outside=allow_outside)
+        data = read(path, workspace).data
     except (NotEditableError, UnreadableError) as error:
         raise NotANotebookError(given, str(error)) from error
-    if before.data is None:
+    if data is None:
         raise NotANotebookError(given, "there is no such file")
-    return path, before
+    return path, stamp_of(data), notebook_in(data, path.name)
 
 
 def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:

@@ -12,7 +12,6 @@ from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
-import anyio
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
@@ -32,6 +31,8 @@ from codriver.tools.ledgers.told import AppsTold, NotesTold, PlacesTold
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import anyio
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
@@ -155,8 +156,6 @@ class Services:
     durations: Durations = field(default_factory=Durations)
     timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the waits for evaluations."""
-    reads_notebook: anyio.Lock = field(default_factory=anyio.Lock)
-    """Held while a notebook is read: one at a time, as each may take as much memory as a notebook may."""
     saves: Saves = field(default_factory=Saves)
     edits_noted: EditsNoted = field(default_factory=EditsNoted)
     apps_told: AppsTold = field(default_factory=AppsTold)
