@@ -14,7 +14,7 @@ from codriver.setup.printed_entries import printed_clients, printed_entries
 
 PRINTED = printed_clients()
 LAUNCH = Launch(Path('/opt/my "python"'), Path("/opt/codriver_relay.py"), Path("/work space/app"))
-ARGS = ["/opt/codriver_relay.py", "/work space/app/.calva/mcp-server/port", "--start"]
+ARGS = ["-I", "-S", "/opt/codriver_relay.py", "/work space/app/.calva/mcp-server/port", "--start"]
 CLOUD = {"type": "local", "command": "codriver-relay", "args": ["--workspace", "auto", "--start"], "tools": ["*"]}
 
 # What each client documents, a value for each block.

@@ -18,12 +18,12 @@ CLIENTS = known_clients()
 PYTHON = "/bin/false"
 
 LISTED: dict[str, Any] = {
-    "claude-code": (["claude", "mcp", "get", "codriver"], "Command: {python}", "Args: {relay} {port} --start"),
-    "copilot": (["copilot", "mcp", "get", "codriver"], "{python}", "{relay} {port} --start"),
+    "claude-code": (["claude", "mcp", "get", "codriver"], "Command: {python}", "Args: -I -S {relay} {port} --start"),
+    "copilot": (["copilot", "mcp", "get", "codriver"], "{python}", "-I -S {relay} {port} --start"),
     "codex": (["codex", "mcp", "get", "codriver", "--json"], '"{python}"', '"{port}"', '_sec": 660', '"JAVA_HOME"'),
-    "gemini": (["gemini", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),
-    "qwen": (["qwen", "mcp", "list"], "codriver: {python} {relay} {port} --start (stdio)"),
-    "opencode": (["opencode", "mcp", "list"], "codriver", "{python} {relay} {port} --start"),
+    "gemini": (["gemini", "mcp", "list"], "codriver: {python} -I -S {relay} {port} --start (stdio)"),
+    "qwen": (["qwen", "mcp", "list"], "codriver: {python} -I -S {relay} {port} --start (stdio)"),
+    "opencode": (["opencode", "mcp", "list"], "codriver", "{python} -I -S {relay} {port} --start"),
 }
 CONNECTED = {
     "claude-code": (["claude", "mcp", "list"], "codriver: .* ✔ Connected"),

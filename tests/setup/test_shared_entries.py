@@ -204,7 +204,7 @@ def test_a_file_in_a_repository_gets_no_paths_unless_forced(workspace, machine):
     assert "--client claude-code --force" in other.fix
     command = shlex.split(other.fix.split("`")[1])
     assert command[:5] == ["claude", "mcp", "add", "codriver", "--"]
-    assert command[5:] == ["/opt/python", "/opt/r.py", str(port_file(workspace / "sub")), "--start"]
+    assert command[5:] == ["/opt/python", "-I", "-S", "/opt/r.py", str(port_file(workspace / "sub")), "--start"]
     assert plan([CLIENTS["gemini"]], launch, machine, scope="user")[0].state == "add"
     (forced,) = plan([CLIENTS["gemini"]], launch, machine, force=True)
     assert "/opt/python" in forced.after
