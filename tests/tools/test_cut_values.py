@@ -1,6 +1,7 @@
 """Values that are cut: said with the way to the rest, which is told as long as the REPL keeps them."""
 
 import json
+import sys
 
 import pytest
 from jsonschema import validate
@@ -12,7 +13,8 @@ from codriver.tools.manifest import BY_NAME
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("cut"), "--repl", "python", "--repl", "lisp") as running:
+    repls = ("--repl", "python", "--repl", "lisp", "--python", sys.executable)
+    with serving(tmp_path_factory.mktemp("cut"), *repls) as running:
         yield running
 
 
@@ -45,6 +47,35 @@ def test_a_list_of_a_million_is_short_and_recoverable(client):
     more = part(client, answer, path=[], **{"from": 999_990, "length": 5})
     assert more["result"] == "[..., 999990, 999991, 999992, 999993, 999994, ...]"
     assert part(client, answer, path=[999_999])["result"] == "999999"
+
+
+@pytest.mark.parametrize(
+    ("code", "cut", "last"),
+    [
+        ("import pandas; pandas.DataFrame({'n': range(1000)})", "990 of 1000 rows", "999"),
+        ("import pandas; pandas.Series(range(1000))", "990 of 1000 elements", "999"),
+        ("import numpy; numpy.arange(5000)", "4994 of 5000 elements", "4999"),
+        ("import numpy; numpy.arange(5000).reshape(1000, 5)", "994 of 1000 rows", "4999"),
+    ],
+)
+def test_a_table_or_an_array_is_recovered_by_the_call_that_its_note_names(client, code, cut, last):
+    answer = evaluate(client, code)
+    assert cut_of(answer) == [f"cut: {cut}; get_evaluation path []"]
+    count = int(cut.split()[2])
+    told = part(client, answer, path=[], **{"from": count - 3, "length": 15})
+    assert last in told["result"]
+    assert "..." not in told["result"]
+    first = part(client, answer, path=[])
+    assert "..." not in first["result"]
+    assert first["result"] != answer["result"]
+
+
+def test_the_columns_that_a_table_lacks_are_recovered_by_the_call_that_its_note_names(client):
+    evaluate(client, "import pandas\npandas.set_option('display.max_columns', 20)")
+    answer = evaluate(client, "pandas.DataFrame({f'c{n}': [n] for n in range(30)})")
+    assert cut_of(answer) == ["cut: 10 of 30 columns; get_evaluation path []"]
+    assert "c15" not in answer["result"]
+    assert "c15" in part(client, answer, path=[])["result"]
 
 
 def test_a_value_in_reach_is_neither_cut_nor_noted(client):

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
+import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
-ROWS = 3
-"""Rows of a table that its preview shows."""
+ROWS = 25
+"""Rows that are told from a place on, where nobody says how many."""
 COLUMNS = 10
+MOST_ROWS = 1000
+MOST_ELEMENTS = 10_000
+"""What is printed of a value whose library a program has told to leave nothing out: an answer has room for less."""
+SHOWN_OF_INDEX = 10
+"""Elements at each end of a pandas index that is not printed whole. Source: pandas, `format_object_summary`."""
+POLARS_ROWS, POLARS_COLUMNS = 10, 8
+"""What polars prints of a table unless told otherwise. Source: polars, `Config.set_tbl_rows`, `set_tbl_cols`."""
 
 
 def _is(value: object, module: str, *names: str) -> bool:
@@ -51,47 +61,116 @@ def title_of(value: Any) -> str:
     return f"{kind.__name__} {_shape(value)} {value.dtype}" if is_array(value) else ""
 
 
-def preview_of(value: Any, start: int, length: int) -> tuple[str, str] | None:
-    """A value with a shape as text, and in words what that leaves out; None for any that is printed as it is.
+def preview_of(value: Any, start: int, asked: int | None) -> tuple[str, str] | None:
+    """A value with a shape as its library prints it, and in words what that leaves out; None for any other.
 
-    With `start` its rows from there on are told instead of its first ones.
+    Where so many elements are `asked` for, or those from a place `start` on, these are told, all of them.
     """
-    if is_table(value):
-        return _table(value, start, length)
-    if not (is_array(value) or is_column(value)):
+    if not (is_table(value) or is_array(value) or is_column(value)):
         return None
-    count, name = len(value), type(value).__name__
+    if not start and asked is None:
+        with _bounded(MOST_ROWS, MOST_ELEMENTS):
+            return repr(value), _elided(value)
+    count, size = len(value), 1
+    for axis in value.shape:
+        size *= int(axis)
+    wanted = asked if asked is not None else ROWS
+    rows = wanted if is_table(value) else max(1, wanted // max(1, size // max(1, count)))
+    part = value[start : start + rows]
+    with _bounded(sys.maxsize, sys.maxsize, is_whole=True):
+        text = repr(part)
+    return text, f"{count - len(part)} of {count} {_unit(value)}" if len(part) < count else ""
+
+
+def _unit(value: Any) -> str:
+    return "rows" if is_table(value) or len(value.shape) > 1 else "elements"
+
+
+@contextlib.contextmanager
+def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[None]:
+    """The libraries' own limits, or these where a program set greater ones; with `is_whole` these in any case."""
+    pandas, numpy, torch = map(sys.modules.get, ("pandas", "numpy", "torch"))
+    with contextlib.ExitStack() as stack:
+        for library, name, most in ((pandas, "display.max_rows", rows), (pandas, "display.max_seq_items", elements)):
+            if library is not None and hasattr(library, "option_context"):
+                own = library.get_option(name)
+                bound = most if is_whole or not own else min(own, most)
+                stack.enter_context(library.option_context(name, bound))
+        if is_whole and pandas is not None and hasattr(pandas, "option_context"):
+            stack.enter_context(pandas.option_context("display.max_columns", None, "display.max_colwidth", None))
+        if numpy is not None and hasattr(numpy, "printoptions"):
+            own = numpy.get_printoptions()["threshold"]
+            stack.enter_context(numpy.printoptions(threshold=elements if is_whole else min(own, elements)))
+        options = getattr(sys.modules.get("torch._tensor_str"), "PRINT_OPTS", None) if torch is not None else None
+        if options is not None:
+            stack.callback(setattr, options, "threshold", options.threshold)
+            options.threshold = elements if is_whole else min(options.threshold, elements)
+        polars = sys.modules.get("polars")
+        if is_whole and polars is not None and hasattr(polars, "Config"):
+            stack.enter_context(polars.Config(tbl_rows=-1, tbl_cols=-1, fmt_str_lengths=WHOLE_CHARACTERS))
+        yield
+
+
+def _elided(value: Any) -> str:
+    """The rows or elements, or else the columns, that the library leaves out as it prints a value, in words."""
+    count, shown = len(value), _shown(value)
+    if shown < count:
+        return f"{count - shown} of {count} {_unit(value)}"
+    if is_table(value):
+        columns, most = int(value.shape[1]), _shown_columns(value)
+        return f"{columns - most} of {columns} columns" if most < columns else ""
     size = 1
     for axis in value.shape:
         size *= int(axis)
-    if not start and size <= length:
-        return None
-    title = f"{name} {_shape(value)} {value.dtype}"
-    rows = max(1, length // max(1, size // count))
-    shown = value[start : start + rows].tolist() if len(value.shape) == 1 or start else []
-    words = f"{count - len(shown)} of {count} {'elements' if len(value.shape) == 1 else 'rows'}"
-    listed = ": [" + ("..., " if start else "") + str(shown)[1:-1] if shown else ""
-    if shown:
-        listed += ", ...]" if start + len(shown) < count else "]"
-    return title + listed, words if len(shown) < count else ""
+    return f"some of {size} elements" if is_array(value) and size > _threshold(value) else ""
+
+
+def _shown(value: Any) -> int:
+    """The number of rows or elements that the library prints of a value, within our bounds."""
+    count = len(value)
+    if _is(value, "polars", "DataFrame", "Series"):
+        return min(count, _polars_rows())
+    if is_array(value):
+        size = 1
+        for axis in value.shape:
+            size *= int(axis)
+        edges = 2 * _print_options(value)[1]
+        return min(count, edges) if size > _threshold(value) else count
+    get = sys.modules["pandas"].get_option
+    if _is(value, "pandas", "Index"):
+        most = min(get("display.max_seq_items") or MOST_ELEMENTS, MOST_ELEMENTS)
+        return count if count <= most else min(most, 2 * SHOWN_OF_INDEX)
+    most = min(get("display.max_rows") or MOST_ROWS, MOST_ROWS)
+    return count if count <= most else min(most, get("display.min_rows") or most)
+
+
+def _shown_columns(value: Any) -> int:
+    columns = int(value.shape[1])
+    if _is(value, "polars", "DataFrame"):
+        return min(columns, POLARS_COLUMNS)
+    return min(columns, sys.modules["pandas"].get_option("display.max_columns") or columns)
+
+
+def _polars_rows() -> int:
+    told = os.environ.get("POLARS_FMT_MAX_ROWS", "")
+    return int(told) if told.isdigit() else POLARS_ROWS
+
+
+def _print_options(value: Any) -> tuple[int, int]:
+    """The number of elements above which the library of an array leaves some out, and how many stay at each end."""
+    if _is(value, "torch", "Tensor"):
+        options: Any = getattr(sys.modules.get("torch._tensor_str"), "PRINT_OPTS", None)
+        return (int(options.threshold), int(options.edgeitems)) if options is not None else (1000, 3)
+    told = sys.modules["numpy"].get_printoptions()
+    return told["threshold"], told["edgeitems"]
+
+
+def _threshold(value: Any) -> int:
+    return min(_print_options(value)[0], MOST_ELEMENTS)
 
 
 def _shape(value: Any) -> str:
     return str(tuple(int(axis) for axis in value.shape))
-
-
-def _table(value: Any, start: int, length: int) -> tuple[str, str] | None:
-    rows, columns = int(value.shape[0]), int(value.shape[1])
-    if not start and rows <= 2 * ROWS and columns <= COLUMNS:
-        return None
-    kinds = [f"{name} {kind}" for name, kind in zip(value.columns[:COLUMNS], value.dtypes[:COLUMNS])]
-    if columns > COLUMNS:
-        kinds.append(f"and {columns - COLUMNS} more columns")
-    wanted = length if start else min(ROWS, length)
-    part = value[start : start + wanted]
-    text = part.to_string(max_cols=COLUMNS) if hasattr(part, "to_string") else str(part)
-    words = f"{rows - len(part)} of {rows} rows" if len(part) < rows else ""
-    return f"{type(value).__name__} {_shape(value)}: {', '.join(kinds)}\n{text}", words
 
 
 def rows_of(value: Any, step: object) -> list[Any] | None:

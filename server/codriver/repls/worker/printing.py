@@ -82,16 +82,19 @@ class Cuts:
 
 
 class Printer:
-    """Prints Python's values as `repr` does, to at most `length` elements and `depth` levels; None bounds nothing."""
+    """Prints Python's values as `repr` does, to at most `length` elements and `depth` levels; None bounds nothing.
 
-    def __init__(self, length: int | None, depth: int | None) -> None:
-        self._length, self._depth = length, depth
+    `asked`: the length where somebody asked for it, else None: tables and arrays are then cut as their library does.
+    """
+
+    def __init__(self, length: int | None, depth: int | None, asked: int | None = None) -> None:
+        self._length, self._depth, self._asked = length, depth, asked
         self.cuts = Cuts()
 
     def whole(self, value: Any, start: int = 0, before: Path = ()) -> str:
         """The value, from its element `start` on. `before`: the path to it, for the words on what is cut."""
         if self._length is None and self._depth is None and not start:
-            return repr(value)
+            return text_of(value)
         if isinstance(value, (str, bytes)) and not start:
             return repr(value)
         return self._text(value, before, (), start)
@@ -131,13 +134,21 @@ class Printer:
             self.cuts.add(f"{left} of {len(value)} {unit}", path)
             return repr(value[:NESTED_CHARACTERS]) + f"... ({left} more {unit})"
         if start or self._length is not None:
-            shown = preview_of(value, start, self._length if self._length is not None else 1000)
+            shown = preview_of(value, start, self._asked)
             if shown is not None:
                 text, words = shown
                 if words:
                     self.cuts.add(words, path)
                 return text
-        return repr(value)
+        return text_of(value)
+
+
+def text_of(value: Any) -> str:
+    """A value as `repr` has it; where its class has no `repr` but an own `str`, as that has it."""
+    kind: Any = type(value)
+    if kind.__repr__ is object.__repr__ and kind.__str__ is not object.__str__:
+        return str(value)
+    return repr(value)
 
 
 def step_of(step: object) -> object:

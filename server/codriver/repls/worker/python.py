@@ -22,7 +22,7 @@ from .held_definitions import Holds
 from .images import Figures, html_text, image_of, with_image
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
-from .printing import QUOTA, Printer, limits, part_at
+from .printing import QUOTA, Printer, asked_limits, limits, part_at
 from .python_drift import Drift
 from .python_names import complete, find, lookup, names
 from .shared_names import SharedNames
@@ -258,7 +258,10 @@ class Python(Dialect):
 
     def print(self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         """See `Dialect`."""
-        printer = Printer(*limits(job))
+        length, depth = limits(job)
+        # Who asks for a part of a value is told that part, and not once more how its library would cut it.
+        asked = length if job.message["op"] == "codriver/value" else asked_limits(job)[0]
+        printer = Printer(length, depth, asked)
         try:
             text = html_text(value) or printer.whole(value, start, path)
             text = with_image(text, image_of(value), job.message.get(QUOTA))
