@@ -6,6 +6,7 @@ import re
 import signal
 from pathlib import Path
 
+import alike
 import lent_servers
 import pytest
 import real_kernels
@@ -24,6 +25,7 @@ settings.load_profile("codriver")
 # A shell starts what runs in the background with SIGINT ignored, and every process of the tests would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+HERE = Path(__file__).parent
 SLOW = {
     "app": "event_loop hot_reload serving shutdown",
     "clients": "client_libraries inspector sdk_clients",
@@ -104,20 +106,29 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark the slow files, and put the longest first, so that no processor is idle while another ends with one."""
-    here = Path(__file__).parent
-    slow = {here / room / f"test_{name}.py" for room, names in SLOW.items() for name in names.split()}
+def pytest_collection_modifyitems(config, items):
+    """Mark the slow files, leave out what others stand for, and put the longest first.
+
+    So no processor is idle while another ends with one of them.
+    """
+    slow = {HERE / room / f"test_{name}.py" for room, names in SLOW.items() for name in names.split()}
     assert all(path.exists() for path in slow), f"gone: {[str(path) for path in slow if not path.exists()]}"
     ranks = {}
     for item in items:
         if item.path in slow:
             item.add_marker(pytest.mark.slow)
         if item.path not in ranks:
-            path = item.path.relative_to(here).as_posix()
+            path = path_of(item)
             rank = next((rank for rank, start in enumerate(LONGEST) if path.startswith(start)), len(LONGEST))
             ranks[item.path] = item.path not in slow, rank
-    items.sort(key=lambda item: ranks[item.path])
+    out = set() if alike.is_whole(config) else alike.left_out(items, path_of)
+    config.hook.pytest_deselected(items=[item for item in items if item in out])
+    items[:] = sorted((item for item in items if item not in out), key=lambda item: ranks[item.path])
+
+
+def path_of(item):
+    """The path of a test's file within the tests."""
+    return item.path.relative_to(HERE).as_posix()
 
 
 def pytest_collection_finish():

@@ -7,6 +7,7 @@ moved, or have fewer cases of a kind. A test that is parametrised over nothing h
 
 import contextlib
 import io
+import os
 import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -59,6 +60,7 @@ class Listing:
 
 def listed():
     listing, said = Listing(), io.StringIO()
+    os.environ["CODRIVER_TESTS"] = "all"
     with contextlib.redirect_stdout(said):
         status = pytest.main(["--collect-only", "-qq", "-p", "no:cacheprovider", "--rootdir", str(ROOT)], [listing])
     if status:

@@ -1,0 +1,51 @@
+"""The tests that others stand for: of each family one runs, and every member runs with something."""
+
+from types import SimpleNamespace
+
+import pytest
+from alike import CLIENTS, REPLS, is_whole, left_out
+
+
+class Item:
+    """A test as pytest has it, as far as it is looked at."""
+
+    def __init__(self, path, function, value):
+        self.path, self.originalname, self.callspec = path, function, SimpleNamespace(params={"name": value})
+
+
+def chosen(path, functions, family):
+    items = [Item(path, function, value) for function in functions for value in family]
+    out = left_out(items, lambda item: item.path)
+    return [item for item in items if item not in out]
+
+
+@pytest.mark.parametrize("family", REPLS)
+def test_of_a_family_each_promise_of_the_contract_has_one_and_each_member_has_some(family):
+    functions = [f"test_{number}" for number in range(30)]
+    kept = chosen("repls/test_adapter_values.py", functions, family)
+    assert [item.originalname for item in kept] == functions
+    assert {item.callspec.params["name"] for item in kept} == set(family)
+
+
+def test_the_tests_of_other_files_choose_together_what_they_start():
+    kept = chosen("tools/test_found_tests.py", ["test_a", "test_b", "test_c"], ("lisp", "basilisp"))
+    assert len({item.callspec.params["name"] for item in kept}) == 1
+    assert len(kept) == 3
+
+
+def test_what_nobody_is_alike_is_never_left_out():
+    assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("nbb", "hy", "python"))) == 3
+    assert len(chosen("setup/test_clients.py", ["test_a"], CLIENTS[0])) == 3
+    assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("jvm",))) == 1
+
+
+def test_all_run_where_it_is_asked_for_and_where_tests_are_named(monkeypatch):
+    def config(*args, keyword=""):
+        return SimpleNamespace(args=args, option=SimpleNamespace(keyword=keyword))
+
+    monkeypatch.delenv("CODRIVER_TESTS", raising=False)
+    assert not is_whole(config("tests"))
+    assert is_whole(config("tests/repls/test_adapter_values.py::test_a_value_comes_back"))
+    assert is_whole(config("tests", keyword="leiningen"))
+    monkeypatch.setenv("CODRIVER_TESTS", "all")
+    assert is_whole(config("tests"))

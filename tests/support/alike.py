@@ -1,0 +1,41 @@
+"""Kinds of REPLs and clients that are so alike that a promise held by one of them is mostly held by the others.
+
+A test that runs for several of a family runs for one of them, each test for another one, so that each still runs with
+most that differs about it. With `CODRIVER_TESTS=all`, or where tests are named, it runs for all.
+"""
+
+import os
+from collections import defaultdict
+from zlib import crc32
+
+REPLS = (("jvm", "leiningen", "tools.nrepl"), ("lisp", "basilisp"), ("ipykernel", "xpython"))
+CLIENTS = (("claude-code", "copilot", "codex"), ("gemini", "qwen", "opencode"))
+"""Cline, droid and auggie are like no other."""
+REAL_CLIENTS, CONTRACT = "setup/test_real_", "repls/test_adapter_"
+"""How the paths begin of files whose tests choose for themselves: those of others share what they start."""
+SEED = "2"
+"""With this one, every client is chosen by a test that runs it."""
+
+
+def is_whole(config):
+    """Whether all members are wanted."""
+    named = config.option.keyword or any("::" in argument for argument in config.args)
+    return bool(named) or os.environ.get("CODRIVER_TESTS") == "all"
+
+
+def left_out(items, path_of):
+    """The tests that another one of their family stands for. `path_of` gives the path of one within the tests."""
+    groups = defaultdict(list)
+    for item in items:
+        path = path_of(item)
+        chooser = path + (item.originalname if path.startswith((REAL_CLIENTS, CONTRACT)) else "")
+        for family in CLIENTS if path.startswith(REAL_CLIENTS) else REPLS:
+            for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
+                if isinstance(value, str) and value in family:
+                    groups[chooser, family].append((value, item))
+    out = set()
+    for (chooser, family), members in groups.items():
+        there = [member for member in family if any(value == member for value, _ in members)]
+        chosen = there[crc32(f"{SEED}{chooser}".encode()) % len(there)]
+        out |= {item for value, item in members if value != chosen}
+    return out
