@@ -24,12 +24,16 @@ from codriver.net.fair_threads import Shares
 from codriver.net.server_record import read_record
 from codriver.protocol.replies import Replies
 from codriver.protocol.stream import MessageStream
+from codriver.repls.jupyter import content_reader
+from codriver.repls.jupyter.signed_messages import Assembler, Signer
 from codriver.repls.nrepl import message
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc
 from codriver.tools.manifest import MANIFEST
+from codriver.wire import zmtp as zmtp_wire
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.framing import LineDecoder, LineRoom, LineTooLongError
+from codriver.wire.zmtp import GREETING, ready
 from codriver_relay.messages import Lines, parse, survey, walk
 from fuzz.drawing import pieces, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
@@ -130,6 +134,37 @@ def nrepl_message(data):
             message.as_int(given)
             message.as_map(given)
             message.as_list(given)
+
+
+def zmtp(data):
+    """Bytes give the same messages of a kernel or the same fault in every cut, and hold no more than was sent."""
+    whole, cut = pieces(data)
+    greeted = GREETING + ready("ROUTER")
+
+    def fed(parts):
+        decoder, assembler, found = zmtp_wire.Decoder(), Assembler(Signer(b"", "")), []
+        try:
+            for part in (greeted, *parts):
+                found += filter(None, map(assembler.take, decoder.feed(part)))
+        except zmtp_wire.ZmtpError:
+            return None
+        assert sum(message.held_bytes for message in found) <= len(whole)
+        return found, assembler.unsigned
+
+    assert fed([whole]) == fed(cut)
+
+
+def kernel_content(data):
+    """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
+    with patch.object(content_reader, "SHORT_BYTES", 4), patch.object(content_reader, "PIECE_BYTES", 24):
+        work = content_reader.reading(data, "\ufdd0")
+        try:
+            while True:
+                next(work)
+        except StopIteration as done:
+            assert done.value == json.loads(data.decode(errors="replace"))
+        except content_reader.UnreadableError as error:
+            assert error.problem
 
 
 def door(data):
@@ -321,7 +356,7 @@ def arguments(data):
 TARGETS = {
     target.__name__: worded(target)
     for target in (
-        lines, relay_lines, relay_survey, bencode, nrepl_message, door, edn_reader, datalog,
+        lines, relay_lines, relay_survey, bencode, nrepl_message, zmtp, kernel_content, door, edn_reader, datalog,
         datalog_answers, lisp_reader, parinfer,
         edit, transit, history, settings, record, client_file, redacted, client_line, arguments,
         recording, notebook, python_session, kernel_message, kernel_file,

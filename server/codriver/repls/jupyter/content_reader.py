@@ -153,7 +153,7 @@ def _text(content: bytes, start: int, end: int) -> Generator[None, None, str]:
         cut = end
         stop = start + PIECE_BYTES
         while cut == end and stop < end:
-            seam = _SEAM.search(content, stop - SEAM_BYTES, stop)
+            seam = _SEAM.search(content, max(start + 1, stop - SEAM_BYTES), stop)
             cut = seam.start() if seam else end
             stop += SEAM_BYTES
         pieces.append(str(_loaded(b'"' + content[start:cut] + b'"')))
@@ -167,7 +167,7 @@ def _with_texts(read: object, texts: Mapping[str, str]) -> object:
     if isinstance(read, str):
         return texts.get(read, read)
     if isinstance(read, dict):
-        return {key: _with_texts(value, texts) for key, value in read.items()}
+        return {texts.get(key, key): _with_texts(value, texts) for key, value in read.items()}
     if isinstance(read, list):
         return [_with_texts(value, texts) for value in read]
     return read
