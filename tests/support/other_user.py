@@ -19,14 +19,18 @@ needs_root = pytest.mark.skipif(
     reason="only root can take another user's place, and only Linux tells whose a listener is: run the tests as root",
 )
 WORKER = f"""
-import ast, encodings.idna, importlib, inspect, linecache, locale, os, shutil, sys, traceback
+import ast, encodings.idna, importlib, inspect, linecache, locale, os, shutil, socket, sys, traceback
 sys.argv = ["worker", "--workspace", "/", "--supervised", *sys.argv[1:]]
 sys.path.insert(0, {str(Path(codriver.__file__).parents[1])!r})
 from codriver.repls.worker import __main__ as begin
 begin.load_privately({str(Path(codriver.__file__).parent / "repls" / "worker")!r})
 start = importlib.import_module(begin.PACKAGE + ".start")
-importlib.import_module(begin.PACKAGE + ".python")
-{BECOME}
+listen = socket.create_server
+def listen_as_the_other(*place):
+    # Only now, as the other user may not be allowed to read what the worker imports until here.
+    {BECOME.strip()}
+    return listen(*place)
+socket.create_server = listen_as_the_other
 start.main()
 """
 LISTENER = f"""
