@@ -20,6 +20,9 @@ MOST_MIB = 200
 MOST_TIMES_LONGER = 20
 """How much longer than the longest ping of an idle server one of the flooded server's may be. It was 100 to 400."""
 
+LEAST_S = 0.05
+"""The longest ping of the idle server counts as no shorter: a busy machine stops any process for so long by chance."""
+
 SECONDS = 4
 FLOODS = {
     "one print": "print('begins' + 'y' * (1 << 28) + 'ends')",
@@ -101,7 +104,7 @@ def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(
         assert tail["text"].rstrip("\n'").endswith("ends")
         assert other.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
         assert peak_mib(flooded) <= MOST_MIB
-        assert here <= MOST_TIMES_LONGER * max(elsewhere, 0.01)
+        assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)
 
 
 # A kernel that lies
@@ -127,7 +130,7 @@ def test_a_lie_of_a_kernel_is_bounded_and_the_next_evaluation_works(liar, idle, 
         assert "codriver itself failed" not in json.dumps(answer)
         assert client.call("evaluate_code", code="nothing", timeoutMs=60_000)["status"] == "done"
         assert peak_mib(liar) - before < 100
-        assert here <= MOST_TIMES_LONGER * max(elsewhere, 0.01)
+        assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)
 
 
 @pytest.mark.parametrize(
@@ -147,4 +150,4 @@ def test_documentation_without_end_is_cut(liar, idle):
         answer = client.answer(asked)["result"]["structuredContent"]
         assert len(json.dumps(answer)) < 100_000
         assert peak_mib(liar) - before < 100
-        assert here <= MOST_TIMES_LONGER * max(elsewhere, 0.01)
+        assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)
