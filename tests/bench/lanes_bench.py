@@ -56,7 +56,7 @@ def server(*, lanes):
         settings=Settings(lanes=lanes),
         workspace=Path("/w"),
         now=lambda: 1000,
-        conflicts=Conflicts(),
+        ledger=SimpleNamespace(conflicts=Conflicts()),
     )
 
 

@@ -51,7 +51,7 @@ class Watcher:
         while True:
             if self._services.settings.watch:
                 now = await poller.next()
-                if not self._services.saves.is_writing:
+                if not self._services.ledger.saves.is_writing:
                     await self._take(self._saved(now))
             else:
                 self._loaded = None
@@ -76,7 +76,7 @@ class Watcher:
         whole = tuple(sorted(written, key=lambda file: (now[file], file)))
         known = {file: stamp for file, stamp in self._loaded.items() if file in now}
         self._loaded, self._last = known | {file: now[file] for file in whole}, now
-        ours = self._services.saves.stamps
+        ours = self._services.ledger.saves.stamps
         return tuple(file for file in whole if ours.pop(file, None) != now[file])
 
     async def _load(self, file: Path) -> None:

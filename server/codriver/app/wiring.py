@@ -50,6 +50,7 @@ from codriver.tools.calls.gate import on_offer, to_name_one
 from codriver.tools.lean_toolset import LEAN
 from codriver.tools.ledgers.cell_writes import CellWrites
 from codriver.tools.ledgers.clojuredocs_export import Export
+from codriver.tools.ledgers.sent import Ledger
 from codriver.tools.manifest import MANIFEST
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         remembered=logbook.remembered,
         editor=editor,
         durations=durations,
-        cell_writes=CellWrites(tasks, core, repls, transcripts, editor),
+        ledger=Ledger(CellWrites(tasks, core, repls, transcripts, editor)),
         withheld=lambda: tuple(map(held_back, live.withheld)),
     )
 

@@ -298,7 +298,7 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
     if results:
         who = call.who(given)
         for one in results:
-            call.services.edits_noted.add(who, one.change.path)
+            call.services.ledger.edits.add(who, one.change.path)
         changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
         call.dispatch(Say(f"{who} {did} {changed}", who=who))
 

@@ -69,7 +69,7 @@ def with_news_of_app(call: Call, repl: Repl, given: Answer) -> Answer:
     """An answer about an application, with a note where it is another process than this client's last answer was of."""
     now = call.state.repls.get(repl.id)
     seam = now.profile.seam if now is not None and now.profile is not None else None
-    if not call.services.apps_told.is_another(call.client, repl.id, seam):
+    if not call.services.told.apps.is_another(call.client, repl.id, seam):
         return given
     before = given.fields.get("notes", ())
     notes = [*(before if isinstance(before, list | tuple) else ()), ANEW % seam]

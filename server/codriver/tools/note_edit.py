@@ -123,7 +123,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         if not await services.work.files.run(call.client, partial(os.path.isfile, path)):
             continue
         shown = show(services.workspace, path)
-        services.edits_noted.add(who, path)
+        services.ledger.edits.add(who, path)
         call.dispatch(Say(f"{who} edited {shown}", who=who))
         said.append(note_of_write(call, who, path, shown))
         edit = Edit(path, shown, arguments.before, file.replaced, is_whole=file.added is not None)

@@ -50,7 +50,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
         told = "what was defined in it is gone: load what you need again" if repl.generation else "it is here now"
-        call.services.places_told.is_renewed(call.client, who, current)  # told here, and not again
+        call.services.told.places.is_renewed(call.client, who, current)  # told here, and not again
     fields = {"sessionKey": current.key, "phase": current.phase, "generation": current.generation, "notes": [told]}
     return Answer(fields)
 

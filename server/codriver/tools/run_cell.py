@@ -122,7 +122,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     )
     begin(call, target, who, request)
     write = Write(path, shown, cell.index, cell.id, stamp, find_open)
-    call.services.cell_writes.begin(call.state.evaluations[request.id], write)
+    call.services.ledger.cells.begin(call.state.evaluations[request.id], write)
     del notebook, cell  # not to be held as long as the cell runs
     timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
     current = await wait(call, request.id, timeout_ms / 1000, may_last=True)

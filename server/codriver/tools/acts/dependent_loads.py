@@ -71,7 +71,7 @@ def check(repl: Repl) -> None:
 async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune: bool, dependents: bool) -> Followed:
     """Take out what the file of `namespace` has no more, then load its dependents, as far as that is asked for."""
     found = await drift_of(call, repl)
-    drift = call.services.lisp.drifts.get(repl.id)
+    drift = call.services.ledger.lisp.drifts.get(repl.id)
     notes = []
     if prune:
         gone = [one.name for one in found if (one.module, one.kind, one.evaluated) == (namespace, "gone", False)]

@@ -217,7 +217,7 @@ def told(put_back: PutBack) -> dict[str, object]:
 async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
     """Put the files of a batch back, so that no watcher loads them; those that stay."""
     services = call.services
-    with services.saves.writing():
+    with services.ledger.saves.writing():
         left = await services.editor.put_back(caller, outcome)
         for result in outcome.files:
             await services.work.files.run(call.client, partial(unwatched_save, services, result.change.path))

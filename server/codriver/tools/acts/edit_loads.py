@@ -172,7 +172,7 @@ class EditLoads:
 
 async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
     """The outcome of an edit whose files are loaded afterwards, so that no watcher loads them once more."""
-    saves = call.services.saves
+    saves = call.services.ledger.saves
     with saves.writing():
         outcome = await edit()
         if call.services.settings.watch:
@@ -184,7 +184,7 @@ async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outco
 def unwatched_save(services: Services, path: Path) -> None:
     """Have the watcher leave the file as it is now to whoever loads it. Blocks."""
     if services.settings.watch:
-        services.saves.note([path])
+        services.ledger.saves.note([path])
 
 
 def changed_files(results: Sequence[FileResult]) -> list[Changed]:

@@ -94,7 +94,7 @@ def notes_of_generation(call: Call, evaluation: Evaluation, who: str) -> list[st
     While the REPL is on its way back nothing is told: which generation comes, and why, is known when it stands.
     """
     repl = call.services.core.state.repls.get(evaluation.repl)
-    if repl is None or repl.phase != "connected" or not call.services.places_told.is_renewed(call.client, who, repl):
+    if repl is None or repl.phase != "connected" or not call.services.told.places.is_renewed(call.client, who, repl):
         return []
     why = call.services.transcripts.beginning(repl.ended, CAUSE_CHARACTERS, is_whole=True) if repl.ended else ""
     since = f"since your last answer ({why})" if why else "since your last answer"
@@ -130,7 +130,7 @@ def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The notes that a caller has not had on a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
     notes = (repl_connections.stray(call.services.core.state, repl), repl.caution, outside)
-    return [note for note in notes if note and call.services.places_told.is_news(evaluation, note)]
+    return [note for note in notes if note and call.services.told.places.is_news(evaluation, note)]
 
 
 def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
@@ -158,7 +158,7 @@ async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Tr
         if earlier is None or known is None:
             break
         # Of what another client evaluated, its reader knows nothing that the words could remind it of.
-        client_of = call.services.places_told.client_of
+        client_of = call.services.told.places.client_of
         if known.status in ("done", "failed") and client_of(evaluation) == client_of(known):
             compare = partial(_compared, evaluation, transcript, known, earlier)
             note, is_same = await read(compare, transcript, earlier)

@@ -10,23 +10,14 @@ from codriver.core import callers, evaluation_queue, lanes
 from codriver.core.state import Seen
 from codriver.errors import RefusedError
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
+from codriver.tools.answers.advisers import Asking, notes_for
 from codriver.tools.answers.answer_budget import Images, shorten
-from codriver.tools.answers.answer_notes import (
-    notes_of_background,
-    notes_of_generation,
-    notes_of_others,
-    notes_of_place,
-    notes_of_repetition,
-    with_notes,
-)
+from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
 from codriver.tools.answers.lean_answers import lean, reader_of, wants_detail
 from codriver.tools.answers.telling import NOTHING_NEW, Telling
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
-from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.calls.session_choice import key_of
-from codriver.tools.truth.conflicts import notes_of_conflicts
-from codriver.tools.truth.module_places import notes_of_missing_module
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
@@ -85,7 +76,7 @@ async def describe(
     It leaves out what its reader knows, unless `asked` wants detail. `own_session`: the key of the session that the
     reader gets where it names none, if that is known.
     """
-    await call.services.cell_writes.wait_written(evaluation)
+    await call.services.ledger.cells.wait_written(evaluation)
     transcript = call.services.transcripts.get(evaluation.id)
     described = partial(_described, call, evaluation, asked, _images(call, max_images), max_bytes, notes, own_session)
     if transcript is None or not transcript.has_printed:
@@ -106,37 +97,27 @@ async def _described(
 ) -> Answer:
     """The answer that `describe` gives, with what `telling` has not told before."""
     transcript = telling.transcript
-    fields, said, session = _standing(call, evaluation, telling)
+    fields, session = _standing(call, evaluation)
     if evaluation.failure:
         fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
     left_out: list[str] = []
-    if transcript is None:
-        said.append("what it said is forgotten: too much was evaluated since")
-    else:
+    if transcript is not None:
         left_out = await fill_in_texts(fields, transcript, images, max_bytes, telling)
-        said += left_out
         fields.update(telling.begins())
     if namespace := evaluation.namespace:
         fields["ns"] = namespace
     if others := others_since(call, evaluation):
         fields["otherWhosSinceLast"] = others
-    repetition: list[str] = []
-    is_same = False
-    if evaluation.over and transcript is not None:
-        repetition, is_same = await notes_of_repetition(call, evaluation, transcript)
-        said += repetition
     who = _asking(call, evaluation, asked)
-    said += [*_notes_of_standing(call, evaluation, telling), *notes_of_generation(call, evaluation, who)]
     reader = reader_of(call, asked, who, evaluation, session, own_session)
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
-    said += [*await notes_of_missing_module(call, evaluation), *await notes_of_conflicts(call, evaluation)]
-    told = [*notes_of_others(call, who, session, stands), *notes_of_background(call, who, evaluation)]
-    fields["notes"] = [*said, *notes, *told]
+    asking = Asking(call, evaluation, who, session, stands, telling, tuple(left_out), notes)
+    fields["notes"] = await notes_for(asking)
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
-    is_named = not is_same or fields["notes"] != repetition
+    is_named = not asking.is_same or fields["notes"] != asking.repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=bool(left_out), is_named=is_named)
     telling.take_back(fields, shown)
     if telling.is_nothing_new(shown):
@@ -156,8 +137,8 @@ def _error(call: Call, failure: Failure, max_bytes: int) -> object:
     return error
 
 
-def _standing(call: Call, evaluation: Evaluation, telling: Telling) -> tuple[dict[str, object], list[str], str]:
-    """The fields and the notes of an evaluation that are known whatever became of its texts; the key of its session."""
+def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
+    """The fields of an evaluation that are known whatever became of its texts; the key of its session."""
     state = call.services.core.state
     session = key_of(state, evaluation)
     fields: dict[str, object] = {
@@ -168,21 +149,9 @@ def _standing(call: Call, evaluation: Evaluation, telling: Telling) -> tuple[dic
         "generation": evaluation.generation,
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
-    said = [*telling.news(notes_of_place(call, evaluation)), *evaluation.notes]
-    if cell := call.services.cell_writes.told(evaluation.id):
+    if cell := call.services.ledger.cells.told(evaluation.id):
         fields["cell"] = cell[0]
-        said += filter(None, cell[1:])
-    return fields, said, session
-
-
-def _notes_of_standing(call: Call, evaluation: Evaluation, telling: Telling) -> list[str]:
-    """The way on where an evaluation is not over; of one that runs or reads, where its caller has not been told."""
-    if evaluation.status == "queued":
-        return queue_notes(call, evaluation)
-    if evaluation.status == "running":
-        ends = way_to_end(call, evaluation)
-        return telling.news([f"it goes on: get_evaluation with its evaluationId and waitMs waits, {ends} ends it"])
-    return telling.news([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else []
+    return fields, session
 
 
 def failure_json(failure: Failure) -> dict[str, object]:
@@ -252,15 +221,6 @@ def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:
     if evaluation.started_at is None:
         return 0
     return max(0, (evaluation.ended_at or call.services.now()) - evaluation.started_at)
-
-
-def _input_note(call: Call, evaluation: Evaluation) -> str:
-    repl = call.state.repls.get(evaluation.repl)
-    profile = repl.profile if repl else None
-    if profile and "stdin" in profile.capabilities:
-        return "the code reads from standard input: give it a line with send_input"
-    ends = way_to_end(call, evaluation)
-    return f"the code reads from standard input, which this REPL cannot be given: {ends} ends it"
 
 
 def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:

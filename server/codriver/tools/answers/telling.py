@@ -35,7 +35,7 @@ class Telling:
 
     def __init__(self, call: Call, transcript: Transcript | None, asked: Arguments) -> None:
         self.transcript = transcript
-        self._notes_told = call.services.notes_told
+        self._notes_told = call.services.told.notes
         self._caller = caller = caller_of(call, asked)
         self._before = NOWHERE if transcript is None or caller is None else transcript.told_to(caller)
         self._reached: dict[str, int] = {}

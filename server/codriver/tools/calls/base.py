@@ -23,11 +23,8 @@ from codriver.net.fair_threads import Work
 from codriver.net.timers import Timeouts
 from codriver.settings.durations import Durations
 from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.ledgers.conflict_ledger import Conflicts
-from codriver.tools.ledgers.lisp_drift import LispKnown
-from codriver.tools.ledgers.saves import Saves
 from codriver.tools.ledgers.standing_queries import Waits
-from codriver.tools.ledgers.told import AppsTold, NotesTold, PlacesTold
+from codriver.tools.ledgers.told import Told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,13 +42,11 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
     from codriver.settings.model import Settings
-    from codriver.tools.ledgers.cell_writes import CellWrites
     from codriver.tools.ledgers.clojuredocs_export import Export
+    from codriver.tools.ledgers.sent import Ledger
 
 Json = Mapping[str, Any]
 Schema = dict[str, Any]
-
-MOST_EDITS_NOTED: Final = 200
 
 UNLISTED: Final = "unlisted"
 """The mark, in a model's schema, of an argument that is taken and not listed, as it costs more than it is worth."""
@@ -95,27 +90,6 @@ class Answer:
     """Whether it may hold what an application takes for sensitive, as the user allowed and the call asked for."""
 
 
-@dataclass(slots=True)
-class EditsNoted:
-    """The files that each caller edited and whose tests have not run since, for the life of one server."""
-
-    changed: dict[tuple[str, Path], None] = field(default_factory=dict)
-
-    def add(self, who: str, path: Path) -> None:
-        """Note an edit; of very many files the oldest are forgotten."""
-        self.changed.pop((who, path), None)
-        self.changed[who, path] = None
-        if len(self.changed) > MOST_EDITS_NOTED:
-            del self.changed[next(iter(self.changed))]
-
-    def take(self, who: str) -> tuple[Path, ...]:
-        """The files of one caller, in the order of their edits, and none of them again."""
-        taken = tuple(path for owner, path in self.changed if owner == who)
-        for path in taken:
-            del self.changed[who, path]
-        return taken
-
-
 class LiveSettings(Protocol):
     """The holder of the settings, which can change while the server runs."""
 
@@ -148,7 +122,8 @@ class Services:
     remembered: Callable[[], tuple[Entry, ...]]
     """The entities that earlier runs left, in line order, then the documents of the memory, by their kinds. Blocks."""
     editor: Editor
-    cell_writes: CellWrites
+    ledger: Ledger
+    """Who sent and wrote what."""
     work: Work = field(default_factory=Work)
     """The threads for blocking work, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
@@ -156,13 +131,8 @@ class Services:
     durations: Durations = field(default_factory=Durations)
     timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the waits for evaluations."""
-    saves: Saves = field(default_factory=Saves)
-    edits_noted: EditsNoted = field(default_factory=EditsNoted)
-    apps_told: AppsTold = field(default_factory=AppsTold)
-    notes_told: NotesTold = field(default_factory=NotesTold)
-    places_told: PlacesTold = field(default_factory=PlacesTold)
-    conflicts: Conflicts = field(default_factory=Conflicts)
-    lisp: LispKnown = field(default_factory=LispKnown)
+    told: Told = field(default_factory=Told)
+    """Who was told what."""
     withheld: Callable[[], tuple[str, ...]] = tuple
     """What the workspace's settings say and what does not count, as its user has not accepted them, a sentence each."""
 

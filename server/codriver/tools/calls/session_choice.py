@@ -143,7 +143,7 @@ def chosen(call: Call, key: str | None, who: str) -> Target:
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
     """The note, once, for a caller that stays in the REPL that it has used: which others there are."""
     note = f"in {target.repl.key}, as before; replSessionKey names another: {', '.join(target.beside)}"
-    is_news = bool(target.beside) and call.services.places_told.is_news(evaluation, note)
+    is_news = bool(target.beside) and call.services.told.places.is_news(evaluation, note)
     return (note,) if is_news else ()
 
 

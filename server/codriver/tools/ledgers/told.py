@@ -83,6 +83,15 @@ class PlacesTold:
         return told == evaluation.id
 
 
+@dataclass(slots=True)
+class Told:
+    """Everything that callers were told and need not hear again, for the life of one server."""
+
+    apps: AppsTold = field(default_factory=AppsTold)
+    notes: NotesTold = field(default_factory=NotesTold)
+    places: PlacesTold = field(default_factory=PlacesTold)
+
+
 def _forget_first(told: dict[Any, Any]) -> None:
     """Forget what was told first, where it is more than is kept."""
     if len(told) > MOST_TOLD:

@@ -54,7 +54,7 @@ def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
     if len(code) > MOST_CHARACTERS:
         return
     space = request.namespace or session.namespace or "user"
-    life = call.services.conflicts.life(repl)
+    life = call.services.ledger.conflicts.life(repl)
     if language == "python":
         space = life.module(request.namespace or "__main__")
         if request.kind == "load-file" and request.file:
@@ -69,11 +69,11 @@ def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
 
 async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
     """The notes of the first answer about an evaluation: what others redefined of what it uses or redefined."""
-    life = call.services.conflicts.lives.get(evaluation.repl)
+    life = call.services.ledger.conflicts.lives.get(evaluation.repl)
     if life is None or len(life.callers) < 2 or life.generation != evaluation.generation:
         return []
     said = next((one for one in reversed(life.said) if one.evaluation == evaluation.id), None)
-    if said is None or not call.services.conflicts.is_news(evaluation.id):
+    if said is None or not call.services.ledger.conflicts.is_news(evaluation.id):
         return []
     return await _notes(call, life, said)
 
@@ -90,7 +90,7 @@ async def _notes(call: Call, life: Life, said: Said) -> list[str]:
 
 def _told(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
     """The conflicts among these that a caller was not told yet, in words."""
-    told = [one for one in met if call.services.conflicts.is_news(call.client, who, *one.key)]
+    told = [one for one in met if call.services.ledger.conflicts.is_news(call.client, who, *one.key)]
     notes = [one.told(call.services.now()) for one in told[:MOST_NOTES]]
     more = len(told) - len(notes)
     return [*notes, f"and {more} more definitions of others: see repl_output_log"] if more else notes
@@ -110,7 +110,7 @@ async def notes_of_edits(call: Call, who: str, results: Iterable[FileResult]) ->
 def note_of_write(call: Call, who: str, path: Path, shown: str) -> str:
     """The note of a write by other means than ours: who else edited the file last; blank if nobody, or it was told."""
     edit = Edit(who, call.client, call.services.now())
-    return _others_edit(call, shown, edit, call.services.conflicts.edited(path, edit))
+    return _others_edit(call, shown, edit, call.services.ledger.conflicts.edited(path, edit))
 
 
 def _text(data: bytes | None) -> str | None:
@@ -120,10 +120,10 @@ def _text(data: bytes | None) -> str | None:
 
 async def _of_edit(call: Call, path: Path, shown: str, edit: Edit) -> list[str]:
     services, state = call.services, call.state
-    earlier = services.conflicts.edited(path, edit)
+    earlier = services.ledger.conflicts.edited(path, edit)
     is_shared = any(not is_own(state, edit, one) for one in earlier)
     repl = server_of(path, state.repls.values(), services.workspace)
-    life = services.conflicts.lives.get(repl.id) if repl is not None and not isinstance(repl, str) else None
+    life = services.ledger.conflicts.lives.get(repl.id) if repl is not None and not isinstance(repl, str) else None
     beside = life is not None and not all(
         callers.is_own(state, edit.client, edit.who, caller) for caller in life.callers
     )
@@ -144,7 +144,7 @@ def _others_edit(call: Call, shown: str, edit: Edit, earlier: Sequence[Edit]) ->
     last = earlier[-1] if earlier else None
     if last is None or is_own(call.state, edit, last) or edit.at_ms - last.at_ms > RECENT_MS:
         return ""
-    is_news = call.services.conflicts.is_news(call.client, edit.who, shown, last.at_ms)
+    is_news = call.services.ledger.conflicts.is_news(call.client, edit.who, shown, last.at_ms)
     return f"{last.who} edited {shown} {ago(edit.at_ms - last.at_ms)} ago" if is_news else ""
 
 

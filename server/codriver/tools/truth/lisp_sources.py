@@ -47,7 +47,7 @@ async def differences(call: Call, repl: Repl) -> tuple[Difference, ...] | None:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: it cannot tell.
     """
     features = FEATURES.get(repl.dialect, ("clj",))
-    known = call.services.lisp
+    known = call.services.ledger.lisp
     drift = known.drifts.get(repl.id)
     if drift is None or drift.generation != repl.generation:
         drift = known.drifts[repl.id] = LispDrift(

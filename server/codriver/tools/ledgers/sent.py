@@ -1,0 +1,54 @@
+"""The ledger: what each caller sent to a REPL and wrote to a file, for the life of one server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from codriver.tools.ledgers.conflict_ledger import Conflicts
+from codriver.tools.ledgers.lisp_drift import LispKnown
+from codriver.tools.ledgers.saves import Saves
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from codriver.tools.ledgers.cell_writes import CellWrites
+
+MOST_EDITS_NOTED: Final = 200
+
+
+@dataclass(slots=True)
+class EditsNoted:
+    """The files that each caller edited and whose tests have not run since, for the life of one server."""
+
+    changed: dict[tuple[str, Path], None] = field(default_factory=dict)
+
+    def add(self, who: str, path: Path) -> None:
+        """Note an edit; of very many files the oldest are forgotten."""
+        self.changed.pop((who, path), None)
+        self.changed[who, path] = None
+        if len(self.changed) > MOST_EDITS_NOTED:
+            del self.changed[next(iter(self.changed))]
+
+    def take(self, who: str) -> tuple[Path, ...]:
+        """The files of one caller, in the order of their edits, and none of them again."""
+        taken = tuple(path for owner, path in self.changed if owner == who)
+        for path in taken:
+            del self.changed[who, path]
+        return taken
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Everything that callers sent and wrote, for the life of one server."""
+
+    cells: CellWrites
+    """Outputs on their way into notebooks, by evaluation."""
+    conflicts: Conflicts = field(default_factory=Conflicts)
+    """Code by REPL and edits by file, and where one caller's meet another's."""
+    edits: EditsNoted = field(default_factory=EditsNoted)
+    """Files that were edited and not tested since."""
+    saves: Saves = field(default_factory=Saves)
+    """Files that we wrote, which a watcher leaves alone."""
+    lisp: LispKnown = field(default_factory=LispKnown)
+    """Forms of Lisp that each REPL is known to have loaded."""
