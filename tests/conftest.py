@@ -58,10 +58,11 @@ SLOW = {
 
 
 LONGEST = (
-    "setup/test_real_", "repls/test_adapter_", "commands/test_commands.py", "app/test_serving.py",
-    "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_interrupt_evaluation.py",
-    "tools/test_edit_acts.py", "relay/", "lisp/test_edit_laws.py", "tools/test_edit_loads.py",
-    "tools/test_note_edit.py", "app/", "clients/", "net/", "seam/test_other_repls.py", "log/test_history_crash.py",
+    "docs/test_github_action.py", "trust/test_load.py", "trust/test_hostile_checkout.py", "setup/test_real_",
+    "repls/test_adapter_", "commands/test_commands.py", "app/test_serving.py", "commands/test_terminal.py",
+    "tools/test_found_tests.py", "tools/test_interrupt_evaluation.py", "tools/test_edit_acts.py", "relay/",
+    "lisp/test_edit_laws.py", "trust/", "tools/test_edit_loads.py", "tools/test_note_edit.py", "app/", "clients/",
+    "net/", "seam/test_other_repls.py", "log/test_history_crash.py",
 )  # fmt: skip
 """How the paths begin of what takes longest, which comes first: else all wait for it in the end."""
 BY_TEST = (
@@ -120,7 +121,7 @@ def pytest_collection_modifyitems(config, items):
         if item.path not in ranks:
             path = path_of(item)
             rank = next((rank for rank, start in enumerate(LONGEST) if path.startswith(start)), len(LONGEST))
-            ranks[item.path] = item.path not in slow, rank
+            ranks[item.path] = rank, item.path not in slow
     out = set() if alike.is_whole(config) else alike.left_out(items, path_of)
     config.hook.pytest_deselected(items=[item for item in items if item in out])
     items[:] = sorted((item for item in items if item not in out), key=lambda item: ranks[item.path])

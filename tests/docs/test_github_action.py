@@ -90,6 +90,7 @@ class Runner:
         self.files = {name: folder / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH")}
         self.environ = {
             **environ(folder), "RUNNER_OS": "Linux", "RUNNER_TEMP": str(self.temporary), "GITHUB_ACTIONS": "true",
+            "PIP_NO_COMPILE": "1",  # most of what is installed is never imported
             "GITHUB_WORKSPACE": str(folder / "checkout"), "GITHUB_ACTION_PATH": str(FILE.parent),
             **{name: str(file) for name, file in self.files.items()},
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),

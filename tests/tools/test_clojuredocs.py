@@ -240,7 +240,8 @@ async def test_a_repl_with_an_op_for_it_is_asked_before_the_export(tmp_path):
 
     def asked(address):
         with asking(tmp_path, "none", "--nrepl", f"r={address}", "--repl", "none") as client:
-            until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
+            phases = lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]]  # noqa: E731
+            until(lambda: phases() == ["connected"], "the REPL")
             return ask(client, "map")
 
     async with scripted(answers, ops=(*OPS, "clojuredocs-lookup")) as repl_with_op:
