@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from codriver_relay.starter import Starter
 
 
+FIRST = (b"initialize", b"server/discover")
+"""What a client asks first: one that is refused it seldom asks again."""
+
+
 class Conversation:
     """The conversation of one client with the servers that it gets, one after the other. Lives as long as the relay.
 
@@ -203,6 +207,12 @@ class Conversation:
             self.connection.in_flight.clear()
             self.handshake.initialize = None
         return waiting
+
+    def take_requests(self) -> list[Message]:
+        """The requests that wait for a server, but for a client's first, for which the next one may still come."""
+        taken = [message for message in self.backlog.messages if message.is_request and message.method not in FIRST]
+        self.backlog.drop(lambda message: any(message is one for one in taken))
+        return taken
 
     def stop_waiting(self) -> None:
         """Answer all that the server left unanswered, or never took, after stdin has ended."""

@@ -137,6 +137,19 @@ def row_form(address: bytes, port: int) -> bytes:
     return b"".join(words) + b":%04X" % port
 
 
+def lives(process: int) -> bool:
+    """Whether a process is there, as far as the system tells; where it does not, it counts as there."""
+    if os.name != "posix":
+        return True  # the question would end it
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # another user's
+    return True
+
+
 def holds_lock(folder: int, inode: int) -> bool:
     """Whether the process with the socket `inode` holds the lock in a folder: it is the server of that workspace."""
     hint = value_of(read_beside(folder, "server.json"), b"pid")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from codriver_relay.conversation import Conversation
     from codriver_relay.durations import Durations
+    from codriver_relay.messages import Message
     from codriver_relay.starter import Starter
     from codriver_relay.target import Target
 
@@ -85,7 +86,13 @@ class Relay:
             self.start_server()
             self.say(f"{self.target.tried}: {problem}")
             has_failed = self.starter is not None and self.starter.has_failed
-            if has_failed or time.monotonic() - self.round_start >= self.durations.give_up_s:
+            # Where nobody is asked to start one, a server whose process is gone comes by no waiting.
+            is_alive = None if self.starter else self.target.is_alive()
+            if is_alive is False:
+                text = self.unreachable(f"{problem}; its process is gone", self.round_start)
+                self.refuse(self.conversation.take_requests(), text)
+            longest_s = min(self.durations.give_up_s, self.durations.silent_s if is_alive else self.durations.give_up_s)
+            if has_failed or time.monotonic() - self.round_start >= longest_s:
                 self.give_up(problem, self.round_start)
                 if self.conversation.input.has_ended:
                     return 1
@@ -123,6 +130,10 @@ class Relay:
         waiting = self.conversation.take_waiting()
         text = self.unreachable(problem, start)
         self.say(text)
+        self.refuse(waiting, text)
+
+    def refuse(self, waiting: list[Message], text: str) -> None:
+        """Answer what waits for a server by why there is none."""
         for message in [part for line in waiting for part in line.parts or (line,)]:
             if message.is_request:
                 self.conversation.output.write(encode_error(message, text, "server-unreachable"))

@@ -15,7 +15,7 @@ from codriver_relay.own_files import (
     read_token,
     value_of,
 )
-from codriver_relay.peer import holds_lock, is_locked, listener_of
+from codriver_relay.peer import holds_lock, is_locked, listener_of, lives
 from codriver_relay.workspace import workspace_of
 
 TYPE_CHECKING = False
@@ -80,6 +80,20 @@ class Target:
         except (OSError, UnicodeError) as error:
             problem = f"the host {self.host!r} was not found: {error}"
         raise UnreachableError(problem)
+
+    def is_alive(self) -> bool | None:
+        """Whether the process lives that the record beside the port file names; None where no record names one."""
+        if self.file is None:
+            return None
+        try:
+            folder = self.open_folder()
+        except UnreachableError:
+            return None
+        try:
+            process = value_of(read_beside(folder, "server.json"), b"pid")
+        finally:
+            os.close(folder)
+        return lives(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
     def open_folder(self) -> int:
         """A descriptor of the port file's folder. One in a workspace has to be this user's alone.

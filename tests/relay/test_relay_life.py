@@ -270,6 +270,48 @@ def test_giving_up_answers_every_waiting_request_and_the_next_one_tries_again(st
         assert peer.read() == request(3)
 
 
+def record_of(folder, process, port):
+    """The record of a server that has been there, which its process may have outlived."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "port").write_text(str(port))
+    (folder / "server.json").write_text(json.dumps({"pid": process, "port": port, "sessionId": "a1"}, indent=1))
+
+
+def ended_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_where_the_servers_process_is_gone_requests_are_answered_at_once_and_a_new_server_is_found(
+    start_relay, start_host, tmp_path
+):
+    folder = tmp_path / ".calva" / "mcp-server"
+    record_of(folder, ended_process(), closed_port())
+    relay = start_relay(folder / "port", CODRIVER_RELAY_GIVE_UP_S="3600")
+    for identity_ in (1, 2):
+        relay.send(request(identity_))
+        error = relay.receive()
+        assert (error["id"], error["error"]["data"]) == (identity_, {"reason": "server-unreachable"})
+        assert "its process is gone. This request was not carried out" in error["error"]["message"]
+    relay.send(INITIALIZE)  # which is not refused: a client seldom asks again
+    host = start_host()
+    with claimed(folder):
+        record_of(folder, os.getpid(), host.port)
+        peer = host.accept()
+        peer.tell_workspace(tmp_path)
+        assert peer.read() == INITIALIZE
+
+
+def test_a_server_that_lives_and_does_not_answer_is_given_up_before_clients_give_up(start_relay, tmp_path):
+    folder = tmp_path / ".calva" / "mcp-server"
+    record_of(folder, os.getpid(), closed_port())
+    durations = {"CODRIVER_RELAY_DURATIONS": "silent_s=0.3", "CODRIVER_RELAY_GIVE_UP_S": "3600"}
+    relay = start_relay(folder / "port", **durations)
+    relay.send(request(1))
+    assert relay.receive()["error"]["data"] == {"reason": "server-unreachable"}
+
+
 def test_giving_up_after_stdin_has_ended_fails(start_relay):
     relay = start_relay(closed_port(), CODRIVER_RELAY_GIVE_UP_S="0.3")
     relay.send(request(1))
