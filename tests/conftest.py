@@ -27,34 +27,38 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 SLOW = {
-    "app": "event_loop hot_reload serving shutdown",
+    "app": "event_loop hot_reload portability serving shutdown",
     "clients": "client_libraries inspector sdk_clients",
     "commands": "commands demo terminal testing watch",
     "datalog": "against_reference",
     "docs": "ci_recipe server_pages",
+    "documents": "exported_sessions",
+    "editing": "acts",
     "lisp": "edit_laws",
     "lisp/rename": "meaning",
     "log": "history_crash memory secrets spill_live stderr_log transcripts",
     "net": "on_demand registration server_verification",
-    "protocol": "corners",
+    "protocol": "corners deferred_packages evaluation_tasks log_messages",
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
-    "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table connectors "
-    "foreign_repls",
-    "repls/jupyter": "real_kernels",
+    "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table "
+    "connectors foreign_repls others_evaluations",
+    "repls/jupyter": "found_kernels_of_a_server kernel_introspection kernels_of_a_server kernels_on_servers "
+    "notebook_cells real_kernels server_api server_channel",
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen seam_streams",
-    "repls/worker": "connections interpreters",
-    "seam": "applications framework_forms other_repls re_frame2 shop",
+    "repls/worker": "connections interpreters python_drift",
+    "seam": "applications clojure clojure_events copies filters framework_forms other_repls page re_frame2 shop",
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_packages real_restarts shared_entries",
     "skills": "skills_live",
-    "tools": "byte_budgets clojuredocs edit_acts edit_files edit_loads edit_python error_chains failure_places "
-    "found_tests interrupt_evaluation isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl "
-    "run_tests stacktrace symbol_answers symbol_info tests_of_other_repls wait_for what_changed_in_lisp",
+    "tools": "byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads edit_python error_chains "
+    "failure_places found_tests fresh_results images interrupt_evaluation isolation lanes "
+    "lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests stacktrace "
+    "symbol_answers symbol_info tests_of_other_repls wait_for watch_app what_changed_in_lisp",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "limits load presence_files python_path starving",
 }
-"""Test files by room that took more than ten seconds each on two cores: `-m "not slow"` leaves them out."""
+"""Test files by room that take some three seconds of processor or wait for ten: `-m "not slow"` leaves them out."""
 
 
 LONGEST = (
