@@ -14,11 +14,10 @@ from codriver.editing import Act, Editor, InsertDef, Limits, ReplaceDef, Wanted
 from codriver.editing.batch import Create
 from codriver.editing.changed_statements import changed_statements
 from codriver.errors import RefusedError
-from codriver.repls.worker.closures import FormerClosures
-from codriver.repls.worker.file_definitions import assigned
 from codriver.repls.worker.held_definitions import Holds
 from codriver.repls.worker.loaded_texts import LoadedTexts
 from codriver.repls.worker.module_loads import ModuleLoad
+from codriver.repls.worker.python_drift import Drift
 
 LOW = """\
 import functools
@@ -90,18 +89,22 @@ class Project:
         self.path(name).write_text(text)
 
     def load(self, name, text, lines, hold, before=lambda number: None):
-        body = ast.parse(text).body
-        written, held = assigned(ast.Module(body, [])), self.holds.of(hold)
-        load = ModuleLoad(name, str(self.path(name)), written, held, FormerClosures(), self.texts, home=sys)
+        body, held = ast.parse(text).body, self.holds.of(hold)
+        load = ModuleLoad(name, str(self.path(name)), text, held, Drift(self.texts), home=sys, keeps=False)
         load.begin()
         has_failed = True
         try:
-            for number, node in enumerate(node for node in body if lines is None or node.lineno in lines):
+            steps = load.steps()
+            nodes = [node for node in body if lines is None or node.lineno in lines] if steps is None else []
+            for number, node in enumerate(nodes):
                 before(number)
                 exec(compile(ast.Module([node], []), str(self.path(name)), "exec"), load.module.__dict__)
+            for number, step in enumerate(steps or ()):
+                before(number)
+                step.act()
             has_failed = False
         finally:
-            load.end(text, has_failed=has_failed)
+            load.end(has_failed=has_failed)
 
     def picture(self):
         """All that is to be as it was: the files, and what each name is, down to the code of functions."""

@@ -65,8 +65,7 @@ def test_an_edit_of_a_loaded_module_is_told_loaded_and_renews_what_is_held(call,
     )
     (live.workspace / "halves.py").write_text(MODULE.replace("10 / n", "20 / n"))
     assert call("what_changed")["differences"] == ["halves: edited in the file since: half"]
-    answer = call("load_file", filePath="halves.py")
-    assert "renewed elsewhere: __main__.held" in answer["notes"]
+    call("load_file", filePath="halves.py")
     assert call("evaluate_code", code="held(5)")["result"] == "4.0"
     assert call("what_changed")["differences"] == []
 

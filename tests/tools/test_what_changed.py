@@ -57,9 +57,13 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
 def test_a_load_renews_what_others_hold_and_says_so(live, client, own_modules):
     low, high = own_modules
     write(live, **{low: LOW.replace("x * 2", "x * 3")})
-    [note] = load(client, low, detail=False)["notes"]
+    assert "notes" not in load(client, low, detail=False), "the functions that live have the new code"
+    assert client.call("evaluate_code", code=f"import {high}; {high}.total()")["result"] == "3"
+    [note] = load(client, low, detail=False, whole=True)["notes"]
     assert note.startswith("renewed elsewhere: ")
     assert all(name in note for name in (f"{high}.rate", f"{high}.Shape", f"1 of {low}.Shape"))
+    [note] = load(client, low)["notes"]
+    assert note == f"nothing of {low} changed since its load, so nothing ran: whole: true runs it"
     code = f"import {low}, {high}; ({high}.total(), isinstance({high}.made, {low}.Shape))"
     assert client.call("evaluate_code", code=code)["result"] == "(3, True)"
     assert ask(client) == []

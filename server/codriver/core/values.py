@@ -128,6 +128,10 @@ class TestSelection:
         return " ".join([*words, *(["in a new process"] if self.fresh else [])])
 
 
+HowToLoad = Literal["", "whole", "keep"]
+"""A load of a module that is there runs what changed; `whole`, all of it; `keep`, but no name that was bound anew."""
+
+
 @dataclass(frozen=True)
 class Request:
     """The code to evaluate and where: made by a tool, kept while it waits, given to the adapter.
@@ -150,7 +154,9 @@ class Request:
     where that is not there yet, the whole is loaded as that file, as forms without the others would leave half of it.
     """
     lines: tuple[int, ...] | None = None
-    """Of the kind `load-file`: where the file is loaded already, its statements that begin there are run alone."""
+    """Of the kind `load-file`: of a module whose former text is not known, the statements that are run alone."""
+    how: HowToLoad = ""
+    """Of the kind `load-file`, in Python: see `HowToLoad`."""
     hold: str = ""
     """The id under which the REPL keeps what the load changes, so that it can be put back; empty: it need not."""
     cell: str | None = None

@@ -115,8 +115,9 @@ async def test_a_file_of_a_loaded_module_is_loaded_in_that_module(name):
         assert [one.text for one in events if isinstance(one, Value)] == [
             f"<module 'loaded_once' from {request.file!r}>"
         ]
-        rows = await adapter.drift(kernel.folder)
-        assert [(row.name, row.kind) for row in rows] == [("sides", "renewed")]
+        assert await adapter.drift(kernel.folder) == ()
+        await evaluate(adapter, Request("held", "sides()"))
+        assert events[-1].text == "4"
         assert await adapter.restore("batch") == ()
         await evaluate(adapter, Request("look", "sides()"))
         assert events[-1].text == "3"

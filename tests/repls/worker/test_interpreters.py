@@ -48,6 +48,52 @@ def test_it_is_interrupted_in_code_and_at_prompts(python):
         assert "interrupted" in python.answer(running)[-1]["status"]
 
 
+LIVE = """
+import enum, functools
+class Status(enum.Enum):
+    PAID = 1
+    def label(self): return "old " + self.name
+class Right(enum.IntFlag):
+    READ = 1
+class Base:
+    def name(self): return "base"
+class Cart(Base):
+    limit = 5
+    def total(self, n=1): return n
+    def name(self): return "cart"
+@functools.lru_cache(maxsize=None)
+def cached(x): return x
+def counted(x, /, step=1, *, more=2): return x + step + more
+"""
+EDITS = (
+    ("PAID = 1", "PAID = 1\n    OPEN = 2"), ('"old "', '"new "'), ("READ = 1", "READ = 1\n    WRITE = 2"),
+    ("limit = 5", "limit: int = 6"), ("n=1): return n", "n=3): return n"),
+    ('return "cart"', "return super().name() + '!'"),
+    ("cached(x): return x", "cached(x): return -x"), ("step=1, *, more=2", "step=5, *, more=6"),
+)  # fmt: skip
+
+
+def test_a_load_gives_effect_to_what_changed_and_makes_nothing_anew(python):
+    file = python.folder / f"live_{python.folder.name}.py"
+    file.write_text(LIVE)
+    name = file.stem
+    kept = f"import {name} as m\ncart, paid, kind, held = m.Cart(), m.Status.PAID, m.Status, m.cached\n(held(1), m)[0]"
+    assert texts(python.evaluate(kept), "value")[-1] == "1"
+    text = LIVE
+    for old, new in EDITS:
+        text = text.replace(old, new)
+    file.write_text(text)
+    assert python.ask("load-file", **{"file": text, "file-path": str(file)})[-1]["status"] == ["done"]
+    code = (
+        "[m.Status is kind, m.Status.PAID is paid, [one.name for one in m.Status], paid.label(), m.Status(2).label(), "
+        "m.Right(3) == m.Right.READ | m.Right.WRITE, cart.limit, cart.total(), cart.name(), held(1), m.counted(1)]"
+    )
+    said = "[True, True, ['PAID', 'OPEN'], 'new PAID', 'new OPEN', True, 6, 3, 'base!', -1, 12]"
+    assert texts(python.evaluate(code), "value") == [said]
+    rows = python.ask("codriver/drift", root=str(python.folder))[-1]["rows"]
+    assert [(row["name"], row["kind"]) for row in rows if row["module"] == name] == [("cached", "emptied")]
+
+
 def test_it_loads_files_and_knows_names(python):
     file = python.folder / "parcel.py"
     source = "def inc(n):\n    'One more.'\n    return n + 1\ninc(1)"

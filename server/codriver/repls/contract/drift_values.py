@@ -8,7 +8,7 @@ from typing import Literal
 OnlyOf = Literal["", "old", "edited"]
 DriftKind = Literal[
     "edited", "redefined", "gone", "missing", "kept", "unknown", "docstring", "order", "deleted", "unparsable",
-    "old", "former", "instances", "closures", "unbound", "renewed", "removed",
+    "old", "former", "instances", "closures", "unbound", "renewed", "removed", "emptied", "stays", "unchanged",
 ]  # fmt: skip
 
 
@@ -20,13 +20,15 @@ class Difference:
     `redefined`: the name was bound anew since its load. `gone`: the file has none. `missing`: only the file has it.
     `docstring`: that alone was edited. `order`: statements stand in another order, from this one on. `deleted`,
     `unparsable`: the file is not there, or `of` says why it does not parse. `unbound`: the name is imported from `of`,
-    which is gone. `old`: the name has an object of a former load, `of` being its successor.
-    `instances`: so many, `of`, live on of a former load's class. `closures`: so many of what a former load's function
-    has made. `renewed`, which is told once: a load since has put its own in place of the name's object of a former
-    load, of the class of so many instances, or of the code of so many closures. `removed`, told once
-    too: a load since has taken it out, as the file has it no more. In Lisp there are also `kept`: the file has another
-    form, and no load defines it anew, as it is a multimethod or of `defonce`; `former`: the type is of a protocol's
-    former load, `of` being the protocol; `unknown`: nobody saw what was loaded or evaluated.
+    which is gone. `old`: the name has an object of a former load, `of` being its successor. `instances`: so many, `of`,
+    live on of a former load's class. `closures`: so many of what a former load's function has made. `renewed`, which is
+    told once: a load since has put its own in place of the name's object of a former load, of the class of so many
+    instances, or of the code of so many closures. `removed`, told once too: a load since has taken it out, as the file
+    has it no more. `emptied`, told once: a cache around it lost so many values, as it changed. `stays`, told once: a
+    load has left something of it as it was, `of` says what. `unchanged`: a load had nothing to run. In Lisp there are
+    also `kept`: the file has another form, and no load defines it anew, as it is a multimethod or of `defonce`;
+    `former`: the type is of a protocol's former load, `of` being the protocol; `unknown`: nobody saw what was loaded or
+    evaluated.
     """
 
     module: str

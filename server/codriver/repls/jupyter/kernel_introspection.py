@@ -89,7 +89,7 @@ class KernelIntrospection:
         """The code that loads a file: in Python under its path, so that places in it are told; else its text."""
         if self.python is None:
             return request.code
-        return python_programs.load(request.file or "<file>", request.code, request.lines, request.hold)
+        return python_programs.load(request.file or "<file>", request.code, request.lines, request.hold, request.how)
 
     def noting(self, ended: Ended) -> Ended:
         """The listener of an end, behind ours: we keep its failure as the kernel's last error."""

@@ -86,9 +86,10 @@ def question(asked: str, /, **fields: object) -> str:
     return f"(lambda answers: answers and answers.ask({', '.join(filter(None, [repr(asked), said]))}))({_here()})"
 
 
-def load(path: str, text: str, lines: tuple[int, ...] | None, hold: str) -> str:
+def load(path: str, text: str, lines: tuple[int, ...] | None, hold: str, how: str = "") -> str:
     """The code that loads a file, where the modules are there."""
-    said = [path, text, *([list(lines) if lines is not None else None, hold] if lines is not None or hold else [])]
+    has_more = lines is not None or hold or how
+    said = [path, text, *([list(lines) if lines is not None else None, hold, how] if has_more else [])]
     return f"__import__('sys').modules[{package()!r}].answers.load({', '.join(map(_literal, said))})"
 
 

@@ -76,6 +76,8 @@ class RequestFields:
         }
         if request.lines is not None:
             fields["codriver/lines"] = list(request.lines)
+        if request.how:
+            fields["codriver/how"] = request.how
         return fields
 
     def are_kept(self, limits: PrintLimits) -> bool:

@@ -85,6 +85,10 @@ class AppPython(Python):
         name = super().module_of(path)
         return "__main__" if is_loaded("__main__", path) and not is_loaded(name, path) else name
 
+    def runs(self, node: ast.AST, file: str) -> bool:
+        """See `Python`."""
+        return not (is_loaded("__main__", file) and isinstance(node, ast.stmt) and _starts_program(node))
+
     def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
         body = super()._parse(source, file, line)
         return [node for node in body if not _starts_program(node)] if is_loaded("__main__", file) else body

@@ -154,6 +154,8 @@ class BoundNames:
             for name in targets(node) if not isinstance(node, ast.excepthandler) else ():
                 own = name.partition(".")[0] if isinstance(node, ast.Import) and not _has_alias(node, name) else name
                 self.kinds[scope + own] = DEFINITION if is_definition else OTHER
+            for place in _places_in(node):
+                self.kinds.update((scope + one.id, OTHER) for one in ast.walk(place) if isinstance(one, ast.Name))
             if isinstance(node, ast.ClassDef):
                 self._read(node.body, scope + node.name + ".")
             elif not is_definition:
@@ -196,6 +198,14 @@ def is_evaluated(value: object) -> bool:
 def is_plain(value: object) -> bool:
     """True if a value is a number, a text, a flag, None, or a tuple of such."""
     return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
+
+
+def _places_in(node: Any) -> list[ast.AST]:
+    """The places to which a loop or a `with` gives its values."""
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return [node.target]
+    items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else ()
+    return [one.optional_vars for one in items if one.optional_vars is not None]
 
 
 def _is_own_class(space: dict[str, Any], name: str, value: object) -> bool:

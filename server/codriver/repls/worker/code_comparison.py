@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
     """Whether two codes do the same."""
-    one, other = _own(one), _own(other)
+    one, other = own_code(one), own_code(other)
     if one is other:
         return True
     if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
@@ -19,7 +19,7 @@ def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
     return all(_is_same_constant(a, b) for a, b in zip(one.co_consts, other.co_consts))
 
 
-def _own(code: types.CodeType) -> types.CodeType:
+def own_code(code: types.CodeType) -> types.CodeType:
     """The code itself, where the seam of an application put a copy in its place to capture calls."""
     last = code.co_consts[-1] if code.co_consts else None
     is_copy = type(last).__module__ == "codriver_seam.copies"

@@ -16,10 +16,10 @@ import sys
 import threading
 import traceback
 
+from .bound_names import ABSENT
 from .connections import start_thread
 from .definition_text import definition_of
 from .error_report import FRAMES, begin_parts, is_library, is_worker, words_of
-from .file_definitions import assigned, is_future
 from .frame_locals import PYTHON, locals_of, plain_locals_of
 from .held_definitions import Holds
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
@@ -110,38 +110,42 @@ class KernelAnswers:
         except BaseException as error:
             return Told({"failed": words_of(error)})
 
-    def load(self, path: str, text: str, lines: list[int] | None = None, hold: str = "") -> object:
-        """Run a file: where it is a module that is loaded from it, in that module; else in the kernel's own namespace.
+    def load(self, path: str, text: str, lines: list[int] | None = None, hold: str = "", how: str = "") -> object:
+        """Run a file: of a module that is loaded from it what changed, there; any other in the home namespace.
 
-        With `lines`, of a loaded module only the statements that begin there. What changes in a module is kept under
-        the id `hold`. The value of the last statement is given, where it is an expression.
+        `how`: `whole` runs all of the module again, `keep` leaves names alone that somebody bound anew. With `lines`,
+        of a module whose former text is not known only the statements that begin there. What changes is kept under
+        the id `hold`. The value of the last statement is given, where it ran and is an expression.
         """
         __tracebackhide__ = True  # IPython shows this frame to nobody
         name = module_name(path, [os.getcwd()])
         name = name if is_loaded(name, path) else None
         tree: Any = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # without a frame of `ast.parse`
         body: list[ast.stmt] = tree.body
-        written = assigned(ast.Module(body, []))
         if lines is not None and name is not None:
-            body = [node for node in body if is_future(node) or node.lineno in lines]
+            body = [node for node in body if getattr(node, "module", "") == "__future__" or node.lineno in lines]
         ending = None
         if body and isinstance(last := body[-1], ast.Expr):
             ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             body = body[:-1]
         code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
-        former = self._drift.closures
-        load = ModuleLoad(name, path, written, self._holds.of(hold), former, self._texts, home=_home())
+        load = ModuleLoad(name, path, text, self._holds.of(hold), self._drift, home=_home(), keeps=how == "keep")
         load.begin()
         space = load.module.__dict__ if load.module is not None else _home().__dict__
         self._renewed, has_failed = [], True
+        value: object = ABSENT
         try:
-            exec(code, space)
-            value = Loaded(name or HOME, path) if ending is None else eval(ending, space)
+            steps = None if how == "whole" else load.steps()
+            if steps is None:
+                exec(code, space)
+                value = ABSENT if ending is None else eval(ending, space)
+            for step in steps or ():
+                value = step.act()
             has_failed = False
         finally:
-            load.end(text, has_failed=has_failed)
+            load.end(has_failed=has_failed)
         self._renewed = load.renewed[:MOST_RENEWED]
-        return value
+        return Loaded(name or HOME, path) if value is ABSENT else value
 
     def _complete(self, prefix: str, ns: str) -> object:
         module = _module(ns)

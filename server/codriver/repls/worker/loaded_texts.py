@@ -26,9 +26,10 @@ from .statements import UNPARSABLE, SourceText, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from .bound_names import Kept
     from .import_stamps import Stamp
 
 CLOCKS_NS = 3 * 10**9
@@ -39,6 +40,9 @@ PACKED = 1
 """The level of compression: 7 ms a megabyte, and 0.3 bytes a byte."""
 QUIET_S = 0.3
 """How long nothing is loaded before texts are read on a thread: the import that goes on is not held up."""
+MOST_TEXT = 2**20
+"""Bytes of a file whose statements are looked at: a longer one was made, and not written."""
+EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 REWRITERS = ("AssertionRewritingHook",)
 """Loaders whose code is another than that of the file. Source: pytest, `_pytest.assertion.rewrite`."""
 
@@ -106,7 +110,7 @@ class Load:
     def bound(self) -> BoundNames | None:
         """The names that the text binds; None where it is not known."""
         data = self.data if self._bound is None else None
-        if data is not None:
+        if data is not None and len(data) <= MOST_TEXT:
             try:
                 self._bound = BoundNames(SourceText(data, self.file).tree)
             except UNPARSABLE:  # it was loaded by another reader than Python's
@@ -190,14 +194,18 @@ class LoadedTexts:
                 for one in waiting:
                     one.read()
 
-    def loaded(self, name: str, module: types.ModuleType, file: str, text: str) -> Load:
-        """Remember that a text was loaded in a module as that of its file."""
+    def loaded(
+        self, name: str, module: types.ModuleType, file: str, text: str, standing: Mapping[str, Kept | None] = EMPTY
+    ) -> Load:
+        """Remember that a text was loaded in a module as that of its file; `standing`, names it has left alone."""
         with self._lock:
             self.look()
             known = self.loads.get(name)
             load = Load(module, file, None)
             load.keep(take_text(load, text, read_file(file)), known)
             load.left.settle()
+            for own, kept in standing.items():
+                load.left.put_back(own, kept)
             self._remember(name, load)
             return load
 

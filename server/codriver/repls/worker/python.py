@@ -14,10 +14,10 @@ import traceback
 import types
 
 from . import app_seam
+from .bound_names import ABSENT
 from .definition_text import definition_of
 from .dialect import Dialect, NamespaceMissingError, Sources
 from .error_report import add_place, begin_parts, in_phase, trim
-from .file_definitions import assigned, is_future
 from .held_definitions import Holds
 from .images import Figures, html_text, image_of, with_image
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
@@ -193,55 +193,64 @@ class Python(Dialect):
         path = job.file = os.path.abspath(message.get("file-path") or message.get("file-name") or "loaded.py")
         name = self.module_of(path)
         lines = message.get("codriver/lines") if is_loaded(name, path) else None
-        body, last, written = self._compile_file(path, job, lines)
+        body, last = self._compile_file(path, job, lines)
         self._renewed = []
-        value: object = None
+        value: object = ABSENT
         space = job.session.namespace.__dict__
         shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
         held = self.holds.of(message.get("codriver/hold"))
-        closures, home = self._drift.closures, job.session.namespace
-        load = ModuleLoad(name, path, written, held, closures, self._texts, home=home)
+        home, keeps = job.session.namespace, message.get("codriver/how") == "keep"
+        load = ModuleLoad(name, path, message["file"], held, self._drift, home=home, keeps=keeps)
         load.begin()
         has_failed = True
         try:
-            space = space if load.module is None else load.module.__dict__
-            exec(body, space)
-            if last is not None:
-                value = eval(last, space)
+            steps = None if message.get("codriver/how") == "whole" else load.steps()
+            if steps is None:
+                space = space if load.module is None else load.module.__dict__
+                exec(body, space)
+                value = ABSENT if last is None else eval(last, space)
+            else:
+                steps = [step for step in steps if self.runs(step.node, path)]
+                job.lines = [step.line for step in steps]
+                value = [ABSENT, *[step.act() for step in steps]][-1]
+            if value is not ABSENT:
                 shown = self.print(value, job)
             self._figures.tell_changed(value)
             has_failed = False
         finally:
             with job.shield:  # what was changed must be known
-                load.end(message["file"], has_failed=has_failed)
+                load.end(has_failed=has_failed)
         self._renewed = load.renewed[:MOST_RENEWED]
         app_seam.note_load()
+        value = None if value is ABSENT else value
         self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
+
+    def runs(self, _node: ast.AST, _file: str) -> bool:
+        """True for a statement that is run where it changed."""
+        return True
 
     def _compile_file(
         self, path: str, job: Job, lines: list[int] | None
-    ) -> tuple[types.CodeType, types.CodeType | None, set[str]]:
-        """The code of a file, apart from it that of its last statement where that is an expression; the names in it.
+    ) -> tuple[types.CodeType, types.CodeType | None]:
+        """The code of a file, and apart from it that of its last statement where that is an expression.
 
-        With `lines`, only the statements that begin there. A very long file is compiled as a whole, and of its names
-        also those count as its own that it only reads.
+        With `lines`, only the statements that begin there. A very long file is compiled as a whole.
         """
         source = job.message["file"]
         try:
             if lines is None and len(source) > TREE_CHARACTERS:
                 self._sources.keep(path, source)
                 code = compile(source, path, "exec", dont_inherit=True)
-                return code, None, set(code.co_names)
+                return code, None
             body = self._parse(source, path)
-            written = assigned(ast.Module(body, []))
             if lines is not None:
-                body = [node for node in body if is_future(node) or node.lineno in lines]
+                body = [node for node in body if _is_future(node) or node.lineno in lines]
             job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
             last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
             code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
             if not isinstance(last, ast.Expr):
-                return code, None, written
-            return code, compile(ast.Expression(last.value), path, "eval", dont_inherit=True), written
+                return code, None
+            return code, compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
         except Exception as error:
             in_phase(error, "read")
             raise
@@ -390,6 +399,11 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
             with contextlib.suppress(asyncio.CancelledError):
                 session.loop.run_until_complete(task)
         raise
+
+
+def _is_future(node: ast.stmt) -> bool:
+    """Whether a statement says how the others are to be compiled."""
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _decorators_of(node: ast.stmt) -> list[ast.expr]:

@@ -14,24 +14,23 @@ import sys
 from .bound_names import ABSENT, DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
 from .class_spaces import INSTALLED, is_class
 from .closures import FormerClosures
-from .loaded_texts import LoadedTexts, read_file
+from .loaded_texts import MOST_TEXT, LoadedTexts, read_file
 from .shared_names import space_of_module
-from .statements import UNPARSABLE, SourceText, compare, rows_of
+from .statements import UNPARSABLE, SourceText, compare, imported, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import types
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from typing import Any, Dict, Tuple
 
+    from .bound_names import Kept
     from .import_stamps import Stamp
     from .loaded_texts import Load
 
     Row = Dict[str, str]
     Differing = Tuple[str, str, str]
 
-MOST_TEXT = 2**20
-"""Bytes of a file that is compared by its statements: a longer one was made, and not written."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
 """Of a former load: an object under a name elsewhere; instances of a class; closures that a function made; an imported
@@ -119,7 +118,7 @@ class Drift:
             of = f"{getattr(error, 'msg', None) or type(error).__name__}" + (f", line {line}" if line else "")
             return [(shown, "unparsable", of)]
         try:
-            return list(rows_of(*compare(SourceText(loaded, load.file), text)))
+            return list(rows_of(compare(SourceText(loaded, load.file), text)))
         except UNPARSABLE:
             return [(shown, "unknown", "")]
 
@@ -200,6 +199,32 @@ class Drift:
             if count:
                 yield _row(*former[key], INSTANCES, of=str(count))
 
+    def standing(self, name: str) -> dict[str, Kept | None]:
+        """The names of a module that somebody bound anew since its load, dotted ones too, and what they were."""
+        load = self.texts.of(name)
+        module = load.module() if load is not None else None
+        if load is None or module is None:
+            return {}
+        found = {row["name"] for row in self._bound_anew(name, module, load, []) if row["kind"] != GONE}
+        return {own: kept for own, (_, kept) in differing(space_of_module(module), load.left).items() if own in found}
+
+    def importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
+        """The modules that import a name of a module by name: the name of each, the name there, and the one here."""
+        last, encoded = module.rpartition(".")[2].encode(), [one.encode() for one in names]
+        for name, load in list(self.texts.loads.items()):
+            data = load.data or b""
+            is_near = last in data or b"from ." in data
+            has_names = is_near and any(one in data for one in encoded)
+            if name != module and has_names and load.module() is sys.modules.get(name):
+                try:
+                    tree = ast.parse(data, load.file)
+                except UNPARSABLE:
+                    continue
+                is_package = os.path.basename(load.file) == "__init__.py"
+                for source, one, own in imported(tree, name, is_package=is_package):
+                    if source == module and one in names:
+                        yield name, own, one
+
     def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
         """The names that modules import from another one, whose text has them no more: a new process fails there."""
         gone: dict[str, set[str]] = {}
@@ -239,20 +264,6 @@ def _names_in(file: str, names: set[str]) -> set[str]:
     except UNPARSABLE:
         return names
     return names if "*" in bound.kinds else names.intersection(bound.kinds)
-
-
-def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tuple[str, str, str]]:
-    """The names that a module's own statements import from others: from which, which, and the name here."""
-    waiting: list[Any] = list(tree.body)
-    while waiting:
-        node = waiting.pop(0)
-        if isinstance(node, ast.ImportFrom):
-            owner = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
-            source = ".".join([*owner, *([node.module] if node.module else [])])
-            for one in node.names:
-                yield source, one.name, one.asname or one.name
-        elif isinstance(node, (ast.If, ast.With, ast.For, ast.While)):
-            waiting[:0] = [*node.body, *getattr(node, "orelse", [])]
 
 
 def _is_project(file: str, root: str) -> bool:

@@ -51,10 +51,10 @@ def renew(
     return [*rows, *_instances(module, classes, held)]
 
 
-def forget(module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]) -> list[dict[str, str]]:
+def forget(module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]) -> list[str]:
     """Take out of a module the functions and classes of the former load of its file that are not `written` there now.
 
-    A row of the kind `removed` for each. What was evaluated in the REPL stays.
+    The names of those. What was evaluated in the REPL stays.
     """
     rows = []
     for name, value in before.items():
@@ -64,7 +64,7 @@ def forget(module: types.ModuleType, before: dict[str, Any], file: str, written:
         files = {one.__code__.co_filename for one in held if type(one) is types.FunctionType}
         if files == {file} and home_of(value) == module.__name__:
             del module.__dict__[name]
-            rows.append({"module": module.__name__, "name": name, "kind": "removed"})
+            rows.append(name)
     return rows
 
 

@@ -85,10 +85,11 @@ class SourceText:
         SyntaxError, ValueError, RecursionError, MemoryError: it does not parse.
     """
 
-    def __init__(self, data: bytes, file: str) -> None:
+    def __init__(self, data: bytes | str, file: str) -> None:
+        """`data`: of a text that is not of its file, the text itself."""
         self.data = data
         self.tree: ast.Module = ast.parse(data, file)
-        self.lines = io.StringIO(text_of(data)).readlines()
+        self.lines = io.StringIO(data if isinstance(data, str) else text_of(data), newline=None).readlines()
 
     def words(self, node: ast.AST) -> str:
         """The first line of a statement, shortened."""
@@ -151,32 +152,40 @@ class SourceText:
             yield from self._expand(inner, scope, (*guard, head, branch), top)
 
 
-def compare(old: SourceText, new: SourceText) -> tuple[list[Change], str]:
-    """The statements that differ, those of the new text in its order and then those that it lacks.
+class Comparison:
+    """The differences of two texts: `changes`, those of the new text in its order and then those that it lacks.
 
-    And the name of the first statement that stands at another place among those that are the same; empty where none.
+    `same`: the statements that are in both. `moved`: the name of the first of them that stands at another place among
+    the others; empty where all do as before.
     """
+
+    def __init__(self, changes: list[Change], same: list[tuple[Statement, Statement]], moved: str) -> None:
+        self.changes, self.same, self.moved = changes, same, moved
+
+
+def compare(old: SourceText, new: SourceText) -> Comparison:
+    """Compare two texts of one file."""
     shared = {*old.segments()} & {*new.segments()} - {""}
     before, now = old.statements(shared), new.statements(shared)
     waiting: dict[Key, list[Statement]] = {}
     for one in before:
         waiting.setdefault(one.key, []).append(one)
-    same, come = [], []
+    same: list[tuple[Statement, Statement]] = []
+    come = []
     for one in now:
         known = waiting.get(one.key)
         if known:
-            known.pop(0)
-            same.append(one)
+            same.append((known.pop(0), one))
         else:
             come.append(one)
     gone = {id(one) for ones in waiting.values() for one in ones}
-    changes = _paired([one for one in before if id(one) in gone], come)
-    return changes, _moved([one for one in before if id(one) not in gone], same)
+    moved = _moved([one for one in before if id(one) not in gone], [one for _, one in same])
+    return Comparison(_paired([one for one in before if id(one) in gone], come), same, moved)
 
 
-def rows_of(changes: Iterable[Change], moved: str) -> Iterator[tuple[str, str, str]]:
+def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     """Name, kind and part of each difference that is to be told: one for what stands in something that is told."""
-    told = list(changes)
+    told, moved = comparison.changes, comparison.moved
     whole = {one.some.name + "." for one in told if one.some.kind == CLASS and (one.old is None or one.new is None)}
     has_guard = any(one.some.kind == GUARD for one in told)
     for one in told:
@@ -310,6 +319,20 @@ def _dotted(node: ast.AST) -> str:
         owner = _dotted(node.value)
         return owner + "." + node.attr if owner else ""
     return ""
+
+
+def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tuple[str, str, str]]:
+    """The names that a module's own statements import from others: from which, which, and the name here."""
+    waiting: list[Any] = list(tree.body)
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, ast.ImportFrom):
+            owner = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
+            source = ".".join([*owner, *([node.module] if node.module else [])])
+            for one in node.names:
+                yield source, one.name, one.asname or one.name
+        elif isinstance(node, (ast.If, ast.With, ast.For, ast.While)):
+            waiting[:0] = [*node.body, *getattr(node, "orelse", [])]
 
 
 def span_of(node: Any) -> tuple[int, int]:

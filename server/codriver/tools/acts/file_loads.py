@@ -54,6 +54,8 @@ class LoadFileArguments(Evaluating):
     """Whether the loaded namespaces of Lisp that require the file's are loaded after it."""
     prune: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether what the file has no more is taken out of its namespace, in Lisp."""
+    whole: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether a module of Python that is loaded is run as a whole, and not only what changed of it."""
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
@@ -108,6 +110,7 @@ class _Loads:
             read = partial(definitions, text)
             self.namespace = self.namespace or (await call.services.work.texts.run(call.client, read)).namespace
         request = Request("", text, forms=forms, file=str(path), kind="load-file", max_length=arguments.max_length)
+        request = replace(request, how="whole" if arguments.whole else "")
         return await self._run(replace(request, description=f"load {path}"))
 
     async def forms(self, namespace: str, forms: tuple[Form, ...]) -> Evaluation:

@@ -49,6 +49,11 @@ async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
     removed = [one.full for one in found if one.kind == "removed"]
     told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
     told += [f"removed, as the file has it no more: {few(removed)}"] if removed else []
+    same = [one.module for one in found if one.kind == "unchanged"]
+    told += [f"nothing of {same[0]} changed since its load, so nothing ran: whole: true runs it"] if same else []
+    emptied = [f"{one.full} ({one.of})" for one in found if one.kind == "emptied"]
+    told += [f"caches emptied: {few(emptied)}"] if emptied else []
+    told += _bounded(f"not renewed: {one.full}, {one.of}" for one in found if one.kind == "stays")
     gone = [one.full for one in found if one.joint == "/" and one.kind == "gone" and not one.evaluated]
     told += [f"not in the file any more: {few(gone)}; prune: true takes that out"] if gone else []
     if any(one.joint == "/" and one.kind in ("old", "former") for one in found):

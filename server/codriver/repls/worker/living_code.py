@@ -1,0 +1,192 @@
+"""Living code: the functions of a file that live, found by the place of their code in the text that was loaded.
+
+Whoever holds them does not matter: wrappers, closures, partials, registries, mapped classes. They are given the code of
+a new text, all of them, so that their lines are right as well; nothing of the text is run.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+import types
+
+from .code_comparison import is_same_code, own_code
+from .statements import CLASS, GUARD, span_of
+from .static_attributes import own_space
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, Dict, List, Tuple
+
+    from .statements import SourceText, Statement
+
+    Pair = Tuple[Statement, Statement]
+    Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
+    Place = Tuple[str, int]
+    Codes = Dict[int, Tuple[types.CodeType, types.CodeType]]
+    Rows = List[Tuple[str, str]]
+
+CACHED = type(functools.lru_cache()(int))
+HAS_DOCSTRING = 0x4000000
+"""A flag of codes from Python 3.13 on. Source: `inspect.CO_HAS_DOCSTRING`."""
+RUNNING = {
+    types.GeneratorType: ("gi_code", "generator"),
+    types.CoroutineType: ("cr_code", "coroutine"),
+    types.AsyncGeneratorType: ("ag_code", "generator"),
+}
+
+
+class FileCodes:
+    """The codes of a text of a file, as Python compiles it."""
+
+    def __init__(self, text: SourceText, file: str) -> None:
+        self.code: types.CodeType = compile(text.data, file, "exec", dont_inherit=True)
+        self.all = list(_within(self.code))
+
+    def in_lines(self, first: int, last: int) -> list[types.CodeType]:
+        """The codes that begin in these lines, in the order of the text."""
+        return [one for one in self.all if first <= one.co_firstlineno <= last]
+
+    def of(self, node: Any) -> types.CodeType | None:
+        """The code of a function's statement; None where it has not exactly one."""
+        place = span_of(node)[0]
+        found = [one for one in self.all if one.co_name == node.name and one.co_firstlineno == place]
+        return found[0] if len(found) == 1 else None
+
+
+def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
+    """By id of each code of the old text that code, and the one of the new text that is to be in its place.
+
+    `same`: the statements that are in both texts, `changed` the functions that differ.
+    """
+    found: Codes = {}
+    for one, other in same:
+        if one.kind not in (CLASS, GUARD) or "lines" in one.parts:
+            before, now = old.in_lines(*span_of(one.node)), new.in_lines(*span_of(other.node))
+            if [code.co_name for code in before] == [code.co_name for code in now]:
+                found.update((id(code), (code, heir)) for code, heir in zip(before, now))
+    for one, other in changed:
+        before_own, now_own = old.of(one.node), new.of(other.node)
+        if before_own is not None and now_own is not None:
+            _pair(before_own, now_own, found)
+    return found
+
+
+def _pair(old: types.CodeType, new: types.CodeType, found: Codes) -> None:
+    """Pair two codes and, by their names, those within; unnamed ones where there are as many."""
+    found[id(old)] = old, new
+    before, now = _by_name(old), _by_name(new)
+    for name, codes in before.items():
+        heirs = now.get(name, [])
+        if len(heirs) == len(codes) or not name.startswith("<"):
+            for code, heir in zip(codes, heirs):
+                _pair(code, heir, found)
+
+
+def _by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
+    found: dict[str, list[types.CodeType]] = {}
+    for one in code.co_consts:
+        if type(one) is types.CodeType:
+            found.setdefault(one.co_name, []).append(one)
+    return found
+
+
+def _within(code: types.CodeType) -> Iterator[types.CodeType]:
+    for one in code.co_consts:
+        if type(one) is types.CodeType:
+            yield one
+            yield from _within(one)
+
+
+class LivingCode:
+    """The functions of one file that live, and what else holds its code, at one moment."""
+
+    def __init__(self, file: str, old: FileCodes) -> None:
+        places: dict[Place, list[types.CodeType]] = {}
+        for code in old.all:
+            places.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+        self._functions: dict[int, list[types.FunctionType]] = {}
+        self._running: dict[int, list[str]] = {}
+        self._caches: list[Any] = []
+        for one in gc.get_objects():
+            kind = type(one)
+            if kind is types.FunctionType:
+                loaded = _as_loaded(one.__code__, file, places)
+                if loaded is not None:
+                    self._functions.setdefault(id(loaded), []).append(one)
+            elif kind is CACHED:
+                self._caches.append(one)
+            elif kind in RUNNING:
+                attribute, word = RUNNING[kind]
+                runs = _as_loaded(getattr(one, attribute), file, places)
+                if runs is not None:
+                    self._running.setdefault(id(runs), []).append(word)
+
+    def functions(self, code: types.CodeType | None) -> list[types.FunctionType]:
+        """The living functions that have a code of the old text."""
+        return self._functions.get(id(code), [])
+
+    def running(self, code: types.CodeType) -> list[str]:
+        """The words for generators and coroutines that run on with a code of the old text."""
+        return self._running.get(id(code), [])
+
+    def renew(self, codes: Codes, note: Note) -> list[types.FunctionType]:
+        """Give each living function the code that is to be in place of its own; those that cannot have it."""
+        left = []
+        for code, heir in codes.values():
+            for function in self.functions(code):
+                if code.co_freevars == heir.co_freevars:
+                    give(function, heir, note)
+                else:
+                    left.append(function)
+        return left
+
+    def empty_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
+        """Empty the caches around functions; the name of each that held something, and how many values."""
+        touched = {id(one) for one in functions}
+        for cache in self._caches:
+            inner = object.__getattribute__(cache, "__dict__").get("__wrapped__")
+            size = cache.cache_info().currsize
+            if id(inner) in touched and size:
+                cache.cache_clear()
+                yield inner.__qualname__, size
+
+
+def keeping(kind: type, name: str) -> int:
+    """The number of a class' instances that keep a value under a name, as those of a cached property do."""
+    return sum(1 for one in gc.get_objects() if issubclass(type(one), kind) and name in own_space(one))
+
+
+def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
+    """Give a function a code, and its documentation where it had that of its own code."""
+    before, doc = function.__code__, function.__doc__
+    is_own_doc = doc == _doc_of(before)
+    function.__code__ = code
+    if is_own_doc:
+        function.__doc__ = _doc_of(code)
+
+    def undo() -> None:
+        function.__code__ = before
+        function.__doc__ = doc
+
+    note("", lambda: function.__code__ is code, undo)
+
+
+def _doc_of(code: types.CodeType) -> str | None:
+    if sys.version_info >= (3, 13) and not code.co_flags & HAS_DOCSTRING:
+        return None
+    first = code.co_consts[0] if code.co_consts else None
+    return first if type(first) is str else None
+
+
+def _as_loaded(code: types.CodeType, file: str, places: dict[Place, list[types.CodeType]]) -> types.CodeType | None:
+    """The code of the loaded text that a living one is."""
+    code = own_code(code)
+    if code.co_filename != file:
+        return None
+    for one in places.get((code.co_name, code.co_firstlineno), ()):
+        if is_same_code(code, one):
+            return one
+    return None

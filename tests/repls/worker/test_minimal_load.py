@@ -1,0 +1,379 @@
+"""A load of an edited file gives effect to what changed, runs nothing else, and names what it could not renew."""
+
+import importlib
+import sys
+
+import pytest
+
+from codriver.repls.worker.bound_names import ABSENT
+from codriver.repls.worker.held_definitions import Holds
+from codriver.repls.worker.loaded_texts import LoadedTexts
+from codriver.repls.worker.module_loads import ModuleLoad
+from codriver.repls.worker.python_drift import Drift
+
+
+class Project:
+    """Modules in a folder, imported, edited and loaded."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.texts = LoadedTexts()
+        self.drift = Drift(self.texts)
+        self.holds = Holds([str(folder)])
+
+    def load(self, name, text):
+        (self.folder / f"{name}.py").write_text(text)
+        sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        module = importlib.import_module(name)
+        self.texts.note()
+        self.texts.settle()
+        return module
+
+    def edit(self, name, *changes, hold="", whole=False, keeps=False):
+        """Edit a file and load it; the rows of the load, and its value."""
+        file = self.folder / f"{name}.py"
+        text = file.read_text()
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        file.write_text(text)
+        held = self.holds.of(hold)
+        load = ModuleLoad(name, str(file), text, held, self.drift, home=sys, keeps=keeps)
+        load.begin()
+        failed = True
+        try:
+            steps = None if whole else load.steps()
+            self.ran = [step.line for step in steps or ()]
+            if steps is None:
+                exec(compile(text, str(file), "exec"), load.module.__dict__)
+            self.value = [ABSENT, *[step.act() for step in steps or ()]][-1]
+            failed = False
+        finally:
+            load.end(has_failed=failed)
+        return {(row["name"], row["kind"], row.get("of", "")) for row in load.renewed}
+
+    def rows(self):
+        return self.drift.rows(str(self.folder))
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    made = Project(tmp_path)
+    made.texts.begin()
+    yield made
+    made.texts.end()
+    for name in set(sys.modules) - before:
+        sys.modules.pop(name, None)
+
+
+SHOP = '''
+import functools
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+
+RAN = []
+REGISTRY = []
+_MISSING = object()
+LIMIT = 3
+DOUBLE = LIMIT * 2
+
+def register(f):
+    REGISTRY.append(f)
+    RAN.append(f.__name__)
+    return f
+
+@register
+def rate(x, step=2, cache={}):
+    """A rate."""
+    return x * step
+
+def traced(f):
+    @functools.wraps(f)
+    def inner(*args):
+        return f(*args)
+    return inner
+
+@traced
+def traced_one(): return "old"
+
+@functools.lru_cache(maxsize=None)
+def cached(x): return x + 1
+
+def adder(n):
+    def add(x): return x + n
+    return add
+
+def counting():
+    while True: yield "old"
+
+class Status(Enum):
+    """A status."""
+    PAID = 1
+    OPEN = 2
+    def label(self): return "old " + self.name
+
+class Plugin:
+    found = []
+    def __init_subclass__(cls): Plugin.found.append(cls.__name__)
+class First(Plugin):
+    def work(self): return "old"
+
+class Base:
+    def name(self): return "base"
+
+class Cart(Base):
+    limit = 5
+    def total(self): return 1
+    def name(self): return "cart"
+    @property
+    def size(self): return 1
+    @size.setter
+    def size(self, value): self.was = value
+    @functools.cached_property
+    def slow(self): return 1
+    @staticmethod
+    def unit(): return 1
+    @classmethod
+    def made(cls): return cls, 1
+
+@dataclass
+class Line:
+    price: int
+    def total(self): return self.price
+
+table = {"a": lambda x: x + 1, "b": lambda x: x + 2}
+'''
+
+
+def test_a_body_takes_effect_wherever_its_function_is_held_and_nothing_runs(project):
+    shop = project.load("shop_a", SHOP)
+    cart, line = shop.Cart(), shop.Line(3)
+    held = [shop.rate, shop.traced_one, cart.total, shop.Cart.unit, shop.Cart.made, shop.First().work, line.total]
+    classes = shop.Cart, shop.Line, shop.Status, shop.First
+    add = shop.adder(10)
+    rows = project.edit(
+        "shop_a",
+        ("return x * step", "return x * step * 10"),
+        ('"old"', '"new"'),
+        ("def total(self): return 1", "def total(self): return 9"),
+        ("def unit(): return 1", "def unit(): return 9"),
+        ("return cls, 1", "return cls, 9"),
+        ("return self.price", "return -self.price"),
+        ("return x + n", "return x - n"),
+        ("\ndef adder", "\n\n# more\ndef adder"),
+    )
+    assert [held[0](1), held[1](), held[2](), held[3](), held[4]()[1], held[5](), held[6]()] == [
+        20, "new", 9, 9, 9, "new", -3,
+    ]  # fmt: skip
+    assert add(1) == -9
+    assert project.ran == []
+    assert shop.RAN == ["rate"]
+    assert [shop.rate] == shop.REGISTRY
+    assert shop.Plugin.found == ["First"]
+    assert classes == (shop.Cart, shop.Line, shop.Status, shop.First)
+    assert project.rows() == []
+    assert {name for name, kind, _ in rows if kind == "stays"} <= {"counting"}
+
+
+def test_lines_of_unchanged_functions_are_those_of_the_file(project):
+    shop = project.load("shop_b", SHOP)
+    before = shop.adder.__code__.co_firstlineno, shop.table["b"].__code__.co_firstlineno
+    project.edit("shop_b", ("RAN = []", "# one\n# two\nRAN = []"))
+    assert (shop.adder.__code__.co_firstlineno, shop.table["b"].__code__.co_firstlineno) == (
+        before[0] + 2,
+        before[1] + 2,
+    )
+    assert (shop.table["a"](1), shop.table["b"](1)) == (2, 3)
+    assert project.ran == []
+
+
+def test_members_and_sentinels_stay_the_objects_that_they_are(project):
+    shop = project.load("shop_c", SHOP)
+    paid, missing, kind = shop.Status.PAID, shop._MISSING, shop.Status
+    project.edit("shop_c", ("PAID = 1", "PAID = 1  # a comment"))
+    project.edit("shop_c", ("OPEN = 2", "OPEN = 2\n    GONE = 3"))
+    assert shop.Status is kind
+    assert paid is shop.Status.PAID is shop.Status(1) is shop.Status["PAID"]
+    assert [one.name for one in shop.Status] == ["PAID", "OPEN", "GONE"]
+    assert isinstance(shop.Status.GONE, shop.Status)
+    assert (shop.Status(3).label(), shop.Status.GONE.value) == ("old GONE", 3)
+    assert shop._MISSING is missing
+    rows = project.edit("shop_c", ("OPEN = 2", "OPEN = 7"))
+    assert ("Status.OPEN", "stays", "who holds the former member has another object") in rows
+    assert (shop.Status.OPEN.value, shop.Status(7)) == (7, shop.Status.OPEN)
+    project.edit("shop_c", ("    GONE = 3\n", ""))
+    assert [one.name for one in shop.Status] == ["PAID", "OPEN"]
+    assert not hasattr(shop.Status, "GONE")
+    assert project.rows() == []
+
+
+def test_caches_around_what_changed_are_emptied_and_told(project):
+    shop = project.load("shop_d", SHOP)
+    held = shop.cached
+    assert [held(1), held(2)] == [2, 3]
+    rows = project.edit("shop_d", ("return x + 1\n\ndef adder", "return x + 10\n\ndef adder"))
+    assert ("cached", "emptied", "2") in rows
+    assert held(1) == 11
+
+
+def test_what_runs_on_or_keeps_a_value_is_named(project):
+    shop = project.load("shop_e", SHOP)
+    running, cart = shop.counting(), shop.Cart()
+    assert (next(running), cart.slow) == ("old", 1)
+    rows = project.edit(
+        "shop_e", ('yield "old"', 'yield "new"'), ("def slow(self): return 1", "def slow(self): return 2")
+    )
+    assert ("counting", "stays", "a generator of it runs on with the former code") in rows
+    assert ("Cart.slow", "stays", "1 instances keep the value that they have cached") in rows
+    assert (next(running), cart.slow, shop.Cart().slow) == ("old", 1, 2)
+
+
+def test_defaults_and_annotations_change_and_what_is_written_as_before_stays(project):
+    shop = project.load("shop_f", SHOP)
+    cache = shop.rate.__defaults__[1]
+    project.edit("shop_f", ("def rate(x, step=2, cache={})", "def rate(x: int, step=LIMIT, cache={}, *, more=1)"))
+    assert shop.rate.__defaults__ == (3, {})
+    assert shop.rate.__defaults__[1] is cache
+    assert (shop.rate.__kwdefaults__, shop.rate.__annotations__) == ({"more": 1}, {"x": int})
+    assert (shop.rate(2), len(shop.REGISTRY)) == (6, 1)
+
+
+@pytest.mark.parametrize("new", ["LIMIT = 4", "LIMIT: int = 4"])
+def test_a_constant_runs_alone_and_what_was_computed_from_it_is_named(project, new):
+    shop = project.load("shop_g", SHOP)
+    user = project.load("user_g", "from shop_g import LIMIT as most, rate\n")
+    rows = project.edit("shop_g", ("LIMIT = 3", new))
+    assert len(project.ran) == 1
+    assert (shop.LIMIT, shop.DOUBLE, user.most) == (4, 6, 4)
+    assert ("DOUBLE", "stays", "it was computed from what changed") in rows
+    assert ("most", "renewed", "") in rows
+    assert project.rows() == []
+
+
+def test_attributes_and_methods_are_given_to_the_class_that_lives(project):
+    shop = project.load("shop_h", SHOP)
+    kind, cart = shop.Cart, shop.Cart()
+    project.edit(
+        "shop_h",
+        ("limit = 5", "limit = 6\n    more: int = 7\n    def half(self): return self.limit / 2"),
+        ('def name(self): return "cart"', 'def name(self): return "cart of " + super().name()'),
+    )
+    assert shop.Cart is kind
+    assert (cart.limit, cart.more, cart.half(), cart.name()) == (6, 7, 3, "cart of base")
+    assert kind.__annotations__ == {"more": int}
+    project.edit("shop_h", ("    def half(self): return self.limit / 2\n", ""), ("    more: int = 7\n", ""))
+    assert not hasattr(cart, "half")
+    assert not hasattr(cart, "more")
+    assert project.rows() == []
+
+
+def test_a_decorator_of_a_method_runs_alone_and_so_do_those_that_build_on_it(project):
+    shop = project.load("shop_i", SHOP)
+    kind, cart = shop.Cart, shop.Cart()
+    project.edit(
+        "shop_i",
+        ("    @property\n    def size(self): return 1", "    @property\n    @traced\n    def size(self): return 5"),
+    )
+    cart.size = 3
+    assert (shop.Cart, cart.size, cart.was) == (kind, 5, 3)
+    project.edit("shop_i", ("    @staticmethod\n    def unit()", "    @classmethod\n    def unit(cls)"))
+    assert cart.unit() == 1
+
+
+def test_a_decorator_that_is_added_holds_for_who_imported_the_name(project):
+    shop = project.load("shop_j", SHOP)
+    user = project.load("user_j", "from shop_j import adder\n")
+    project.edit("shop_j", ("def adder", "@functools.lru_cache\ndef adder"))
+    assert user.adder is shop.adder
+    assert shop.adder(1) is shop.adder(1)
+
+
+def test_what_is_gone_from_the_file_is_gone_and_who_imports_it_is_told(project):
+    shop = project.load("shop_k", SHOP)
+    project.load("user_k", "from shop_k import rate\n")
+    rows = project.edit(
+        "shop_k", ("def rate", "def the_rate"), ("from enum import Enum, IntFlag", "from enum import Enum")
+    )
+    assert {("rate", "removed", ""), ("IntFlag", "removed", "")} <= rows
+    assert not hasattr(shop, "rate")
+    assert [(row["name"], row["kind"], row["of"]) for row in project.rows()] == [("rate", "unbound", "shop_k.rate")]
+    project.edit("shop_k", ("def the_rate", "def rate"))
+    assert project.rows() == []
+
+
+def test_a_field_makes_the_class_anew_and_instances_are_of_it(project):
+    shop = project.load("shop_l", SHOP)
+    line = shop.Line(3)
+    rows = project.edit("shop_l", ("price: int", "price: int\n    count: int = 2"))
+    assert isinstance(line, shop.Line)
+    assert (line.count, shop.Line(1, 5).count) == (2, 5)
+    assert ("Line", "renewed", "1") in rows
+
+
+def test_functions_whose_code_was_copied_are_defined_again(project):
+    text = """
+def copied(f):
+    return type(f)(f.__code__.replace(co_name="other"), f.__globals__)
+@copied
+def secret(): return 1
+"""
+    low = project.load("low_m", text)
+    project.edit("low_m", ("return 1", "return 2"))
+    assert low.secret() == 2
+
+
+def test_names_bound_anew_get_the_files_definition_again_or_stay_where_that_is_asked_for(project):
+    shop = project.load("shop_n", SHOP)
+    exec(compile("def rate(x): return 'mine'\nLIMIT = 9", "<eval 1>", "exec"), shop.__dict__)
+    rows = project.edit("shop_n", ("return x * step", "return x"), keeps=True)
+    assert (shop.rate(1), shop.LIMIT) == ("mine", 9)
+    assert ("rate", "stays", "it was bound anew in the REPL") in rows
+    assert {row["name"] for row in project.rows()} == {"rate", "LIMIT"}
+    project.edit("shop_n")
+    assert (shop.rate(1), shop.LIMIT) == (1, 9), "values are the module's state"
+    assert {row["name"] for row in project.rows()} == {"LIMIT"}
+    project.edit("shop_n", ("LIMIT = 3", "LIMIT = 4"))
+    assert shop.LIMIT == 4
+    assert project.rows() == []
+
+
+def test_a_load_that_is_put_back_leaves_everything_as_it_was(project):
+    shop = project.load("shop_o", SHOP)
+    before = SHOP
+    paid, rate, code = shop.Status.PAID, shop.rate, shop.rate.__code__
+    project.edit(
+        "shop_o",
+        ("return x * step", "return x"),
+        ("step=2", "step=5"),
+        ("PAID = 1", "PAID = 8\n    GONE = 3"),
+        ("limit = 5", "limit = 6\n    def half(self): return 1"),
+        ("LIMIT = 3", "LIMIT = 4"),
+        hold="act",
+    )
+    assert (shop.Status.PAID.value, shop.Cart.limit, shop.LIMIT, shop.rate.__defaults__[0]) == (8, 6, 4, 5)
+    (project.folder / "shop_o.py").write_text(before)
+    assert project.holds.end("act", puts_back=True) == []
+    assert (shop.Status.PAID, shop.rate, shop.rate.__code__) == (paid, rate, code)
+    assert (shop.Cart.limit, shop.LIMIT, shop.rate.__defaults__[0], hasattr(shop.Cart, "half")) == (5, 3, 2, False)
+    assert list(shop.Status) == [paid, shop.Status.OPEN]
+    assert project.rows() == []
+
+
+def test_a_whole_load_says_what_it_breaks(project):
+    shop = project.load("shop_p", SHOP)
+    paid = shop.Status.PAID
+    rows = project.edit("shop_p", whole=True)
+    assert paid != shop.Status.PAID
+    assert {name for name, kind, _ in rows if kind == "stays"} == {"Status", "_MISSING"}
+
+
+def test_a_statement_of_the_module_runs_alone_and_has_its_value(project):
+    shop = project.load("shop_q", SHOP)
+    project.edit("shop_q", ('table = {"a"', 'RAN.append("more")\ntable = {"c": len, "a"'))
+    assert (shop.RAN, sorted(shop.table)) == (["rate", "more"], ["a", "b", "c"])
+    (project.folder / "shop_q.py").write_text((project.folder / "shop_q.py").read_text() + "LIMIT + 1\n")
+    project.edit("shop_q")
+    assert project.value == 4
