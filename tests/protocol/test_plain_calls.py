@@ -3,13 +3,14 @@
 import json
 from types import SimpleNamespace
 
+import anyio
 import pytest
 from live_server import until
 from mcp_types.jsonrpc import INTERNAL_ERROR
 
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.protocol.calls import FAULT, PlainCalls
+from codriver.protocol.calls import FAULT, Answered, PlainCalls
 from codriver.protocol.replies import Replies
 from codriver.tools.manifest import BY_NAME
 
@@ -216,6 +217,31 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
     assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": FAULT}}
     assert len(session.open_requests) == 0
     assert "secret inside" in caplog.text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("meanwhile", "is_told"), [("nothing", True), ("cancelled", False), ("left", False)])
+async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is_made(meanwhile, is_told):
+    session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
+    session.handshake = True
+    told = []
+
+    class Answering:
+        about_us = ""
+
+        def find(self, _client, name, arguments):
+            return BY_NAME[name], arguments
+
+        async def run(self, *_):
+            if meanwhile == "cancelled":
+                plain.cancel(7)
+            session.has_left = meanwhile == "left"
+            return Answered('{"ok":true}', (), ok=True, handed_out=lambda: told.append(meanwhile))
+
+    plain = PlainCalls(session, Answering(), Replies(session), max_open_requests=1)
+    assert plain.take(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}')
+    await anyio.wait_all_tasks_blocked()
+    assert bool(told) is is_told
 
 
 @pytest.mark.anyio
