@@ -191,9 +191,9 @@ def kept_folder() -> str:
 
 
 def stamp_of(path: str) -> list[int] | None:
-    """When a file was written, how long it is and which one it is; None where there is none."""
+    """The stamp of a file, as the server writes it; None where there is none. Source: `codriver.files.stamp`."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return [status.st_mtime_ns, status.st_size, status.st_ino]
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.actions import Say
 from codriver.core.values import LIVE
+from codriver.files import stamp_of
 from codriver.files.polling import Poller
 from codriver.files.workspace_walk import walk
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.base import Call
 from codriver.tools.calls.envelope import answer
 from codriver.tools.calls.session_choice import server_of
-from codriver.tools.ledgers.saves import stamp_of
 from codriver.tools.manifest import BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from codriver.files import Stamp
     from codriver.tools.calls.base import Answer, Services
-    from codriver.tools.ledgers.saves import Stamp
 
 LOOK_S = 0.25
 COST = 10

@@ -102,12 +102,11 @@ def circumstances(workspace: Path) -> dict[str, object]:
 
 
 def stamp_of(file: Path) -> list[int] | None:
-    """The time when a file was written, how long it is and which one it is; None where there is none."""
+    """The stamp of a file, as JSON has it; None where there is none."""
     try:
-        status = file.stat()
+        return list(files.stamp_of(file.stat()))
     except OSError:
         return None
-    return [status.st_mtime_ns, status.st_size, status.st_ino]
 
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:

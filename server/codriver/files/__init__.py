@@ -24,6 +24,7 @@ from codriver.files.file_rules import (
 )
 from codriver.files.path_walk import MAX_FOLDERS, MAX_LINKS, locate
 from codriver.files.place import PRIVATE_FILE, PRIVATE_FOLDER, Place, temporary_name
+from codriver.files.stamp import Stamp, stamp_of
 from codriver.files.whole_files import (
     open_for_writing,
     read,
@@ -49,6 +50,7 @@ __all__ = [
     "NotRegularError",
     "Place",
     "Rules",
+    "Stamp",
     "TooLargeError",
     "UnsafeFileError",
     "is_own",
@@ -62,5 +64,6 @@ __all__ = [
     "read_stamped",
     "read_text",
     "replace",
+    "stamp_of",
     "temporary_name",
 ]

@@ -11,17 +11,19 @@ import stat
 import time
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from codriver.files.stamp import stamp_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from codriver.files.stamp import Stamp
 
 T = TypeVar("T")
 
 SETTLED_NS: Final = 2 * 10**9
 """The age from which on a further write shows in the time stamp: FAT counts it in steps of two seconds."""
 MOST_KEPT: Final = 10_000
-
-Stamp = tuple[int, int, int, int, int]
 
 
 class ReadCache(Generic[T]):
@@ -47,7 +49,7 @@ class ReadCache(Generic[T]):
             raise
         except OSError:  # `read` meets it too, and says what that means
             return read()
-        stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        stamp = stamp_of(status)
         known = self._kept.get(path)
         if known is not None and known[0] == stamp:
             return known[1]

@@ -343,13 +343,13 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _stamp(path: Path) -> tuple[str, int, int] | None:
+def _stamp(path: Path) -> tuple[str, files.Stamp] | None:
     """The state of a file: another one whenever it was replaced."""
     try:
         status = path.stat()
     except OSError:
         return None
-    return path.name, status.st_mtime_ns, status.st_size
+    return path.name, files.stamp_of(status)
 
 
 def _documents_in(database: TinyDB) -> Iterator[Document]:

@@ -21,9 +21,12 @@ from codriver.files import (
     Rules,
     TooLargeError,
 )
+from codriver.files.stamp import MISSING, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from codriver.files import Stamp
 
 FILE: Final = "SKILL.md"
 MAX_FILE_BYTES: Final = 1 << 20
@@ -187,13 +190,12 @@ def _in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
     return tuple(islice(((match.group(1), match.group(2)) for match in found if match), MAX_ENTRIES))
 
 
-def _stamp(file: Path) -> tuple[str, int, int]:
-    """Time and size of a file, with its name; zeros when it is gone."""
+def _stamp(file: Path) -> tuple[str, Stamp]:
+    """The name of a file, and its stamp; zeros when it is gone."""
     try:
-        status = file.stat()
+        return str(file), stamp_of(file.stat())
     except OSError:
-        return str(file), 0, 0
-    return str(file), status.st_mtime_ns, status.st_size
+        return str(file), MISSING
 
 
 def _resolved(path: Path) -> Path:

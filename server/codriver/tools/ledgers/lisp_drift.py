@@ -20,11 +20,11 @@ from codriver.repls.contract.drift_values import Difference
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from codriver.files import Stamp
     from codriver.lisp.definitions import Definition, Definitions
     from codriver.lisp.ledger import Made
     from codriver.repls.contract.drift_values import DriftKind, Loaded, LoadedNamespace, LoadedVar
 
-Stamp = tuple[int, int, int]
 """When a file was written, when it became that file, in nanoseconds, and its length."""
 NO_VAR: Final = ("", None, "", "")
 SLACK_MS: Final = 20

@@ -6,18 +6,13 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from codriver.files import stamp_of
+
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-Stamp = tuple[int, int, int]
-"""When a file was written, how long it is, and which one it is: another stamp, another save."""
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    """The stamp of a file of this status."""
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    from codriver.files import Stamp
 
 
 @dataclass(slots=True)

@@ -70,7 +70,7 @@ def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: C
     """A file as it is now; None where it cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
-        stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_size
+        stamp = files.stamp_of(status)
         kept = known.read.get((path, features))
         if kept is None or kept.stamp != stamp:
             text = logged(files.read_text(Path(path), RULES))

@@ -1,0 +1,62 @@
+"""Stamps of files: one shape for all who keep what a file said, so that none is fresh to one and stale to another."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from codriver.app import kept_lists
+from codriver.files import stamp_of
+from codriver.log import memory
+from codriver.skills import skill_sources
+from codriver_relay import kept_lists as of_relay
+
+SERVER = Path(stamp_of.__code__.co_filename).parents[1]
+READERS = {
+    "files": lambda path: stamp_of(path.stat()),
+    "kept lists": kept_lists.stamp_of,
+    "kept lists of the relay": lambda path: of_relay.stamp_of(str(path)),
+    "memory": memory._stamp,
+    "skills": skill_sources._stamp,
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_a_file_that_is_put_back_with_its_old_time_is_another_one_to_every_reader(tmp_path, reader):
+    path = tmp_path / "file"
+    path.write_text("one")
+    before, status = READERS[reader](path), path.stat()
+    assert READERS[reader](path) == before
+    path.write_text("two")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_mtime_ns == status.st_mtime_ns
+    assert READERS[reader](path) != before
+
+
+def test_relay_and_server_stamp_a_file_alike(tmp_path):
+    (tmp_path / "file").write_text("one")
+    assert of_relay.stamp_of(str(tmp_path / "file")) == kept_lists.stamp_of(tmp_path / "file")
+    assert of_relay.stamp_of(str(tmp_path / "none")) == kept_lists.stamp_of(tmp_path / "none") is None
+
+
+# Who asks for the time of a file, and not to tell whether it is the same.
+ASKS_FOR_TIMES = {
+    "files/stamp.py": "the one shape",
+    "files/read_cache.py": "what was written a moment ago may be written again within its clock's step",
+    "app/kept_lists.py": "the oldest goes first",
+    "net/relay_install.py": "the oldest goes first",
+    "repls/jupyter/connection_files.py": "the newest kernel",
+    "repls/launch/port_files.py": "a port file older than the REPL that listens",
+    "repls/launch/processes.py": "a port file that was there before",
+}
+
+
+def test_nobody_tells_files_apart_by_a_shape_of_their_own():
+    asking = {
+        path.relative_to(SERVER).as_posix()
+        for path in SERVER.rglob("*.py")
+        if re.search(r"st_mtime_ns", path.read_text())
+        and not {"worker", "programs"} & set(path.relative_to(SERVER).parts)
+    }
+    assert asking == ASKS_FOR_TIMES.keys()
