@@ -62,12 +62,12 @@ def test_a_big_value_and_a_big_output_are_cut_with_a_word_and_can_be_read_in_par
     assert part == "v" * 11 + "'"
 
 
-def test_a_timeout_bounds_the_wait_and_the_result_is_fetched_later(live, client):
+def test_a_timeout_bounds_the_wait_and_the_result_is_fetched_later(live, client, other):
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'late'"
     answer = client.call("evaluate_code", code=code, timeoutMs=1000)
     assert (answer["ok"], answer["status"]) == (True, "running")
-    queued = client.call("evaluate_code", code="'next'", timeoutMs=1000)
+    queued = other.call("evaluate_code", code="'next'", timeoutMs=1000)
     assert queued["status"] == "queued"
     assert any(answer["evaluationId"] in note for note in queued["notes"])
     gate.touch()

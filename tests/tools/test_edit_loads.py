@@ -201,12 +201,16 @@ class TestWhereItIsNotLoaded:
             assert evaluate(client, "import sys; sys.modules['here'].here()") == "1"
 
     def test_a_busy_session_takes_it_in_its_turn_and_once(self, tmp_path):
-        own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\n")
+        own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\nlanes = false\n")
         address = repl("jvm").endpoint
-        with serving(tmp_path, "--nrepl", f"x={address}", "--repl", "none") as live, live.client() as client:
+        with (
+            serving(tmp_path, "--nrepl", f"x={address}", "--repl", "none") as live,
+            live.client() as client,
+            live.client(name="other") as other,
+        ):
             until(lambda: "load_file" in client.tools(), "the REPL's tools")
             client.call("evaluate_code", code="(def gate (promise)) (def runs (atom 0)) (ns busy) (ns user)")
-            held = client.call("evaluate_code", code="@gate")
+            held = other.call("evaluate_code", code="@gate")
             assert held["status"] == "running"
             file = {**FORM, "content": "(ns busy)\n(swap! user/runs inc)\n"}
             [row] = client.call("edit_files", edits=[file], load=True)["files"]

@@ -156,8 +156,8 @@ def test_a_test_that_never_ends_is_named_with_its_stack_and_what_passed_before(p
 def test_a_run_waits_behind_what_holds_the_session_and_tells_who_that_is(python, py):
     held = py.call("evaluate_code", code="import sys; line = sys.stdin.readline()", who="holder")
     assert held["status"] == "needs-input"
-    waiting = ask(py, namespace="tests/unit", timeoutMs=600_000)
-    behind = py.call("evaluate_code", code="1", timeoutMs=600_000)
+    waiting = ask(py, namespace="tests/unit", who="tester", timeoutMs=600_000)
+    behind = py.call("evaluate_code", code="1", who="third", timeoutMs=600_000)
     for answer in (waiting, behind):
         assert (answer["ok"], answer["status"]) == (True, "queued")
         assert f"held by evaluation {held['evaluationId']} of holder, which waits for input" in answer["notes"][0]

@@ -171,7 +171,7 @@ def test_an_epoch_that_changed_a_part_is_one_line_with_how(client):
     answer = change(client, "dispatch", event="['order/add', 4]", sync=True)
     change(client, "reset", value="{'count': 4, 'user': {}}")
     [line] = look(client, "epochs", path="orders", filter={"epochId": answer["epochId"]})["lines"]
-    assert line.endswith(" by=bare added ['orders', 0]: 4")
+    assert line.endswith(" by=setup added ['orders', 0]: 4")
     [line] = look(client, "epochs", path="user", limit=1)["lines"]
     assert line.endswith(" and 1 more")
     assert TOKEN not in line

@@ -120,13 +120,14 @@ def test_a_repl_that_cannot_be_interrupted_is_said_to_run_on(tmp_path):
         fresh("nbb") as running,
         serving(tmp_path, "--nrepl", f"n={running.endpoint}", "--repl", "none") as live,
         live.client() as client,
+        live.client(name="next") as other,
     ):
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         answer = client.call("evaluate_code", code="(loop [] (recur))", timeoutMs=1000, onTimeout="interrupt")
         assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "running")
         assert any("no op `interrupt`" in note for note in answer["notes"])
         assert any("it still runs" in note and "only its owner can restart it" in note for note in answer["notes"])
-        queued = client.call("evaluate_code", code="1", timeoutMs=1000)
+        queued = other.call("evaluate_code", code="1", timeoutMs=1000)
         assert queued["status"] == "queued"
         for told in (answer["notes"], queued["notes"]):
             assert "a restart where n was started (it cannot interrupt)" in str(told)
@@ -137,11 +138,11 @@ def test_what_a_repl_cannot_interrupt_is_ended_by_a_restart_where_codriver_start
     need("nbb")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "node_modules").symlink_to(NODE_MODULES)
-    with serving(tmp_path, "--repl", "nbb") as live, live.client() as client:
+    with serving(tmp_path, "--repl", "nbb") as live, live.client() as client, live.client(name="next") as other:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         answer = client.call("evaluate_code", code="(loop [] (recur))", timeoutMs=1000)
         assert "restart_repl (nbb cannot interrupt) ends it" in str(answer["notes"])
-        queued = client.call("evaluate_code", code="1", timeoutMs=1000)
+        queued = other.call("evaluate_code", code="1", timeoutMs=1000)
         assert "end that one with restart_repl (nbb cannot interrupt)" in str(queued["notes"])
         assert "interrupt_evaluation" not in str([answer, queued])
 

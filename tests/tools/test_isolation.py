@@ -28,8 +28,10 @@ def keys(client):
 def test_what_a_client_left_running_and_queued_in_its_own_session_ends_and_disturbs_nobody(live, client):
     leaver = live.client(name="leaver")
     endless = "import time\nwhile True: time.sleep(0.01)"
-    running = leaver.call("evaluate_code", code=endless, isolate=True, timeoutMs=1000)
-    queued = leaver.call("evaluate_code", code="1", isolate=True, timeoutMs=1000)
+    first = leaver.begin_call("evaluate_code", code=endless, isolate=True, timeoutMs=3000)
+    until(lambda: client.call("server_health")["evaluations"]["running"] == 1, "the code to run")
+    second = leaver.begin_call("evaluate_code", code="1", isolate=True, timeoutMs=1000)
+    running, queued = (leaver.answer(one)["result"]["structuredContent"] for one in (first, second))
     assert (running["status"], queued["status"]) == ("running", "queued")
     leaver.close()
     until(lambda: status(client, running) == "interrupted", "the end of what ran")

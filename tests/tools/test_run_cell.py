@@ -165,8 +165,9 @@ def test_a_file_that_changed_meanwhile_stays_as_it_is_and_the_outputs_are_in_the
 
 def test_the_outputs_of_runs_that_wait_for_one_another_are_all_written(client, notebook):
     notebook.write_text(book(code("(read-line)", id="a"), code("(+ 1 1)", id="b"), code("(+ 2 2)", id="c")))
-    first = client.call("run_cell", filePath=notebook.name, cell="a")
-    others = [client.begin_call("run_cell", filePath=notebook.name, cell=cell, detail=True) for cell in "bc"]
+    first = client.call("run_cell", filePath=notebook.name, cell="a", who="one")
+    asked = {"filePath": notebook.name, "who": "two", "detail": True}
+    others = [client.begin_call("run_cell", cell=cell, **asked) for cell in "bc"]
     answers = [client.answer(one)["result"]["structuredContent"] for one in others]
     assert {one["status"] for one in answers} == {"queued"}, "behind one that waits for input"
     client.call("send_input", evaluationId=first["evaluationId"], text="x")
@@ -179,8 +180,8 @@ def test_the_outputs_of_runs_that_wait_for_one_another_are_all_written(client, n
 
 def test_what_never_ran_leaves_the_file_as_it_is(client, notebook):
     notebook.write_text(book(code("(read-line)", id="a"), code("(+ 1 1)", id="b")))
-    first = client.call("run_cell", filePath=notebook.name, cell="a")
-    second = client.call("run_cell", filePath=notebook.name, cell="b")
+    first = client.call("run_cell", filePath=notebook.name, cell="a", who="one")
+    second = client.call("run_cell", filePath=notebook.name, cell="b", who="two")
     told = client.call("interrupt_evaluation", evaluationId=second["evaluationId"])
     assert "it did not run" in " ".join(told["notes"])
     client.call("interrupt_evaluation", evaluationId=first["evaluationId"])

@@ -317,6 +317,13 @@ class EvaluationEnded(Action):
 
 
 @dataclass(frozen=True)
+class RunningTold(Action):
+    """The caller of an evaluation was answered that it runs, or waits for input. Harmless when it is over."""
+
+    evaluation: str
+
+
+@dataclass(frozen=True)
 class StopAsked(Action):
     """A running evaluation is asked to end: `why` says by whom, and is told with its end."""
 

@@ -2,7 +2,8 @@
 
 An evaluation whose client is gone, and a grace after that is over, is an *orphan*. In a session that is shared, and in
 a lane, it runs on as long as it holds nobody up, and anyone can fetch its result. It is ended when it waits for input,
-which nobody will think of giving, and when a caller who is still there waits for its session.
+which nobody will think of giving, when it runs in the background, and when a caller who is still there waits for its
+session.
 
 A session that the client asked for ends with it, after the evaluations that still run there. Its lane stays for the
 grace, to be found by a client that comes back, and then until nothing runs in it.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
 
 OWN_SESSION = "its client left, and the session was its own"
+LEFT_BACKGROUND = "its client left, and it ran in the background"
 UNANSWERABLE = "it waits for input, and the client that asked for it left"
 
 
@@ -85,7 +87,9 @@ def _unwanted(state: State) -> list[_Unwanted]:
     found = []
     for one in orphans:
         waiter = waiting.get(queue_of(state, one))
-        if one.status == "needs-input":
+        if one.is_background:
+            found.append(_Unwanted(one, LEFT_BACKGROUND))
+        elif one.status == "needs-input":
             found.append(_Unwanted(one, UNANSWERABLE))
         elif waiter is not None:
             found.append(_Unwanted(one, f"its client left, and {waiter.who} waits for its session"))

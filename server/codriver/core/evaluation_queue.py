@@ -17,6 +17,7 @@ from codriver.core.actions import (
     InputGiven,
     InputWanted,
     OthersEvaluation,
+    RunningTold,
     StopAsked,
 )
 from codriver.core.dispatch import Outcome
@@ -136,6 +137,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         turn=state.turns + 1,
         previous=max(known.last_evaluation_by.get(action.who, 0), client.since if client else 0),
         kind=action.request.kind,
+        is_background=action.request.background,
         lane=action.lane,
     )
 
@@ -237,6 +239,11 @@ def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[E
         return ()
     where = f"by {evaluation.who} in {session_key(repl, evaluation.session)} ({evaluation.id})"
     return (Remember(kind=CHECKPOINT, name=name, text=where),)
+
+
+def note_told(state: State, evaluation: Evaluation, _action: RunningTold) -> Outcome:
+    """Remember that its caller knows that it runs: what the caller sends behind it would wait for nobody else."""
+    return Outcome(with_evaluation(state, replace(evaluation, is_answered=True)))
 
 
 def ask_to_stop(state: State, evaluation: Evaluation, action: StopAsked) -> Outcome:

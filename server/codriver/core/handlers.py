@@ -58,6 +58,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.InputWanted: of_unfinished(evaluation_queue.want_input),
         actions.InputGiven: of_unfinished(evaluation_queue.give_input),
         actions.EvaluationEnded: of_unfinished(evaluation_queue.end),
+        actions.RunningTold: of_unfinished(evaluation_queue.note_told),
         actions.StopAsked: of_unfinished(evaluation_queue.ask_to_stop),
         actions.CancelQueued: of_unfinished(evaluation_queue.cancel),
         actions.Say: lifecycle.say,

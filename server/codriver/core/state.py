@@ -308,10 +308,17 @@ def without_merely_found(repls: Iterable[Repl]) -> list[Repl]:
 
 def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:
     """The queue of an evaluation: by its REPL, and the session in which it runs there."""
-    repl = state.repls.get(evaluation.repl)
+    if evaluation.is_background:
+        return (evaluation.repl, evaluation.session)
+    return queue_at(state, evaluation.repl, evaluation.place)
+
+
+def queue_at(state: State, repl_id: str, place: str) -> tuple[str, str]:
+    """The queue of what runs in a session of a REPL."""
+    repl = state.repls.get(repl_id)
     profile = repl.profile if repl is not None else None
     shared = profile is not None and (profile.is_serial or profile.isolation == "none")
-    return (evaluation.repl, MAIN_SESSION if shared else evaluation.place)
+    return (repl_id, MAIN_SESSION if shared else place)
 
 
 def holder(state: State, evaluation: Evaluation) -> Evaluation | None:

@@ -78,6 +78,8 @@ class Profile:
     """A sentence on the packages of its project that are found outside the project's working tree."""
     shares: str = ""
     """What a session apart shares with the others, in words."""
+    runs_beside: bool = False
+    """It can run code beside what runs, in a session of its own."""
     is_serial: bool = False
     """It runs one evaluation at a time, whatever their sessions."""
     reads_itself: bool = False
@@ -163,6 +165,8 @@ class Request:
     """The id of the notebook's cell that the code is from; `file` is the notebook."""
     description: str | None = None
     """One line for the log."""
+    background: bool = False
+    """It runs beside what else runs, in a session that is opened for it and closed after it."""
     who: str = ""
     """The caller, where the REPL is to tell that of what the code causes in the application there."""
     max_length: int | None = None
@@ -234,6 +238,11 @@ class Failure:
     chain: tuple[Failure, ...] = ()
 
 
+def place_of(kind: Kind, session: str) -> str:
+    """The session in which an evaluation of this kind really runs that was begun in a session."""
+    return TEST_SESSION if kind == "run-tests" else session
+
+
 @dataclass(frozen=True)
 class Lane:
     """Whose a lane is: the client by its name, the caller, and the session of the client's own, where it names one."""
@@ -269,6 +278,10 @@ class Evaluation:
     its client connected."""
     turn: int = 0
     """Its place in the order of turns: of the first that waits of each client, the lowest is next."""
+    is_background: bool = False
+    """It runs beside what else runs, and waits for nothing."""
+    is_answered: bool = False
+    """Its caller was told that it runs, or waits for input."""
     stop_asked: str | None = None
     """Who last wanted it to end, and why."""
     is_orphan: bool = False
@@ -282,7 +295,7 @@ class Evaluation:
     @property
     def place(self) -> str:
         """The session of the REPL in which it really runs."""
-        return TEST_SESSION if self.kind == "run-tests" else self.session
+        return place_of(self.kind, self.session)
 
     @property
     def over(self) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Transcripts
     from codriver.repls.contract.adapter import Adapter
+    from codriver.repls.contract.adapter_values import ThreadDump
 
 ASK_AGAIN_S = 0.1
 ANSWER_S = 3.0
@@ -66,6 +67,13 @@ class Interrupter:
             )
         self._core.report(actions.RestartRepl(repl.id, why))
         return (*said, "the REPL process is being restarted: everything defined in it is gone")
+
+    async def stacks(self, evaluation: Evaluation) -> ThreadDump | None:
+        """The stacks of the REPL's threads now, while an evaluation runs; None where it does not tell in time."""
+        adapter = self._adapters.get(evaluation.repl)
+        with anyio.move_on_after(STACKS_S):
+            return await adapter.stacks(evaluation.place) if adapter is not None else None
+        return None
 
     async def keep_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
         """Keep with an evaluation what its REPL's threads do now: after the interrupt nobody can tell any more."""

@@ -69,22 +69,24 @@ class Runner:
         try:
             adapter.start_evaluation(effect.request, ended, _limits(effect))
         except SessionNotOpenError as error:
-            if self._is_lane(effect):
-                self._spawn(f"opening a lane for the evaluation {evaluation}", self._begin_in_lane, effect)
+            if self._opens_session(effect):
+                self._spawn(f"opening a session for the evaluation {evaluation}", self._begin_in_session, effect)
             else:
                 asyncio.get_running_loop().call_soon(ended, error)
         except Exception as error:  # noqa: BLE001  # who waits for its end must be told of it, whatever happened
             # The dispatch that asked for this is not over yet.
             asyncio.get_running_loop().call_soon(ended, error)
 
-    def _is_lane(self, effect: effects.RunEvaluation) -> bool:
-        """Whether its session is a lane, which is opened in the REPL by the first evaluation that runs in it."""
+    def _opens_session(self, effect: effects.RunEvaluation) -> bool:
+        """Whether its session is opened in the REPL by the first evaluation that runs in it, as lanes are."""
+        if effect.request.background:
+            return True
         repl = self._core.state.repls.get(effect.repl)
         session = repl.sessions.get(effect.request.session) if repl else None
         return session is not None and session.lane is not None
 
-    async def _begin_in_lane(self, effect: effects.RunEvaluation) -> None:
-        """Open its lane, and run it there."""
+    async def _begin_in_session(self, effect: effects.RunEvaluation) -> None:
+        """Open its session, and run it there."""
         evaluation, adapter = effect.request.id, self._adapters.get(effect.repl)
         if adapter is None:
             return

@@ -97,6 +97,7 @@ class Repls:
         self._interrupter = Interrupter(core, self._adapters, transcripts)
         self._runner = Runner(core, self._faults, self._adapters, self._interrupter, self._begin, self._events.cleared)
         self.stop = self._interrupter.stop
+        self.stacks = self._interrupter.stacks
 
     def adapter(self, repl: str) -> Adapter:
         """The adapter of a connected REPL.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Final, Literal
 
 import anyio
 from pydantic import Field
@@ -17,7 +17,15 @@ from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import stop, wait
-from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, isolated, notes_of_choice
+from codriver.tools.calls.session_choice import (
+    check_tree,
+    chosen,
+    evaluation_of,
+    in_background,
+    in_lane,
+    isolated,
+    notes_of_choice,
+)
 from codriver.tools.calls.syntax_check import check_by_repl, meant, readable_forms, speaks_lisp
 from codriver.tools.truth.drift_notes import look_at_load
 
@@ -34,10 +42,15 @@ class EvaluateArguments(Evaluating):
     on_timeout: Literal["continue", "interrupt"] = "continue"
     allow_restart: bool = False
     isolate: bool = Field(default=False, description="In a session of your own.")
+    background: bool = Field(default=False, description="On a thread of its own.")
     detail: bool | None = None
     max_images: int = Field(10, ge=0)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
     max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS)
+
+
+BACKGROUND_MS: Final = 100
+"""The wait for code in the background: what is over at once is told at once."""
 
 
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
@@ -55,7 +68,9 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if core.state is not state:  # judging it took a while
         target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
-    if arguments.isolate:
+    if arguments.background:
+        target = await in_background(call, target, who, call.services.settings.evaluate_timeout_ms / 1000)
+    elif arguments.isolate:
         target = await isolated(call, target, who)
     elif arguments.repl_session_key is None:
         target = in_lane(call, target, who)
@@ -65,13 +80,14 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         session=target.session.name,
         namespace=arguments.namespace,
         description=arguments.description,
+        background=arguments.background,
         forms=forms,
         max_length=arguments.max_length,
         max_depth=arguments.max_depth,
         default_limits=default_limits(call, target),
     )
     settings = call.services.settings
-    timeout_ms = arguments.timeout_ms or settings.evaluate_timeout_ms
+    timeout_ms = arguments.timeout_ms or (BACKGROUND_MS if arguments.background else settings.evaluate_timeout_ms)
     begin(call, target, who, request)
     current = await wait(call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":

@@ -11,8 +11,9 @@ from pydantic import Field
 from codriver.core.values import HELD, MAIN_SESSION, PrintLimits, ValuePart
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
+from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
-from codriver.tools.answers.answer_budget import budget, budget_asked
+from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.text_parts import (
@@ -26,6 +27,8 @@ from codriver.tools.calls.evaluation_waits import give_input, stop, wait
 from codriver.tools.calls.session_choice import evaluation_of, key_of, resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from codriver.core.state import State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Transcript
@@ -45,14 +48,16 @@ class NotReadingError(RefusedError):
 
 
 class NothingToInterruptError(RefusedError):
-    """Neither an evaluation nor a session was named."""
+    """Neither an evaluation nor a session was named, and the caller has none, or several."""
 
     reason = "bad-arguments"
 
-    def __init__(self) -> None:
+    def __init__(self, own: Sequence[str], others: Sequence[str]) -> None:
+        beside = f"; of others: {', '.join(others)}" if others else ""
         super().__init__(
-            "interrupt_evaluation needs to know what to end",
-            hint="give evaluationId, or replSessionKey to end whatever runs in that session",
+            "interrupt_evaluation needs to know what to end: "
+            + (f"of yours there are {', '.join(own)}" if own else "nothing of yours runs"),
+            hint=f"give evaluationId, or replSessionKey to end whatever runs in that session{beside}",
         )
 
 
@@ -113,6 +118,8 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         return await one_image(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
     max_bytes = budget(call) if length is None else budget_asked(call, "get_evaluation")
+    if arguments.part == "stacks" and current.status in HELD:
+        return await _stacks_now(call, current, arguments, max_bytes)
     asked = await _asked_part(call, current.id, arguments, max_bytes)
     if asked is not None:
         about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
@@ -165,6 +172,22 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
     return Answer(fields)
 
 
+async def _stacks_now(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
+    """The stacks of the threads and tasks of an evaluation's REPL at this moment; it is not disturbed.
+
+    Raises:
+        CapabilityMissingError: the REPL cannot tell while code runs.
+    """
+    dump = await call.services.repls.stacks(current)
+    if dump is None:
+        raise CapabilityMissingError("stacks", "this REPL does not tell its stacks while code runs")
+    start = arguments.start or 0
+    text = head(dump.whole[start : start + (arguments.length or max_bytes)], max_bytes).text
+    about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
+    fields = {**about, "status": current.status, "part": "stacks", "text": text, "from": start}
+    return Answer({**fields, "totalCharacters": len(dump.whole)})
+
+
 def _transcript(call: Call, evaluation: str) -> Transcript:
     transcript = call.services.transcripts.get(evaluation)
     if transcript is None:
@@ -185,7 +208,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
             return Answer({**about, "notes": [f"nothing runs in this session{_beside(call.state, target)}"]})
         evaluation = running[0]
     else:
-        raise NothingToInterruptError
+        evaluation = _only_own(call, call.who(arguments.who))
     who = call.who(arguments.who)
     did = await stop(
         call, evaluation, f"{who} asked for it with interrupt_evaluation", allow_restart=arguments.allow_restart
@@ -201,6 +224,21 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         "hint": "it still runs: see notes for what can end it",
     }
     return replace(described, fields=fields, ok=False)
+
+
+def _only_own(call: Call, who: str) -> str:
+    """The id of the only evaluation of a caller that runs, or where none does, that waits.
+
+    Raises:
+        NothingToInterruptError: there is none, or there are several.
+    """
+    unfinished = call.state.unfinished()
+    mine = [one for one in unfinished if call.is_own(one, who)]
+    own = [one.id for one in mine if one.status in HELD] or [one.id for one in mine]
+    if len(own) != 1:
+        others = [f"{one.id} of {one.who}" for one in unfinished if one.status in HELD and one not in mine]
+        raise NothingToInterruptError(own, others)
+    return own[0]
 
 
 def _is_in(evaluation: Evaluation, target: Target) -> bool:

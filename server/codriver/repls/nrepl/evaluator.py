@@ -24,7 +24,7 @@ from codriver.repls.nrepl.evaluation_work import Sent, Work
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.request_fields import RequestFields
-from codriver.repls.nrepl.responses import KEEPS_VALUES, Reply
+from codriver.repls.nrepl.responses import BESIDE, KEEPS_VALUES, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -99,13 +99,17 @@ class Evaluator:
         fields = {**session.address(), **self._form_fields(work, work.forms[0])}
         is_sent = False
         try:
-            is_sent = sent.connection.send_at_once(sent.exchange, "eval", fields)
+            is_sent = sent.connection.send_at_once(sent.exchange, self._op(request), fields)
         finally:
             if not is_sent:
                 self._leave(work)
         # While the REPL works, so that nobody waits for it.
         work.is_looked_after = is_sent and self._looks.is_last(request)
         return is_sent
+
+    def _op(self, request: Request) -> str:
+        """The op that evaluates: on the worker's main thread, or on one of its own."""
+        return BESIDE if request.background and BESIDE in self._probed.ops else "eval"
 
     def _turned(self, work: Work) -> None:
         """The first request is answered: end the evaluation here and now, unless there is more to do about it."""
@@ -204,7 +208,7 @@ class Evaluator:
             for index, form in enumerate(work.forms, 1):
                 if session.is_stopping and work.first is None:
                     return Ending("interrupted", namespace=before)
-                sent = work.first or await self._send(work, "eval", self._form_fields(work, form))
+                sent = work.first or await self._send(work, self._op(request), self._form_fields(work, form))
                 work.first = None
                 reply = await self._settle(work, sent)
                 if failure := await self._stopped(work, reply):

@@ -20,7 +20,7 @@ from codriver.repls.nrepl.message import (
     as_map,
     as_text,
 )
-from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP
+from codriver.repls.nrepl.responses import BESIDE, KEEPS_VALUES, SEAM_OP
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -221,6 +221,7 @@ async def probe(
         isolation=isolation,
         outside=outside,
         shares=dialect.shares,
+        runs_beside=BESIDE in ops or (isolation == "session" and not dialect.is_serial and "interrupt" in support),
         is_serial=dialect.is_serial,
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,

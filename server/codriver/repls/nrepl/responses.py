@@ -58,6 +58,8 @@ NEED_INPUT: Final = "need-input"
 KINDS_OF_DRIFT: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
 COLLECTION: Final = "(collection)"
 """The row of a test file that pytest could not read, or skipped as a whole: no test."""
+BESIDE: Final = "codriver/background"
+"""The op by which Codriver's worker evaluates on a thread of its own."""
 KEEPS_VALUES: Final = "codriver/value"
 """The op of Codriver's worker that tells a part of a value which it cut and keeps."""
 

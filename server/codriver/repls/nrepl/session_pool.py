@@ -216,7 +216,7 @@ class SessionPool:
                 connection = await self._dial(self._op_timeout_s)
                 session = NreplSession(name, connection)
             else:
-                identity = await self.clone(main.connection, apart=name not in OURS)
+                identity = await self.clone(main.connection, apart=not shares_names and name not in OURS)
                 session = NreplSession(name, main.connection, id=identity)
                 if shares_names and self.dialect and self.dialect.joins and main.id:
                     code = self.dialect.joins.replace("$main", self.dialect.quote(main.id))

@@ -37,6 +37,8 @@ class Dialect:
 
     expands = False
     """Whether it has macros to expand."""
+    runs_beside = False
+    """Whether code can run on a thread of its own."""
     tells_drift = False
     """Whether it can compare what is loaded with the files."""
     tells_loaded = False

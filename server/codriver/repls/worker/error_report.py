@@ -10,6 +10,7 @@ import threading
 import traceback
 
 from .connections import OWN_THREAD
+from .task_stacks import task_stacks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def users_own(frames: Iterable[traceback.FrameSummary]) -> Frames:
 
 
 def stacks() -> str:
-    """A dump of all threads of user code as they are now."""
+    """A dump of all threads of user code as they are now, and of asyncio's tasks."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     dumps = []
     for ident, frame in sys._current_frames().items():  # noqa: SLF001  # there is no other way to them
@@ -179,7 +180,7 @@ def stacks() -> str:
         shown = [one for one in frames[first:] if not is_worker(one.filename)]
         if shown:
             dumps.append(names.get(ident, str(ident)) + ":\n" + "".join(traceback.format_list(shown)[-FRAMES:]))
-    return "\n".join(dumps)
+    return "\n".join([*dumps, *task_stacks()])
 
 
 def is_worker(file: str) -> bool:

@@ -97,8 +97,14 @@ class Job:
         self.is_interrupted = False
         self.is_cut_off = False
         """It was told that its input has ended, so that it ends: what comes of that is the interrupt's doing."""
+        self.is_beside = False
+        """It runs on a thread of its own, beside what runs on the main thread."""
+        self.interrupts: Interrupts | None = None
+        """Those of its own thread, where it has one."""
         self.is_abandoned = False
         """It blocks where no interrupt reaches it, and others no longer wait for it."""
+        self.abandoned = ""
+        """That in words, where they are not those of all."""
         self.wake: Callable[[], object] | None = None
         """It ends a wait of the evaluation for something outside of its thread."""
         self.shield = shield

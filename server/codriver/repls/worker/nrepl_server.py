@@ -12,7 +12,7 @@ import threading
 import traceback
 from time import sleep
 
-from . import app_seam, sensitive_texts
+from . import app_seam, background, sensitive_texts
 from .connections import Connection, start_thread
 from .dialect import NamespaceMissingError
 from .error_report import keep, stacks, strip_own
@@ -86,6 +86,8 @@ class Server:
             "codriver/seam": self._seam,
             sensitive_texts.SENSITIVE: sensitive_texts.begin_telling,
         }
+        if dialect.runs_beside:
+            self._ops["codriver/background"] = self._enqueue
         if dialect.tells_drift:
             self._ops["codriver/drift"] = self._drift
         if dialect.tells_loaded:
@@ -192,7 +194,10 @@ class Server:
         job = Job(with_limits(message, session), connection, session, self._interrupts.shield, self._output.dirty.put)
         with self._lock:
             self._open.append(job)
-        self._queue.put(job)
+        if message["op"] == "codriver/background":
+            background.begin(job, self._run_beside, self._abandon)
+        else:
+            self._queue.put(job)
 
     def _interrupt(self, message: Message, connection: Connection, session: Session) -> None:
         wanted = message.get("interrupt-id")
@@ -210,8 +215,8 @@ class Server:
             running = job
 
             def stop() -> None:
-                is_over = self._interrupts.stop(running)
-                note = {"codriver/note": ABANDONED} if running.is_abandoned else {}
+                is_over = self._interrupts_of(running).stop(running)
+                note = {"codriver/note": running.abandoned or ABANDONED} if running.is_abandoned else {}
                 connection.answer(message, {**note, "status": ["done"] if is_over else ["done", "interrupt-pending"]})
 
             # It may take its time, and this thread reads the client's next requests.
@@ -313,16 +318,7 @@ class Server:
     def _run_one(self, job: Job) -> None:
         self._output.begin(job)
         self._interrupts.install()
-
-        def act() -> None:
-            job.connection.wait_for_room()
-            with sensitive_texts.evaluating(job.message.get("codriver/origin")):
-                if job.message["op"] == "codriver/value":
-                    self._dialect.show_part(job)
-                else:
-                    self._dialect.evaluate(job)
-
-        error = self._interrupts.perform(job, act)
+        error = self._interrupts.perform(job, lambda: self._act(job))
         if self._output.is_child:
             # User code forked, and this is the child that came back from it: the REPL is its parent's.
             leave_child(error)
@@ -331,13 +327,42 @@ class Server:
             self._conclude(job, error)
         self._dialect.after_answer()
 
+    def _act(self, job: Job) -> None:
+        job.connection.wait_for_room()
+        with sensitive_texts.evaluating(job.message.get("codriver/origin")):
+            if job.message["op"] == "codriver/value":
+                self._dialect.show_part(job)
+            else:
+                self._dialect.evaluate(job)
+
+    def _run_beside(self, job: Job) -> None:
+        """Run a job on the thread that is its own."""
+        with self._lock:
+            job.is_begun = not job.is_interrupted
+        if not job.is_begun:
+            return
+        self._output.begin_beside(job)
+        error = self._interrupts_of(job).perform(job, lambda: self._act(job))
+        if not job.is_abandoned:
+            self._conclude(job, error)
+
+    def _interrupts_of(self, job: Job) -> Interrupts:
+        return job.interrupts or self._interrupts
+
+    def _abandon(self, job: Job, words: str) -> None:
+        """Say that a job on a thread of its own goes on for good, as far as anybody knows."""
+        job.abandoned = words
+        job.send({"err": "codriver: " + words + "\n"})
+        self._end(job, ["done", "interrupted"])
+
     def _conclude(self, job: Job, error: BaseException | None) -> None:
         """Tell how an evaluation ended."""
         if job.is_cut_off and (error is None or type(error).__name__ in CUT_OFF):
             status = ["done", "interrupted"]
         else:
             status = ["done"] if error is None else self._failed(job, error)
-        self._output.finish(job)
+        if not job.is_beside:
+            self._output.finish(job)
         # Code without a value tells where it ran here.
         space = self._dialect.find(job.message.get("ns")) or job.session.namespace
         self._end(job, status, {"ns": self._dialect.name_of(space)})
@@ -361,7 +386,7 @@ class Server:
         keep(error)
         told: list[tuple[dict[str, Any], str]] = []
         # The words of an error come from user code, which may fail again, or never end.
-        failure = self._interrupts.perform(job, lambda: told.append(self._dialect.explain(error, job)))
+        failure = self._interrupts_of(job).perform(job, lambda: told.append(self._dialect.explain(error, job)))
         if not told:
             name = type(error).__name__
             words = "its message cannot be shown: " + type(failure).__name__
@@ -382,7 +407,7 @@ class Server:
         if sys.excepthook is EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
             job.send({"err": text})
             return
-        failure = self._interrupts.perform(job, lambda: sys.excepthook(type(error), error, error.__traceback__))
+        failure = self._interrupts_of(job).perform(job, lambda: sys.excepthook(type(error), error, error.__traceback__))
         if failure is not None:
             strip_own(failure)
             why = "".join(traceback.format_exception(type(failure), failure, failure.__traceback__))

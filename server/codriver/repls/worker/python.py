@@ -49,6 +49,7 @@ class Python(Dialect):
     """
 
     has_hooks = True
+    runs_beside = True
     tells_drift = True
     home: types.ModuleType
 
@@ -105,6 +106,9 @@ class Python(Dialect):
     def evaluate(self, job: Job) -> None:
         """See `Dialect`."""
         namespace = self.name_of(job.session.namespace)
+        if job.is_beside:
+            self._evaluate(job)  # figures that are drawn on meanwhile are those of what runs on the main thread
+            return
         with self._figures.told_by(lambda text: self.kept.tell(job, None, text, namespace, ""), job.message.get(QUOTA)):
             if job.message["op"] == "load-file":
                 self._load(job)
@@ -132,12 +136,12 @@ class Python(Dialect):
                 value = self.run(code, module.__dict__, job, wants_loop=wants_loop)
             finally:
                 self._texts.note()
-            if number == len(steps):
+            if number == len(steps) and not job.is_beside:
                 self._figures.tell_changed(value)
             if not is_expression:
                 continue
             shown = self._display(value, job) if has_value else None
-            if value is not None:
+            if value is not None and not job.is_beside:
                 session.last[:] = [value, *session.last[:2]]
                 self._keep(value, module)
             if shown is not None:

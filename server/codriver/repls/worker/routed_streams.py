@@ -117,6 +117,10 @@ class RoutedOutput(Output):
         JOB.set(job)
         self.take_streams()
 
+    def begin_beside(self, job: Job) -> None:
+        """See `Output`."""
+        self.begin(job)
+
     def take_streams(self) -> None:
         """Stand before the program's streams, whatever they are now."""
         for name, ours in self._ours().items():

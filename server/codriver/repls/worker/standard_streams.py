@@ -239,6 +239,11 @@ class Output:
         self.last_job = job
         self.take_streams()
 
+    def begin_beside(self, job: Job) -> None:
+        """Take what user code prints on this thread, and on those that it starts, for `job`."""
+        setattr(threading.current_thread(), JOB, job)
+        self.take_streams()
+
     def take_streams(self) -> None:
         """Become standard output, error and input of user code, whatever it did to them."""
         for name, stream in (("stdout", self._out), ("stderr", self._err), ("stdin", self._in)):

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
+from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_runs import TestArguments, run_tests
 from codriver.tools.acts.turn_tests import targets_of
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import await_server, server_of
+from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -81,6 +83,7 @@ class LiveSteps:
         self._hold = uuid.uuid4().hex if restores else ""
         self._loads = EditLoads(call, who, asked, hold=self._hold)
         self._given_who = asked.who
+        self._who = who
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -102,6 +105,8 @@ class LiveSteps:
                 await await_server(self._call, path, self._call.services.settings.evaluate_timeout_ms / 1000)
             repl = self._server(path)
             if not isinstance(repl, str):
+                shared = Target(repl, repl.sessions[MAIN_SESSION])
+                check_free(self._call, in_lane(self._call, shared, self._who), self._who)
                 for capability in (*(["restore"] if self._hold else []), *(["test"] if self._tests else [])):
                     _require(repl, capability)
             elif self._hold or self._tests:

@@ -7,15 +7,17 @@ import sys
 from typing import TYPE_CHECKING
 
 from codriver.core.actions import Evaluate
-from codriver.core.values import NO_LIMITS, PrintLimits
+from codriver.core.state import queue_at, queue_of
+from codriver.core.values import HELD, NO_LIMITS, PrintLimits, place_of
 from codriver.errors import RefusedError
 from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.evaluation_waits import ways_out
 from codriver.tools.truth.conflicts import note_sent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-    from codriver.core.values import Evaluation, Request
+    from codriver.core.values import Evaluation, Kind, Request
     from codriver.tools.calls.base import Call
     from codriver.tools.calls.session_choice import Target
 
@@ -80,14 +82,47 @@ def default_limits(call: Call, target: Target) -> PrintLimits | None:
     return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MOST_ELEMENTS, MOST_LEVELS)
 
 
+class BusyError(RefusedError):
+    """The code would wait for an evaluation of its own caller, who knows that it runs."""
+
+    reason = "busy"
+
+    def __init__(self, held: Evaluation, key: str, since_s: int, ways: Sequence[str]) -> None:
+        how = "waits for input" if held.status == "needs-input" else "runs"
+        super().__init__(
+            f"the code was not sent, and does not run, now or later: your own evaluation {held.id} {how} in {key}, "
+            f"for {since_s} s",
+            hint=", or ".join(ways),
+            details={"evaluationId": held.id},
+        )
+
+
+def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
+    """Refuse what would wait for an evaluation of its own caller who was answered that it runs.
+
+    Raises:
+        BusyError: there is one.
+    """
+    state = call.services.core.state
+    place = place_of(kind, target.session.name)
+    queue = queue_at(state, target.repl.id, place)
+    for one in state.unfinished():
+        if one.is_answered and one.status in HELD and queue_of(state, one) == queue and call.is_own(one, who):
+            since_s = max(0, call.services.now() - (one.started_at or 0)) // 1000
+            raise BusyError(one, target.repl.key, since_s, ways_out(call, one))
+
+
 def begin(call: Call, target: Target, who: str, request: Request) -> None:
     """Ask for an evaluation, whose texts are kept from now on.
 
     Raises:
         TooMuchCodeError: too much waits already.
+        BusyError: it would wait for its own caller.
     """
     state = call.services.core.state
     if state.live:
+        if not request.background:
+            check_free(call, target, who, kind=request.kind)
         check_room(state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
     asked = (target.repl.id, request.session, request.namespace, request.file, request.cell, request.kind, code)

@@ -94,6 +94,8 @@ def _of_standing(asking: Asking) -> Notes:
     if evaluation.status == "running":
         ends = way_to_end(call, evaluation)
         way = f"it goes on: get_evaluation with its evaluationId and waitMs waits, {ends} ends it"
+        profile = call.state.repls[evaluation.repl].profile if evaluation.repl in call.state.repls else None
+        way += ", background: true runs code beside it" if profile is not None and profile.runs_beside else ""
         return asking.telling.news([way])
     return asking.telling.news([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else ()
 

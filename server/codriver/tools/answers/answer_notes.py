@@ -105,7 +105,7 @@ def notes_of_generation(call: Call, evaluation: Evaluation, who: str) -> list[st
 
 def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The note of the first evaluation in a session of one's own: what it shares with the others."""
-    if repl.profile is None or not repl.profile.shares:
+    if repl.profile is None or not repl.profile.shares or evaluation.is_background:
         return []
     session = repl.sessions.get(evaluation.session)
     if session is not None and session.lane is not None:

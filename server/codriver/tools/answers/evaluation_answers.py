@@ -7,7 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.core import callers, evaluation_queue, lanes
+from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
+from codriver.core.values import HELD
 from codriver.errors import RefusedError
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
 from codriver.tools.answers.advisers import Asking, notes_for
@@ -114,6 +116,8 @@ async def _described(
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
     asking = Asking(call, evaluation, who, session, stands, telling, tuple(left_out), notes)
     fields["notes"] = await notes_for(asking)
+    if evaluation.status in HELD and not evaluation.is_answered and call.is_own(evaluation, who):
+        call.dispatch(RunningTold(evaluation.id))
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)

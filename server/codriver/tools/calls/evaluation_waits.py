@@ -161,11 +161,20 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     now = call.services.now()
     since_s = max(0, now - (ahead.started_at or now)) // 1000
     how = ", which waits for input," if ahead.status == "needs-input" else ""
-    ways = ["give it input with send_input" if how else "wait with get_evaluation"]
-    ways.append(f"end that one with {way_to_end(call, ahead)}")
-    profile = repl.profile if repl is not None else None
-    if profile is not None and not profile.is_serial and profile.isolation != "none":
-        ways.append("evaluate with isolate: true")
+    ways = ways_out(call, ahead)
     is_own = callers.is_own(state, evaluation.client, evaluation.who, (ahead.client, ahead.who))
     held = f"your own evaluation {ahead.id}" if is_own else f"evaluation {ahead.id} of {ahead.who}"
     return [f"the session is held by {held}{how} for {since_s} s; {', or '.join(ways)}"]
+
+
+def ways_out(call: Call, ahead: Evaluation) -> list[str]:
+    """The ways out for who finds a session held by an evaluation."""
+    ways = ["give it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
+    ways.append(f"end that one with {way_to_end(call, ahead)}")
+    repl = call.state.repls.get(ahead.repl)
+    profile = repl.profile if repl is not None else None
+    if profile is not None and not profile.is_serial and profile.isolation != "none":
+        ways.append("evaluate with isolate: true")
+    if profile is not None and profile.runs_beside:
+        ways.append("run other code beside it with background: true")
+    return ways

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -12,7 +12,7 @@ from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
 from codriver.core.records import dataclass
 from codriver.core.repl_connections import other_tree
-from codriver.core.state import free_name, without_merely_found
+from codriver.core.state import Session, free_name, without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.seen_clients import OWN_NAMES
@@ -23,8 +23,12 @@ from codriver.tools.calls.gate import LOOK_S, to_name_one
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from codriver.core.state import Repl, Session, State
+    from codriver.core.state import Repl, State
     from codriver.tools.calls.base import Call
+
+
+MOST_IN_BACKGROUND: Final = 8
+"""Evaluations of a client in the background: each has a thread, and takes its part of the interpreter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,20 @@ class OtherTreeError(RefusedError):
             hint=f"to use it all the same, give replSessionKey {target.key}; else start a REPL here, and delete the "
             f"port file {target.repl.origin.text} if it is left over",
             details={"sessionKey": target.key},
+        )
+
+
+class TooManyInBackgroundError(RefusedError):
+    """A client has as many evaluations in the background as it may have."""
+
+    reason = "too-many-in-background"
+
+    def __init__(self, own: Sequence[str]) -> None:
+        super().__init__(
+            f"the code was not sent: {len(own)} evaluations of this client run in the background, and "
+            f"{MOST_IN_BACKGROUND} are the most",
+            hint=f"wait with get_evaluation, or end one with interrupt_evaluation: {', '.join(own)}",
+            details={"running": list(own), "most": MOST_IN_BACKGROUND},
         )
 
 
@@ -346,6 +364,32 @@ async def isolated(call: Call, target: Target, who: str) -> Target:
         # Somebody may have taken the name meanwhile: then the next one is tried.
         if name not in _still_there(call, repl).sessions:
             call.dispatch(SessionOpened(repl.id, name), who=who)
+
+
+async def in_background(call: Call, target: Target, who: str, wait_s: float) -> Target:
+    """The session, of this one evaluation, in which `who` runs code beside what runs in the REPL of `target`.
+
+    A REPL on its way is waited for.
+
+    Raises:
+        CapabilityMissingError: this REPL runs one thing at a time, or is not connected yet.
+        TooManyInBackgroundError: the client has as many as it may have.
+    """
+    repl = target.repl
+    with anyio.move_on_after(wait_s):
+        while repl.profile is None and repl.is_coming:
+            await anyio.sleep(LOOK_S)
+            repl = call.state.repls.get(repl.id, repl)
+    if repl.profile is None:
+        raise CapabilityMissingError("background", f"the REPL {repl.key} is not connected yet: call again when it is")
+    if not repl.profile.runs_beside:
+        raise CapabilityMissingError(
+            "background", f"the REPL {repl.key} runs one evaluation at a time: leave background out, and it queues"
+        )
+    own = [one.id for one in call.state.unfinished() if one.is_background and one.client == call.client]
+    if len(own) >= MOST_IN_BACKGROUND:
+        raise TooManyInBackgroundError(own)
+    return Target(repl, Session(free_name(f"{who}-background", repl.sessions), who, is_leaving=True))
 
 
 def _still_there(call: Call, repl: Repl) -> Repl:

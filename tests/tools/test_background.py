@@ -1,0 +1,135 @@
+"""Code in the background: beside what runs, with its value, output, interrupt and log as any evaluation."""
+
+import pytest
+from live_server import own_settings, serving, until
+from real_repls import repl
+
+ENDLESS = "import time\nwhile True: time.sleep(0.01)"
+
+
+@pytest.fixture
+def busy(client):
+    """The client's own evaluation that holds the REPL."""
+    answer = client.call("evaluate_code", code=ENDLESS, timeoutMs=1000)
+    assert answer["status"] == "running"
+    yield answer["evaluationId"]
+    client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
+
+
+def begin(client, code, **more):
+    return client.call("evaluate_code", code=code, background=True, **more)
+
+
+def ended(client, answer, **more):
+    return client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=60_000, **more)
+
+
+def test_code_runs_beside_what_holds_the_repl_with_its_value_and_its_output(client, busy):
+    answer = begin(client, "print('beside')\n6 * 7")
+    if answer["status"] == "running":
+        answer = ended(client, answer)
+    assert (answer["status"], answer["result"], answer["stdout"]) == ("done", "42", "beside\n")
+    log = client.call("repl_output_log", since=0)["result"]
+    said = [e["text"] for e in log if e.get("evaluation") == answer["evaluationId"]]
+    assert said == ["print('beside')\n6 * 7", "beside\n", "None", "42"]
+    assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
+
+
+def test_what_takes_longer_is_running_and_names_ways_on(client):
+    answer = begin(client, ENDLESS)
+    assert answer["status"] == "running"
+    assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
+    assert client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])["status"] == "interrupted"
+
+
+def test_the_names_are_those_of_the_session_and_its_last_value_stays(client):
+    client.call("evaluate_code", code="shared = [1]\n'last'")
+    answer = begin(client, "shared.append(2)\nadded = 3", timeoutMs=60_000)
+    assert answer["status"] == "done"
+    after = client.call("evaluate_code", code="(shared, added, _)")
+    assert after.get("result") == "([1, 2], 3, 'last')", after
+
+
+def test_its_failure_is_told_as_any(client):
+    answer = begin(client, "x = 1\n1 / 0", timeoutMs=60_000)
+    assert (answer["reason"], answer["error"]["class"], answer["error"]["line"]) == (
+        "evaluation-failed", "ZeroDivisionError", 2,
+    )  # fmt: skip
+
+
+def test_it_awaits_on_a_loop_of_its_own_and_reads_its_own_input(client, busy):
+    assert begin(client, "import asyncio\nawait asyncio.sleep(0, 'slept')", timeoutMs=60_000)["result"] == "'slept'"
+    reads = begin(client, "input()", timeoutMs=60_000)
+    assert reads["status"] == "needs-input"
+    assert client.call("send_input", evaluationId=reads["evaluationId"], text="hi")["result"] == "'hi'"
+    assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["while True: pass", "input()", "import asyncio\nawait asyncio.Event().wait()"],
+    ids=["a loop", "a prompt", "an await"],
+)
+def test_an_interrupt_ends_it_and_not_what_runs_beside(client, busy, code):
+    answer = begin(client, code, timeoutMs=500)
+    done = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
+    assert (done["ok"], done["status"]) == (True, "interrupted"), done
+    assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
+
+
+def test_what_no_exception_reaches_is_abandoned_with_its_thread_named(client):
+    answer = begin(client, "import threading\nthreading.Event().wait()")
+    done = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
+    assert done["status"] == "interrupted"
+    words = str(done["notes"]) + done.get("stderr", "")
+    assert "abandoned" in words
+    assert "codriver background" in words
+    assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
+
+
+def test_what_a_thread_cannot_do_fails_in_words(client):
+    code = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_DFL)"
+    answer = begin(client, code, timeoutMs=60_000)
+    assert "main thread" in answer["error"]["message"]
+
+
+def test_a_client_has_eight_at_most(client):
+    begun = [begin(client, ENDLESS) for _ in range(8)]
+    refused = begin(client, "1")
+    assert (refused["reason"], refused["most"]) == ("too-many-in-background", 8)
+    for one in begun:
+        client.call("interrupt_evaluation", evaluationId=one["evaluationId"])
+    until(lambda: "result" in begin(client, "1", timeoutMs=5000), "room")
+
+
+def test_it_ends_with_the_grace_of_its_client(tmp_path):
+    own_settings(tmp_path).write_text("goneClientGraceMs = 100\n")
+    with serving(tmp_path, "--repl", "python") as live, live.client() as stays:
+        with live.client(name="leaver") as leaver:
+            leaver.call("evaluate_code", code="1", timeoutMs=60_000)
+            left = begin(leaver, ENDLESS)
+            assert left["status"] == "running"
+        until(lambda: ended(stays, left)["status"] == "interrupted", "its end")
+        assert "in the background" in str(ended(stays, left)["notes"])
+        until(lambda: len(stays.call("list_sessions")["sessions"]) == 1, "its session to be closed")
+
+
+def test_on_the_jvm_it_runs_in_a_session_that_is_closed_after_it(tmp_path):
+    with serving(tmp_path, "--nrepl", str(repl("jvm").endpoint)) as live, live.client() as client:
+        client.call("evaluate_code", code="(def shared 1)", timeoutMs=60_000)
+        busy = client.call("evaluate_code", code="(deref (promise))", timeoutMs=1000)
+        answer = begin(client, "(println 2) (+ shared 1)", timeoutMs=60_000)
+        assert (answer["result"], answer["stdout"]) == ("2", "2\n")
+        endless = begin(client, "(loop [] (Thread/sleep 10) (recur))")
+        assert endless["status"] == "running"
+        assert client.call("interrupt_evaluation", evaluationId=endless["evaluationId"])["status"] == "interrupted"
+        assert client.call("interrupt_evaluation")["evaluationId"] == busy["evaluationId"]
+        until(lambda: not [one for one in client.call("list_sessions")["sessions"] if "background" in one["key"]],
+              "its sessions to be closed")  # fmt: skip
+
+
+def test_a_repl_that_cannot_refuses_it_in_a_sentence(tmp_path):
+    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
+        client.call("evaluate_code", code="1", timeoutMs=60_000)
+        refused = begin(client, "(+ 1 2)")
+        assert (refused["reason"], "one evaluation at a time" in refused["hint"]) == ("capability-missing", True)
