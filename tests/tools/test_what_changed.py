@@ -81,15 +81,61 @@ def test_what_a_load_cannot_renew_is_told_with_it(live, client, own_modules):
     client.call("evaluate_code", code="del slotted_made")
 
 
-def test_tests_say_what_was_edited_since_it_was_loaded_and_a_load_turns_them_green(live, client, own_modules):
+def test_tests_run_what_the_files_say_and_what_was_loaded_for_that_is_said(live, client, own_modules):
     low, high = own_modules
     write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 3\n")
     write(live, **{low: LOW.replace("x * 2", "x * 3")})
-    red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
+    red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000, load=False)
     assert (red["failed"], red["notes"]) == (1, [f"{low} was edited since its load (rate): load_file it"])
-    load(client, low)
     green = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
-    assert (green["ok"], green["passed"], green.get("notes")) == (True, 1, None)
+    assert (green["ok"], green["passed"]) == (True, 1)
+    assert green["notes"] == [f"loaded first, as edited since: {low} (rate)"]
+    again = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
+    assert (again["ok"], again.get("notes")) == (True, None)
+
+
+def test_modules_that_others_import_are_loaded_first(live, client, own_modules):
+    low, high = own_modules
+    write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 9\n")
+    write(live, **{low: LOW + "THREE = 9\n"})
+    text = HIGH.replace("low", low).replace("rate, Shape", "rate, Shape, THREE").replace("rate(1)", "THREE")
+    write(live, **{high: text})
+    green = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
+    assert (green["ok"], green["passed"]) == (True, 1)
+    assert green["notes"][0] == f"loaded first, as edited since: {low} (THREE), {high} (THREE, total)"
+
+
+def test_what_somebody_bound_anew_is_not_overwritten_by_a_run_of_tests(live, client, own_modules):
+    low, _ = own_modules
+    write(live, test_total=f"import {low}\ndef test_total(): assert {low}.rate(1) == 7\n")
+    client.call("evaluate_code", code=f"import {low}\n{low}.rate = lambda x: 7")
+    write(live, **{low: LOW.replace("x * 2", "x * 3") + "def new(): pass\n"})
+    green = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
+    assert (green["ok"], green["passed"]) == (True, 1)
+    assert f"not renewed: {low}.rate, it was bound anew in the REPL" in green["notes"]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("def broken(:\n", " does not parse (invalid syntax, line 4), so the tests ran in a new process"),
+        (
+            "1 / 0\n",
+            " was edited, and its load failed (ZeroDivisionError: division by zero), so the tests ran in a new",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_said_first_and_its_tests_run_in_a_new_process(
+    live, client, own_modules, more, why
+):
+    low, high = own_modules
+    write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 2\n")
+    write(live, **{low: LOW + more})
+    red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
+    assert not red["ok"]
+    assert why in str(red.get("notes", red))
+    write(live, **{low: LOW})
+    assert client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)["ok"]
 
 
 def test_a_renamed_function_does_not_stay_green(live, client, own_modules):

@@ -39,6 +39,8 @@ class Difference:
     of: str = ""
     by: str = ""
     """Who evaluated it, in which evaluation, and when, as far as that is known already."""
+    path: str = ""
+    """The file whose text differs from the one that was loaded, in Python."""
     joint: str = "."
     """What stands between the names of the module and of what it defines."""
 

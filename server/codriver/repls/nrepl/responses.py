@@ -303,7 +303,8 @@ def read_drift(fields: Mapping[str, Value]) -> tuple[Difference, ...]:
         module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
         if module and name and kind in KINDS_OF_DRIFT:
             source, of = as_text(row.get("file")) or "", as_text(row.get("of")) or ""
-            found.append(Difference(module, name, KINDS_OF_DRIFT[kind], source.startswith("<eval"), of))
+            path = as_text(row.get("path")) or ""
+            found.append(Difference(module, name, KINDS_OF_DRIFT[kind], source.startswith("<eval"), of, path=path))
     return tuple(found)
 
 

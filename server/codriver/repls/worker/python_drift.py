@@ -50,6 +50,8 @@ class Drift:
     def rows(self, root: str, only: str = "") -> list[Row]:
         """A row for each difference: `module`, `name`, `kind`, and the `file` where the live code is from.
 
+        Those of a module's text have the `path` of its file.
+
         `of`: the part that differs, or how many there are; of an old object the name that has its successor. `only`:
         `old`, what lives on of former loads alone; `edited`, that and the differences of files.
         """
@@ -60,7 +62,7 @@ class Drift:
         replaced: list[tuple[str, str, object]] = []
         for name, (module, load) in modules.items():
             differences = [] if only == OLD else self._of_file(name, load)
-            found += [_row(name, own, kind, of=of) for own, kind, of in differences]
+            found += [{**_row(name, own, kind, of=of), "path": load.file} for own, kind, of in differences]
             if not only:
                 found += self._bound_anew(name, module, load, replaced)
         found += self._old_names(modules, replaced)

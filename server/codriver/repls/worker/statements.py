@@ -134,6 +134,10 @@ class SourceText:
                 yield from self._expand(_without_docstring(node), scope + node.name + ".", guard, top)
             elif isinstance(node, GUARDS):
                 yield from self._expand_guard(node, scope, guard, top)
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                source = dump([getattr(node, "module", None), getattr(node, "level", None)])
+                for one in node.names:
+                    yield Statement(IMPORT, scope, one.asname or one.name, guard, node, {"": source + dump(one)}, top)
             else:
                 name = ", ".join(targets(node)) or self.words(node)
                 yield Statement(_kind_of(node), scope, name, guard, node, {"": dump(node)}, top)

@@ -97,7 +97,7 @@ class _Loads:
     async def file(self, path: Path) -> Evaluation:
         """Load a file; the evaluation when it is over, or its time is."""
         call, arguments = self._call, self._arguments
-        text = await call.services.work.files.run(call.client, partial(_read, path))
+        text = await call.services.work.files.run(call.client, partial(read_source, path))
         target = chosen(call, arguments.repl_session_key, self._who)
         repl = target.repl
         check_language(path, text, repl)
@@ -130,7 +130,12 @@ class _Loads:
         return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True)
 
 
-def _read(path: Path) -> str:
+def read_source(path: Path) -> str:
+    """The text of a file that is to be loaded.
+
+    Raises:
+        FileUnreadableError: it cannot be read.
+    """
     try:
         return files.read_text(path, FILE)  # REPLs take a byte order mark for code, so it is left out
     except UnicodeDecodeError as error:

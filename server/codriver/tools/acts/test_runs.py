@@ -17,6 +17,7 @@ from codriver.errors import RefusedError
 from codriver.log.transcripts import read
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.tools.acts.loads_before_tests import Loaded, load_edited
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
@@ -89,6 +90,8 @@ class TestArguments(Evaluating):
     match: str | None = Field(None, description="As pytest -k.")
     failed: bool = False
     fresh: bool = Field(default=False, description="In a new process.")
+    load: bool = Field(default=True, json_schema_extra={UNLISTED: True})
+    """Whether modules of Python that were edited since their load are loaded first."""
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=100, le=600_000)
     passed: bool = False
@@ -108,7 +111,10 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     if profile is not None and "test" not in profile.capabilities:
         raise CapabilityMissingError("test", profile.missing.get("test"))
     only = await _failed_last(call, target) if arguments.failed else ()
-    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, arguments.fresh)
+    is_loaded_first = arguments.load and not arguments.fresh
+    loaded = await load_edited(call, target, who, arguments.timeout_ms / 1000) if is_loaded_first else Loaded()
+    is_fresh = arguments.fresh or loaded.needs_new_process
+    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, is_fresh)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),
@@ -120,12 +126,12 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     is_limited = "timeout_ms" in arguments.model_fields_set
     current = await wait(call, request.id, arguments.timeout_ms / 1000, may_last=not is_limited)
     if current.status != "running":
-        return await describe_run(call, current, arguments, passed=arguments.passed, whole=arguments.report)
+        return await _described(call, current, arguments, loaded)
     # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, current.id, f"the tests ran longer than {arguments.timeout_ms} ms")
     over = evaluation_of(call.state, current.id)
-    answer = await describe_run(call, over, arguments, passed=arguments.passed, whole=arguments.report)
+    answer = await _described(call, over, arguments, loaded)
     where = (
         ", in no test that the REPL knows of" if "tests" in answer.fields and "stoppedIn" not in answer.fields else ""
     )
@@ -135,9 +141,19 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
         "message": f"the tests did not end within {arguments.timeout_ms} ms and were interrupted where the REPL can"
         + where,
         "hint": "give a longer timeoutMs, or run fewer tests",
-        "notes": list(did),
+        "notes": [*loaded.notes, *did],
     }
     return replace(answer, fields=fields, ok=False)
+
+
+async def _described(call: Call, evaluation: Evaluation, arguments: TestArguments, loaded: Loaded) -> Answer:
+    """The answer about a run, with what was loaded before it first among its notes."""
+    answer = await describe_run(call, evaluation, arguments, passed=arguments.passed, whole=arguments.report)
+    if not loaded.notes:
+        return answer
+    told = answer.fields.get("notes")
+    notes = [*loaded.notes, *(told if isinstance(told, list | tuple) else ())]
+    return replace(answer, fields={**answer.fields, "notes": list(dict.fromkeys(notes))})
 
 
 async def describe_run(

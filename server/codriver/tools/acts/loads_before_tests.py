@@ -1,0 +1,132 @@
+"""Loads before a run of tests: of the modules whose files were edited since their load, so that the tests run those.
+
+Names that somebody bound anew in the REPL are left to them. Where a file does not parse, or its load fails, the tests
+are for a new process: the REPL has neither what the file says nor what it said.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core import evaluation_queue
+from codriver.core.values import Request
+from codriver.editing.changed_statements import imported_names
+from codriver.errors import CodriverError, RefusedError
+from codriver.tools.acts.file_loads import read_source
+from codriver.tools.acts.submission import begin
+from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.truth.drift_notes import EDITED, drift_of, few, notes_of_load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.values import Evaluation
+    from codriver.repls.contract.drift_values import Difference
+    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.session_choice import Target
+
+TOLD: Final = (*EDITED, "docstring", "order")
+"""Kinds of differences that a load removes."""
+NEW_PROCESS: Final = "so the tests ran in a new process"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The loads before a run of tests, in notes; whether only a new process runs what the files say."""
+
+    notes: tuple[str, ...] = ()
+    needs_new_process: bool = False
+
+
+async def load_edited(call: Call, target: Target, who: str, wait_s: float) -> Loaded:
+    """Load the edited modules of a Python REPL, those first that others import; nothing where none was edited."""
+    profile = target.repl.profile
+    if target.repl.dialect != "python" or profile is None or not {"drift", "load-file"} <= profile.capabilities.keys():
+        return Loaded()
+    found: tuple[Difference, ...] = ()
+    with suppress(CodriverError):
+        found = await drift_of(call, target.repl, "edited")
+    broken = [f"{one.module} does not parse ({one.of})" for one in found if one.kind == "unparsable"]
+    if broken:
+        return Loaded((f"{few(broken)}, {NEW_PROCESS}",), needs_new_process=True)
+    names: dict[str, list[str]] = {}
+    for one in found:
+        if one.kind in TOLD and one.path:
+            names.setdefault(one.module, []).append(one.name)
+    paths = {one.module: one.path for one in found if one.module in names and one.path}
+    return await _Loads(call, target, who, anyio.current_time() + wait_s).run(names, paths)
+
+
+class _Loads:
+    """The loads before one run of tests, within its time."""
+
+    def __init__(self, call: Call, target: Target, who: str, ends_at: float) -> None:
+        self._call, self._target, self._who, self._ends_at = call, target, who, ends_at
+
+    async def run(self, names: Mapping[str, list[str]], paths: Mapping[str, str]) -> Loaded:
+        """Load each module from its file, until one fails; `names` are those that were edited."""
+        texts: dict[str, str] = {}
+        for module, path in paths.items():
+            try:
+                texts[module] = await self._call.services.work.files.run(
+                    self._call.client, partial(read_source, Path(path))
+                )
+            except RefusedError as error:
+                return Loaded((f"{error}, {NEW_PROCESS}",), needs_new_process=True)
+        done: list[str] = []
+        notes: list[str] = []
+        for module in ordered(texts):
+            current = await self._load(module, paths[module], texts[module])
+            if current.status != "done":
+                return Loaded((_failed(module, current), *_said(done), *notes), needs_new_process=True)
+            done.append(f"{module} ({few(names[module])})")
+            notes += await notes_of_load(self._call, self._target.repl)
+        return Loaded((*_said(done), *dict.fromkeys(notes)))
+
+    async def _load(self, module: str, path: str, text: str) -> Evaluation:
+        call = self._call
+        request = Request(
+            id=evaluation_queue.next_id(call.state),
+            code=text,
+            session=self._target.session.name,
+            file=path,
+            kind="load-file",
+            how="keep",
+            description=f"run_tests loads {module}",
+        )
+        begin(call, self._target, self._who, request)
+        return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()))
+
+
+def ordered(texts: Mapping[str, str]) -> list[str]:
+    """Modules by their texts, each behind those that it imports; those that import one another as they come."""
+    needs = {module: set(_imports(text)) for module, text in texts.items()}
+    waiting, found = list(texts), []
+    while waiting:
+        lasts = {module: module.rpartition(".")[2] for module in waiting}
+        free = [one for one in waiting if not needs[one] & {lasts[other] for other in waiting if other != one}]
+        found.append((free or waiting)[0])
+        waiting.remove(found[-1])
+    return found
+
+
+def _imports(text: str) -> list[str]:
+    with suppress(SyntaxError, ValueError):
+        return list(imported_names(text))
+    return []
+
+
+def _said(done: list[str]) -> list[str]:
+    return [f"loaded first, as edited since: {few(done)}"] if done else []
+
+
+def _failed(module: str, current: Evaluation) -> str:
+    failure = current.failure
+    why = f"{failure.type}: {failure.message}" if failure is not None else current.status
+    return f"{module} was edited, and its load failed ({why}), {NEW_PROCESS}"
