@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+from codriver.core.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -18,7 +19,7 @@ class ToldPlaces:
     """By caller and part: the characters told, counted from the first. Lives as long as its transcript."""
 
     def __init__(self) -> None:
-        self._places: OrderedDict[Hashable, dict[str, int]] = OrderedDict()
+        self._places: Recent[Hashable, dict[str, int]] = Recent(MOST_CALLERS)
 
     def of(self, caller: Hashable) -> Mapping[str, int]:
         """The places of one caller; a part of which it was told nothing is not among them."""
@@ -26,7 +27,5 @@ class ToldPlaces:
 
     def move(self, caller: Hashable, places: Mapping[str, int]) -> None:
         """An answer that tells up to these places was handed out. No place ever moves back."""
-        known = self._places.pop(caller, {})
+        known = self._places.get(caller, {})
         self._places[caller] = known | {part: max(place, known.get(part, 0)) for part, place in places.items()}
-        if len(self._places) > MOST_CALLERS:
-            self._places.popitem(last=False)

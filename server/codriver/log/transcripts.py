@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import anyio
 
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
+from codriver.core.recent import Recent
 from codriver.log.growing_text import PART_CHARACTERS, Piece, Stream, Text
 from codriver.log.spill import SpillRoom, Store
 from codriver.log.told_places import NOWHERE, ToldPlaces
@@ -260,7 +261,7 @@ class LateOutput:
 
     def __init__(self) -> None:
         self._all: deque[Late] = deque(maxlen=MAX_LATE)
-        self._told: OrderedDict[Hashable, int] = OrderedDict()
+        self._told: Recent[Hashable, int] = Recent(MAX_READERS)
         self._newest_told = 0
 
     def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
@@ -278,10 +279,8 @@ class LateOutput:
 
     def tell(self, reader: Hashable, last_line: int) -> list[Late]:
         """The output that this reader was not told of, the oldest first; now it is, up to this line of the log."""
-        before = self._told.pop(reader, None)
+        before = self._told.get(reader)
         self._told[reader] = self._newest_told = last_line
-        if len(self._told) > MAX_READERS:
-            self._told.popitem(last=False)
         if before is None or not self._all or self._all[-1].first_line <= before:
             return []
         return [late for late in self._all if late.first_line > before]

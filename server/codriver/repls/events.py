@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_id, session_key
+from codriver.core.recent import Recent
 from codriver.core.values import Failure
 from codriver.repls.contract.adapter_values import (
     AppEvents,
@@ -49,7 +50,7 @@ class EventRecorder:
         self._logbook = logbook
         self._transcripts = transcripts
         self._app_events = app_events
-        self._others: dict[tuple[str, str], str] = {}
+        self._others: Recent[tuple[str, str], str] = Recent(KEPT_OTHERS)
         """By REPL and the id in its adapter's events: the evaluation of ours that stands for what others evaluate."""
         self._updates: dict[str, dict[str, Display]] = {}
         """By evaluation that is not over: what was shown last in the place of what a display showed."""
@@ -119,8 +120,6 @@ class EventRecorder:
         """Note an evaluation in the REPL by somebody else, past this server: one like ours from now on."""
         evaluation = next_id(self._core.state)
         self._others[repl_id, told_as] = evaluation
-        if len(self._others) > KEPT_OTHERS:
-            del self._others[next(iter(self._others))]
         self._transcripts.open(evaluation, code=code)
         self._core.report(actions.OthersEvaluation(repl_id, evaluation, code))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.recent import Recent
 from codriver.repls.contract.adapter_values import Value
 from codriver.repls.contract.media import PICTURES, TEXTS, data_of
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS: Final = 8 * 2**20
 """The data that is kept of all evaluations together; of the oldest it is dropped first."""
+MOST_COUNTED: Final = 1000
+"""Evaluations whose values are counted on."""
 
 PART_CHARACTERS: Final = 100_000
 """The part of a text that is given where nobody says how much."""
@@ -28,15 +31,13 @@ class KeptBundles:
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
         self._max_characters = max_characters
         self._kept: OrderedDict[tuple[str, int], Bundle] = OrderedDict()
-        self._counts: OrderedDict[str, int] = OrderedDict()
+        self._counts: Recent[str, int] = Recent(MOST_COUNTED)
         self._characters = 0
 
     def keep(self, evaluation: str, bundle: Bundle) -> None:
         """Keep what a text does not show of one value or display of an evaluation, the next in its order."""
-        number = self._counts.pop(evaluation, 0) + 1
+        number = self._counts.get(evaluation, 0) + 1
         self._counts[evaluation] = number
-        while len(self._counts) > 1000:
-            self._counts.popitem(last=False)
         rest = {name: data for name, data in bundle.items() if name not in PICTURES and name != TEXTS[0]}
         size = _size(rest)
         if not rest or size > self._max_characters:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.recent import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
@@ -110,7 +111,7 @@ class Kernel:
         """The kernel's own; empty of one that answers under the session of whoever asked, as R's does."""
         self._on_foreign = on_foreign
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
-        self._past: OrderedDict[str, Exchange] = OrderedDict()
+        self._past: Recent[str, Exchange] = Recent(KEPT_EXCHANGES)
         self.kept: dict[str, Exchange] = {}
         """By their ids: those that are over and still told what comes of them, however many others follow."""
         self._running: dict[str, Message] = {}
@@ -256,8 +257,6 @@ class Kernel:
         if self._exchanges.pop(exchange.id, None) is None:
             return
         self._past[exchange.id] = exchange
-        while len(self._past) > KEPT_EXCHANGES:
-            self._past.popitem(last=False)
 
     async def ask(
         self,

@@ -6,9 +6,9 @@ silently, and what widgets exchange, is nobody's evaluation.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.recent import Recent
 from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
 from codriver.repls.jupyter.execution import Execution
 from codriver.repls.jupyter.failures import failure_of, report_of
@@ -29,7 +29,7 @@ class OthersEvaluations:
     def __init__(self, listener: Listener, info: KernelInfo) -> None:
         self._listener = listener
         self._info = info
-        self._executions: OrderedDict[str, Execution] = OrderedDict()
+        self._executions: Recent[str, Execution] = Recent(KEPT)
 
     def take(self, message: Message) -> None:
         """A message on iopub that no request of ours caused."""
@@ -50,8 +50,6 @@ class OthersEvaluations:
             self._listener(told_as, event)
 
         execution = self._executions[told_as] = Execution(tell, self._info.quirks)
-        while len(self._executions) > KEPT:
-            self._executions.popitem(last=False)
         tell(OthersCode(message.text("code")))
         execution.take(message)
 

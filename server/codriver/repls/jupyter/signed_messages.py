@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.recent import Recent
 from codriver.repls.jupyter.messages import NOTHING, text_of
 from codriver.wire.head_and_tail import HeadAndTail
 
@@ -96,7 +96,7 @@ class Assembler:
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
+        self._seen: Recent[bytes, None] = Recent(KEPT_SIGNATURES)
         self.unsigned = 0
         """Messages so far that are not signed with the kernel's key, or are none at all."""
         self._begin()
@@ -156,8 +156,6 @@ class Assembler:
         if not hmac.compare_digest(self._signature.hexdigest().encode(), told) or told in self._seen:
             return False
         self._seen[told] = None
-        if len(self._seen) > KEPT_SIGNATURES:
-            self._seen.popitem(last=False)
         return True
 
 

@@ -8,7 +8,7 @@ exchange is kept for what is still to come.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from itertools import count
 from time import monotonic
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver.core.recent import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.errors import OpTimedOutError, RequestUnsafeError
 from codriver.repls.nrepl.message import Message, NotAMessageError, joined, parse
@@ -94,7 +95,7 @@ class NreplConnection:
         self._transport = transport
         self._on_stray = on_stray
         self._ids = count(1)
-        self._routes: OrderedDict[str, Exchange] = OrderedDict()
+        self._routes: Recent[str, Exchange] = Recent(LINGERING)
         self._active: dict[str, Exchange] = {}
         self._kept: dict[str, Exchange] = {}
         self._turned: list[Callable[[], None]] = []
@@ -206,8 +207,6 @@ class NreplConnection:
     def _close(self, exchange: Exchange) -> None:
         del self._active[exchange.id]
         self._routes[exchange.id] = exchange
-        if len(self._routes) > LINGERING:
-            self._routes.popitem(last=False)
         self._turn(exchange, is_over=True)
 
     def _turn(self, exchange: Exchange, *, is_over: bool) -> None:

@@ -6,7 +6,6 @@ A file is written only as it was when the run began, but for what other runs of 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
+from codriver.core.recent import Recent
 from codriver.editing import FilesChangedError
 from codriver.editing.file_changes import UnreadableError
 from codriver.editing.notebooks import left_out, with_outputs
@@ -73,13 +73,11 @@ class CellWrites:
         self._repls = repls
         self._transcripts = transcripts
         self._editor = editor
-        self._writes: OrderedDict[str, Write] = OrderedDict()
+        self._writes: Recent[str, Write] = Recent(KEPT)
 
     def begin(self, evaluation: Evaluation, write: Write) -> None:
         """Write the outputs of an evaluation, which was just begun, when it is over."""
         self._writes[evaluation.id] = write
-        if len(self._writes) > KEPT:
-            self._writes.popitem(last=False)
         self._tasks.start_soon(self._follow, evaluation, write)
 
     async def wait_written(self, evaluation: Evaluation) -> None:

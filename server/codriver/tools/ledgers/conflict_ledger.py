@@ -14,6 +14,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import callers
+from codriver.core.recent import Recent
 from codriver.editing import code_names
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class Conflicts:
     lives: dict[str, Life] = field(default_factory=dict)
     edits: dict[Path, tuple[Edit, ...]] = field(default_factory=dict)
     """By file, its newest edits."""
-    told: dict[tuple[object, ...], None] = field(default_factory=dict)
+    told: Recent[tuple[object, ...], None] = field(default_factory=partial(Recent, MOST_TOLD))
 
     def life(self, repl: Repl) -> Life:
         """The code sent to a REPL since it was connected; to one on its way, that which will run when it is."""
@@ -166,8 +167,6 @@ class Conflicts:
         if key in self.told:
             return False
         self.told[key] = None
-        if len(self.told) > MOST_TOLD:
-            del self.told[next(iter(self.told))]
         return True
 
 

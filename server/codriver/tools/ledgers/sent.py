@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.recent import Recent
 from codriver.tools.ledgers.conflict_ledger import Conflicts
 from codriver.tools.ledgers.lisp_drift import LispKnown
 from codriver.tools.ledgers.saves import Saves
@@ -21,14 +23,11 @@ MOST_EDITS_NOTED: Final = 200
 class EditsNoted:
     """The files that each caller edited and whose tests have not run since, for the life of one server."""
 
-    changed: dict[tuple[str, Path], None] = field(default_factory=dict)
+    changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MOST_EDITS_NOTED))
 
     def add(self, who: str, path: Path) -> None:
         """Note an edit; of very many files the oldest are forgotten."""
-        self.changed.pop((who, path), None)
         self.changed[who, path] = None
-        if len(self.changed) > MOST_EDITS_NOTED:
-            del self.changed[next(iter(self.changed))]
 
     def take(self, who: str) -> tuple[Path, ...]:
         """The files of one caller, in the order of their edits, and none of them again."""

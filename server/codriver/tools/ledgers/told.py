@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
@@ -21,7 +24,7 @@ MOST_TOLD: Final = 1000
 class AppsTold:
     """The applications that each client had its last answers of, for the life of one server."""
 
-    sessions: dict[tuple[str, str], str] = field(default_factory=dict)
+    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MOST_TOLD))
     """By client and REPL: the session id of the application's seam. Those asked last."""
 
     def is_another(self, client: str, repl: str, seam: str | None) -> bool:
@@ -30,7 +33,6 @@ class AppsTold:
             return False
         before = self.sessions.pop((client, repl), seam)
         self.sessions[client, repl] = seam
-        _forget_first(self.sessions)
         return before != seam
 
 
@@ -38,7 +40,7 @@ class AppsTold:
 class NotesTold:
     """Notes of which each caller needs one, for the life of one server: what to do while code runs or reads."""
 
-    told: dict[tuple[Hashable, str], None] = field(default_factory=dict)
+    told: Recent[tuple[Hashable, str], None] = field(default_factory=partial(Recent, MOST_TOLD))
 
     def is_news(self, caller: Hashable, note: str) -> bool:
         """True where no answer with this note was handed out to the caller."""
@@ -48,16 +50,15 @@ class NotesTold:
         """An answer with these notes was handed out to the caller."""
         for note in notes:
             self.told[caller, note] = None
-            _forget_first(self.told)
 
 
 @dataclass(slots=True)
 class PlacesTold:
     """The notes on REPLs that each caller had, for the life of one server: a restart makes them no news."""
 
-    notes: dict[tuple[str | None, str, str], str] = field(default_factory=dict)
+    notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MOST_TOLD))
     """By client, who and note: the evaluation whose answer has it, however often that is fetched."""
-    generations: dict[tuple[str | None, str, str], int] = field(default_factory=dict)
+    generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MOST_TOLD))
     """By client, who and REPL: the generation that the REPL was in when the caller had its last answer about it."""
 
     def is_renewed(self, client: str, who: str, repl: Repl) -> bool:
@@ -67,7 +68,6 @@ class PlacesTold:
         if before == repl.generation:
             return False
         self.generations[caller] = repl.generation
-        _forget_first(self.generations)
         return before is not None
 
     @staticmethod
@@ -79,7 +79,6 @@ class PlacesTold:
         """Whether the answer of this evaluation is to have the note; from now on its caller is told."""
         client = self.client_of(evaluation)
         told = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
-        _forget_first(self.notes)
         return told == evaluation.id
 
 
@@ -90,9 +89,3 @@ class Told:
     apps: AppsTold = field(default_factory=AppsTold)
     notes: NotesTold = field(default_factory=NotesTold)
     places: PlacesTold = field(default_factory=PlacesTold)
-
-
-def _forget_first(told: dict[Any, Any]) -> None:
-    """Forget what was told first, where it is more than is kept."""
-    if len(told) > MOST_TOLD:
-        del told[next(iter(told))]

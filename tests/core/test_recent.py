@@ -1,0 +1,20 @@
+"""A mapping of what was set last: bounded, and in the order of setting."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.core.recent import Recent
+
+
+@given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 7), st.booleans())))
+def test_the_newest_stay_in_the_order_in_which_they_were_set(most, steps):
+    kept, expected = Recent(most), []
+    for place, (key, is_default) in enumerate(steps):
+        if is_default:
+            kept.setdefault(key, place)
+            expected += [] if key in dict(expected) else [(key, place)]
+        else:
+            kept[key] = place
+            expected = [one for one in expected if one[0] != key] + [(key, place)]
+        expected = expected[-most:]
+        assert list(kept.items()) == expected
