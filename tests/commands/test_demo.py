@@ -1,4 +1,4 @@
-"""The README shows what `codriver demo` prints. `python tests/commands/test_demo.py` writes it anew."""
+"""The README's picture shows what `codriver demo` prints. `python tests/commands/test_demo.py` draws it anew."""
 
 import os
 import re
@@ -6,17 +6,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))  # for who runs this file itself
+
 import pytest
+from terminal_picture import STYLES, drawn, text_of
 
 from codriver.commands import demo
 
-README = Path(__file__).parents[2] / "README.md"
-MARKED = re.compile(r"(<!-- demo -->\n```text\n)(.*?)(```\n<!-- /demo -->)", re.DOTALL)
+ROOT = Path(__file__).parents[2]
+PICTURE = ROOT / "server" / "demo.svg"
+TITLE = "codriver demo: a server with a Python and a Lisp REPL, a client that evaluates in both, and the log of it"
 DEMO_S = 240
 
 
 def recording():
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "NO_COLOR")}
+    env["FORCE_COLOR"] = "1"
     done = subprocess.run(
         [sys.executable, "-m", "codriver", "demo"], capture_output=True, text=True, timeout=DEMO_S, check=False, env=env
     )
@@ -31,9 +36,21 @@ def without_what_differs(text):
     return re.sub(r"^ +\d+ ", " LINE ", text, flags=re.MULTILINE)
 
 
-def test_the_recording_in_the_readme_is_what_the_demo_prints():
-    shown = MARKED.search(README.read_text())[2]
-    assert without_what_differs(shown) == without_what_differs(recording()), "run `python tests/commands/test_demo.py`"
+def test_the_picture_shows_what_the_demo_prints():
+    shown = text_of(PICTURE.read_text("utf-8"))
+    printed = STYLES.sub("", recording())
+    assert without_what_differs(shown) == without_what_differs(printed), "run `python tests/commands/test_demo.py`"
+
+
+def test_the_readme_shows_the_picture_beside_the_command_that_prints_it():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert f"]({PICTURE.relative_to(ROOT)})" in readme.partition("## Install")[0]
+    assert "&& .venv/bin/codriver demo\n" in readme
+
+
+def test_a_picture_holds_the_text_as_it_was_printed():
+    printed = '\x1b[1m$ a <b> & c\n  two\x1b[0m\n\n\x1b[32m=> ("x")\x1b[0m\n'
+    assert text_of(drawn(printed, "a & b")) == '$ a <b> & c\n  two\n\n=> ("x")\n'
 
 
 def test_without_the_lisp_it_shows_python_and_says_how_to_have_both(monkeypatch, capfd):
@@ -57,5 +74,4 @@ def test_what_fails_in_it_is_told_in_one_line(monkeypatch):
 
 
 if __name__ == "__main__":
-    printed = re.sub(r"/\S+/codriver-demo-\w+", "/tmp/codriver-demo", recording())
-    README.write_text(MARKED.sub(lambda found: found[1] + printed + found[3], README.read_text()))
+    PICTURE.write_text(drawn(re.sub(r"/\S+/codriver-demo-\w+", "/tmp/codriver-demo", recording()), TITLE), "utf-8")

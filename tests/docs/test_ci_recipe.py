@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,18 +13,22 @@ from live_server import environ
 
 README = Path(__file__).parents[2] / "README.md"
 RECIPE_S = 300
+ITS_OWN = "import sys\n\ndef test_own():\n    assert 'workspace/.venv' in sys.prefix\n"
 GOOD = "(is (= 3 (reduce + [1 2])))"
 BAD = '(is (= 4 (reduce + [1 2]))\n      "the sum")'
+
+
+RECIPE = re.search(r"<!-- ci-recipe -->\n```sh\n(.*?)```", README.read_text(), re.DOTALL)[1]
+LISP, PYTHON = ("test/shop_test.lpy", "CODRIVER_REPL=lisp "), ("test/test_shop.py", "CODRIVER_REPL=python ")
 
 
 @pytest.fixture
 def job(tmp_path):
     """Runs the recipe on a workspace whose one test says `form`; what it printed, and its status."""
-    recipe = re.search(r"<!-- ci-recipe -->\n```sh\n(.*?)```", README.read_text(), re.DOTALL)[1]
     workspace = tmp_path / "workspace"
     (workspace / "test").mkdir(parents=True)
 
-    def job(form):
+    def job(form, recipe=RECIPE):
         text = f"(ns shop-test\n  (:require [basilisp.test :refer [deftest is]]))\n\n(deftest adds\n  {form})\n"
         (workspace / "test" / "shop_test.lpy").write_text(text)
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -44,6 +49,21 @@ def test_a_job_whose_tests_pass_is_quiet_and_ends_well(job):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "::error" not in done.stdout
     assert "stopped pid" in done.stdout
+
+
+def test_a_python_project_with_an_environment_of_its_own_is_tested_in_that(job, tmp_path):
+    recipe = RECIPE
+    for of_lisp, of_python in zip(LISP, PYTHON, strict=True):
+        assert of_lisp in recipe
+        recipe = recipe.replace(of_lisp, of_python)
+    workspace = tmp_path / "workspace"
+    venv.create(workspace / ".venv", symlinks=True)
+    (packages,) = workspace.glob(".venv/lib/python*/site-packages")
+    (packages / "pytest.pth").write_text(str(Path(pytest.__file__).parents[1]))
+    (workspace / "test" / "test_shop.py").write_text(ITS_OWN)
+    done = job(GOOD, recipe)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
 
 
 def test_a_failing_test_is_an_annotation_at_its_line_and_fails_the_job(job):
