@@ -24,6 +24,14 @@ def running(client):
     client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
 
 
+@pytest.fixture(autouse=True)
+def _all_over(live):
+    """Nothing of a test is left to the next one."""
+    yield
+    with live.client() as last:
+        until(lambda: not unfinished(last), "the end of what was begun")
+
+
 def unfinished(client):
     counts = client.call("server_health")["evaluations"]
     return counts["queued"] + counts["running"]

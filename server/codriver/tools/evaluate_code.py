@@ -15,7 +15,7 @@ from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, de
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.session_choice import (
     check_tree,
@@ -42,7 +42,8 @@ class EvaluateArguments(Evaluating):
     on_timeout: Literal["continue", "interrupt"] = "continue"
     allow_restart: bool = False
     isolate: bool = Field(default=False, description="In a session of your own.")
-    background: bool = Field(default=False, description="On a thread of its own.")
+    background: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether it runs beside what runs. The answers `running` and `busy` name it, when it is of use."""
     detail: bool | None = None
     max_images: int = Field(10, ge=0)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
