@@ -8,6 +8,7 @@ tree, asked about, and put back. Nothing of the interpreter's own libraries is w
 import argparse
 import ast
 import copy
+import gc
 import importlib
 import importlib.util
 import random
@@ -15,12 +16,18 @@ import shutil
 import sys
 import tempfile
 import time
+import types
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
+from codriver.repls.worker.code_comparison import is_same_code
+from codriver.repls.worker.held_definitions import Holds
+from codriver.repls.worker.living_code import FileCodes
 from codriver.repls.worker.loaded_texts import CLOCKS_NS, LoadedTexts
+from codriver.repls.worker.module_loads import ModuleLoad
 from codriver.repls.worker.python_drift import Drift
+from codriver.repls.worker.statements import SourceText
 
 USES = {
     "django": """
@@ -99,6 +106,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+")
     parser.add_argument("--edits", type=int, default=0)
+    parser.add_argument("--loads", type=int, default=0)
     parser.add_argument("--seed", type=int, default=7)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
@@ -121,6 +129,8 @@ def main():
         report(drift, texts, root)
         if asked.edits:
             edit(drift, texts, root, random.Random(asked.seed), asked.edits)
+        if asked.loads:
+            load(drift, texts, root, random.Random(asked.seed), asked.loads)
 
 
 def say(words):
@@ -191,6 +201,61 @@ def edit(drift, texts, root, chance, edits):
     )
     for kind, (made, told) in sorted(kinds.items()):
         say(f"    {kind}: {told} of {made}")
+
+
+def load(drift, texts, root, chance, loads):
+    """Edit a body, load the file and edit it back: how many loads left a function with code of a former text."""
+    names = sorted({name for name, one in own(texts, root).items() if one.data and len(one.data) < 2**18})
+    done, left, ran, slow = 0, 0, 0, []
+    while done < loads:
+        name = chance.choice(names)
+        file = Path(texts.of(name).file)
+        before = file.read_text(encoding="utf-8")
+        text = with_another_body(before, chance)
+        if text is None:
+            continue
+        for now in (text, before):
+            file.write_text(now, encoding="utf-8")
+            began = time.perf_counter()
+            one = ModuleLoad(name, str(file), now, Holds([]).of(""), drift, home=sys, keeps=False)
+            one.begin()
+            steps = one.steps()
+            ran += len(steps)
+            one.end(has_failed=False)
+            slow.append(time.perf_counter() - began)
+        done += 1
+        left += stale(str(file), now)
+    say(f"{2 * done} loads of another body: {left} left a former code, {ran} statements ran;"
+        f" {1000 * sorted(slow)[len(slow) // 2]:.1f} ms at the median;"
+        f" {len(drift.rows(str(root)))} rows afterwards")  # fmt: skip
+
+
+def with_another_body(text, chance):
+    """The text with a constant of a function changed in its place, which moves no line; None where there is none."""
+    tree = ast.parse(text)
+    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    if not functions:
+        return None
+    inner = [one for body in chance.choice(functions).body[1:] for one in ast.walk(body)]
+    found = [one for one in inner if isinstance(one, ast.Constant) and type(one.value) is int and one.value < 9]
+    if not found:
+        return None
+    node, lines = chance.choice(found), text.splitlines(keepends=True)
+    line = lines[node.lineno - 1].encode()
+    lines[node.lineno - 1] = (line[: node.col_offset] + b"7" + line[node.end_col_offset :]).decode()
+    return "".join(lines)
+
+
+def stale(file, text):
+    """True where a function of a file lives whose code its text does not have."""
+    codes = FileCodes(SourceText(text, file), file).all
+    places = {(one.co_name, one.co_firstlineno): one for one in codes}
+    for one in gc.get_objects():
+        if type(one) is types.FunctionType and one.__code__.co_filename == file:
+            code = places.get((one.__code__.co_name, one.__code__.co_firstlineno))
+            if code is None or not any(is_same_code(one.__code__, other) for other in codes):
+                return True
+    return False
 
 
 def mutated(data, chance):
