@@ -120,7 +120,7 @@ class AppEventRecorder:
 
 
 def read_event(told: object, session_key: str) -> AppEvent | None:
-    """The event that a REPL told of; None where it is none. See `AppEvents` for its shape."""
+    """The event in a REPL's words; None for other words. See `AppEvents` for the shape."""
     if not isinstance(told, dict) or not isinstance(told.get("line"), str):
         return None
     origin = told.get("origin")

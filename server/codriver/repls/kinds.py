@@ -46,7 +46,7 @@ class Kind:
     suffixes: tuple[str, ...] = ()
     """Endings of the source files that it can load."""
     file_dialect: str = ""
-    """The dialect of those files, where it is not the one that the REPL starts in."""
+    """The dialect of the files; empty if the REPL starts in that dialect."""
     telling_suffix: str | None = None
     """The ending of a source file that shows such a project where nothing else does."""
     marks: tuple[str, ...] = ()

@@ -162,5 +162,5 @@ def _text(frame: re.Match[str]) -> str:
 
 
 def _whole(file: str) -> str:
-    """The path, of which IPython shortens the home folder."""
+    """The whole path: IPython writes the home folder as `~`."""
     return str(Path(file).expanduser()) if file.startswith("~") else file

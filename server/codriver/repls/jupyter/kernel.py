@@ -140,7 +140,7 @@ class Kernel:
             self._on_foreign(message)
 
     def _restarted(self, message: Message) -> str:
-        """Why the kernel is another one than before, in words; empty where it is not."""
+        """Why the kernel is another one than before, in words; empty for the same kernel."""
         if message.state == "starting" and self.session and message.session == self.session:
             return ""  # the start of this very kernel, which is told after it has answered our first question
         if message.state in ("starting", "restarting"):

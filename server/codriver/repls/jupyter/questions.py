@@ -76,7 +76,7 @@ class Questions:
         return read_completions(prefix, reply.content)
 
     async def inspect(self, symbol: str) -> Symbol | None:
-        """The kernel's words on `symbol`; None where it has none."""
+        """The kernel's words on `symbol`; None if the kernel has none."""
         content = {"code": symbol, "cursor_pos": len(symbol), "detail_level": 0}
         reply = await self._ask("inspect_request", content)
         if reply.content.get("found") is not True:

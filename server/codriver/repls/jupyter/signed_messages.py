@@ -160,7 +160,7 @@ class Assembler:
 
 
 def _object(part: HeadAndTail) -> Mapping[str, object] | None:
-    """The object in a part; None where it is none, or longer than is held."""
+    """The object in a part; None for any other value, and for a part longer than is held."""
     if part.left_out:
         return None
     try:

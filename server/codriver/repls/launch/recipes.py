@@ -74,7 +74,7 @@ class Recipe:
     notes: tuple[str, ...] = ()
     """Sentences for whoever asked, such as whose interpreter is used."""
     caution: str | None = None
-    """The sentence for everybody who evaluates there, where it is not what they will take it for."""
+    """A sentence for each caller of a REPL that is easily mistaken, such as one outside the project's environment."""
     connection_file: Path | None = None
     """Of a kernel: the file with its ports and key, which is to be there before it starts."""
     remedies: tuple[tuple[str, str], ...] = ()

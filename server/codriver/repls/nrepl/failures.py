@@ -288,7 +288,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
 
 
 def _nbb_parts(printed: str) -> dict[str, str]:
-    """The values of an error that nbb printed, by key, as text; none where it is no whole error."""
+    """The values of an error that nbb printed, by key, as text; none of a text that is no whole error."""
     if not printed.startswith("#error {") or read(printed).fault is not None:
         return {}
     inner = printed.removeprefix("#error {")[:-1]

@@ -81,7 +81,7 @@ class RequestFields:
         return fields
 
     def are_kept(self, limits: PrintLimits) -> bool:
-        """True where a session keeps to such limits once it was told: those that nobody asked for."""
+        """Whether a session remembers these limits from request to request: defaults alone, never those of a call."""
         return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
 
     def _of_any(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:

@@ -89,7 +89,7 @@ class Reply:
     def __init__(self, evaluation: str | None, listener: Listener, limits: PrintLimits | None = None) -> None:
         self._evaluation = evaluation
         self._limits = limits
-        """Those to which a REPL prints that does not tell what it cuts."""
+        """The limits of printing, for a REPL that cuts values and does not tell."""
         self._listener = listener
         self._err = ""
         self._ex: str | None = None
@@ -396,7 +396,7 @@ def _texts(value: Value | None) -> tuple[str, ...]:
 
 
 def read_file(name: str | None) -> str | None:
-    """A file's name as a path where it is one; None for the words that mean that there is no file."""
+    """A file's name as a path; None for the words that stand for no file."""
     if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
         return None
     # nbb gives the text of a loaded file in the place of its name.

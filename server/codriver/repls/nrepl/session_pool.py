@@ -121,7 +121,7 @@ class NreplSession:
 
     @property
     def names_id(self) -> str:
-        """The id of the session in which its names are found; blank where it has none."""
+        """The id of the session that holds the names of this one; blank before either exists."""
         return self.shared_id or self.id or ""
 
     def address(self) -> dict[str, Value]:

@@ -1,4 +1,4 @@
-"""The seam of the application that runs in this process, where it has one; found by its name among the modules."""
+"""The seam of the application in this process, if the application has one; found by name among the modules."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def home_of(value: object) -> Any:
 
 
 def function_in(held: Any) -> object:
-    """The function that a name of a class stands for, where it is one; else what it is."""
+    """The function within a static method, class method or property; any other value is given back."""
     if type(held) in (staticmethod, classmethod):
         return held.__func__
     if type(held) is property:

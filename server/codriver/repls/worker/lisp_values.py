@@ -80,7 +80,7 @@ class LispValues:
             self._walk(part, way, (length, depth, level + 1), 0, cuts)
 
     def _own_module(self, value: Any) -> str:
-        """The last part of the name of a value's module; empty where it is not the Lisp's own."""
+        """The last part of the name of a value's module, if the module is the Lisp's own; else empty."""
         before, home, name = type(value).__module__.partition(self._home)
         return "" if before or not home else name
 

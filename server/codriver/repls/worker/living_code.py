@@ -50,7 +50,7 @@ class FileCodes:
         return [one for one in self.all if first <= one.co_firstlineno <= last]
 
     def of(self, node: Any) -> types.CodeType | None:
-        """The code of a function's statement; None where it has not exactly one."""
+        """The code of a function's statement; None for a statement with no code, or with several."""
         place = span_of(node)[0]
         found = [one for one in self.all if one.co_name == node.name and one.co_firstlineno == place]
         return found[0] if len(found) == 1 else None

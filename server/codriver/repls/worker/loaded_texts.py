@@ -99,7 +99,7 @@ class Load:
 
     @property
     def data(self) -> bytes | None:
-        """The text that was loaded, as bytes of the file; None where it is not known."""
+        """The text that was loaded, as bytes of the file; None for an unknown text."""
         return None if self._data is None else zlib.decompress(self._data)
 
     @property
@@ -108,7 +108,7 @@ class Load:
         return len(self._data or b"")
 
     def bound(self) -> BoundNames | None:
-        """The names that the text binds; None where it is not known."""
+        """The names that the text binds; None for an unknown text."""
         data = self.data if self._bound is None else None
         if data is not None and len(data) <= MOST_TEXT:
             try:
@@ -306,7 +306,7 @@ def take_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes
 
 
 def read_file(file: str) -> tuple[Stamp, bytes] | None:
-    """The stamp and the bytes of a regular file that is not too long; None where it is none."""
+    """The stamp and the bytes of a regular file that is not too long; None for any other."""
     try:
         found = bytes_of(file)
     except (OSError, ValueError):

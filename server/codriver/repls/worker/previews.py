@@ -215,7 +215,7 @@ def glimpse_of(value: Any) -> dict[str, str]:
 
 
 def class_name(kind: type) -> str:
-    """The name of a class, with its module where that is not Python's own."""
+    """The name of a class, with its module unless the class is built in."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 

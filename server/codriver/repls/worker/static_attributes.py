@@ -58,7 +58,7 @@ def attribute(value: object, name: str) -> Any:
 
 
 def text_of(value: object, name: str) -> str | None:
-    """An attribute that is a text, such as `__doc__`; None where it is none."""
+    """An attribute that is a text, such as `__doc__`; None for any other value."""
     found = attribute(value, name)
     if type(found) in OF_C:
         try:

@@ -47,7 +47,7 @@ def home_of(session: str) -> ModuleType | None:
 
 
 def file_of(module: ModuleType) -> str | None:
-    """The real path of a module's file, where it has one."""
+    """The real path of a module's file; None for a module without one."""
     file = getattr(module, "__file__", None)
     return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else None
 
