@@ -60,7 +60,7 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
 
 
 def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
-    """The connected kernel whose notebook is this one; None where it has none, or more than one."""
+    """The connected kernel of a notebook; None for a notebook without a kernel, or with several."""
     path = notebook.resolve()
     found = [
         repl

@@ -201,7 +201,7 @@ def _bytes(value: object) -> int:
 
 
 def _frame_json(frame: StackFrame) -> dict[str, object]:
-    """A frame in its parts, or in words where it has none."""
+    """A frame in its parts; a frame without parts in words."""
     pairs: dict[str, object] = {"function": frame.function, "file": frame.file, "line": frame.line}
     if not (frame.file or frame.function):
         pairs = {"text": frame.text}

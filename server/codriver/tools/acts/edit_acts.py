@@ -159,7 +159,7 @@ class LiveSteps:
         return True
 
     def _found_none(self, outcome: Outcome) -> bool:
-        """The end of an edit of which no test ran: false where only what passes is to be kept."""
+        """The end of an edit without a test that ran: false if only a passing edit is to be kept."""
         first, *others = [result.shown for result in outcome.files]
         words = f"no test is named after {first}" + (f" or {len(others)} more" if others else "")
         if self._hold:

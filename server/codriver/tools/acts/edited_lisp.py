@@ -65,7 +65,7 @@ def is_lisp(path: Path, text: str) -> bool:
 
 
 def read_edited(workspace: Path, path: Path) -> str | None:
-    """The text of a Lisp file as it is now; None where it is none, or cannot be read. Blocks."""
+    """The text of a Lisp file as it is now; None for other files and unreadable ones. Blocks."""
     if path.suffix.lower() not in SUFFIXES:
         return None
     try:

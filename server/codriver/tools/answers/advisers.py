@@ -87,7 +87,7 @@ async def _of_repetition(asking: Asking) -> Notes:
 
 
 def _of_standing(asking: Asking) -> Notes:
-    """The way on where it is not over; of one that runs or reads, where its caller has not been told."""
+    """The note on what to do while an evaluation runs or reads; each caller is told once."""
     call, evaluation = asking.call, asking.evaluation
     if evaluation.status == "queued":
         return queue_notes(call, evaluation)

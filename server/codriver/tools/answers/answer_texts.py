@@ -183,7 +183,7 @@ def _repeated(result: str) -> str:
 
 
 def _several(said: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int) -> list[str]:
-    """The values from the first on, within `max_bytes` together, and a note where that is not all."""
+    """The values from the first on, within `max_bytes` together, and a note if some are left out."""
     shown: list[str] = []
     left = max_bytes
     whole = True

@@ -130,7 +130,7 @@ async def _described(
 
 
 def _asking(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
-    """The caller that asks: who evaluated it, where its client asks without saying who."""
+    """The caller of a question: without a `who`, a client asks about its own evaluation as the one who evaluated."""
     is_own = evaluation.client == call.client and asked.who is None
     return evaluation.who if is_own else call.who(asked.who)
 

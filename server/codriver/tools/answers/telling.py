@@ -58,7 +58,7 @@ class Telling:
         return news
 
     def begins(self) -> dict[str, int]:
-        """The fields that say where each stream begins, where that is not its first character."""
+        """The fields that say where each stream begins; none for a stream from its first character on."""
         if not self._before:
             return {}
         return {FROM[part]: place for part, place in self._before.items() if part in FROM and place}

@@ -322,7 +322,7 @@ def answer_schema(**properties: Schema | str) -> Schema:
 
 
 def _first(values: object) -> list[object]:
-    """The first of an enumeration, which is its default where it has one."""
+    """The first value of an enumeration, which is also the default of one with a default."""
     return values[:1] if isinstance(values, list) else []
 
 

@@ -52,7 +52,7 @@ class Write:
     stamp: bytes
     """Of the file's content, as the write expects it."""
     find_open: Callable[[], str | None]
-    """Where the notebook is open, in words, None where it is not. May wait for a server, 2 s at most."""
+    """The place where a notebook is open, in words; None for a closed one. May wait for a server, 2 s at most."""
     count: int | None = None
     why_not: str = ""
     """Why nothing was written, in words."""

@@ -59,7 +59,7 @@ class Said:
     head: str = ""
     """What other spaces' names are known by in it, where it does not say so itself."""
     place: str = ""
-    """The file that it was written to, in words, where it was not evaluated."""
+    """The file of a definition that was written and not evaluated, in words."""
     found: tuple[Making, ...] | None = None
 
     def makings(self) -> tuple[Making, ...]:
@@ -147,7 +147,7 @@ class Conflicts:
     told: Recent[tuple[object, ...], None] = field(default_factory=partial(Recent, MOST_TOLD))
 
     def life(self, repl: Repl) -> Life:
-        """The code sent to a REPL since it was connected; to one on its way, that which will run when it is."""
+        """The code sent to a REPL since its connection; of a REPL still connecting, the code that waits."""
         generation = repl.generation + (repl.profile is None)
         known = self.lives.get(repl.id)
         if known is None or known.generation != generation:
@@ -182,7 +182,7 @@ class Conflict:
     before: str | None = None
     text: str | None = None
     place: str = ""
-    """The file that it was written to, where it was not evaluated."""
+    """The file of a definition that was written and not evaluated."""
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -63,7 +63,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _Space:
-    """One namespace as it was compared: with what, and what came of it."""
+    """The last comparison of one namespace: the sources compared and the differences found."""
 
     loaded: LoadedNamespace
     sources: tuple[Source, ...] = ()
