@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Value = str | int | float
 Record = tuple[Value | None, ...]
-"""An entity: the values in the order of its schema's attributes, None where it has none. Never changed."""
+"""An entity: the values in the order of its schema's attributes, None for a missing one. Never changed."""
 
 TRIM_AT = 64  # a list drops its dead front when that is as long as the rest, so an eviction costs O(1) on average
 MOST_UNINDEXED = 1024  # more entities are indexed at once, within 2 ms, so that no snapshot waits for longer

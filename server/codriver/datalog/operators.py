@@ -142,7 +142,7 @@ def keep(call: Callable[[Row], Any]) -> Step:
 
 
 def add_value(call: Callable[[Row], Any]) -> Step:
-    """The rows with what the call gives as a new column, where that is not nil."""
+    """The rows with the result of the call as a new column, without the rows whose result is nil."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         yield [(*row, own(value)) for row in rows if (value := call(row)) is not None]

@@ -153,7 +153,7 @@ def characters(value: object) -> int:
 
 
 def quotient(dividend: float, divisor: float) -> float:
-    """The quotient, as an int where it is one."""
+    """The quotient; a whole one as an int."""
     if isinstance(dividend, int) and isinstance(divisor, int) and dividend % divisor == 0:
         return dividend // divisor
     return dividend / divisor

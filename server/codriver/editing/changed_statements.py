@@ -55,7 +55,7 @@ def decoded(data: bytes) -> str:
 
 
 def _dumped(data: bytes) -> list[str]:
-    """The statements that a file had; none where it could not be read."""
+    """The statements that a file had; none for an unreadable file."""
     try:
         return [ast.dump(node) for node in PythonSource(decoded(data), compiles=False).tree.body]
     except (SyntaxError, ValueError):

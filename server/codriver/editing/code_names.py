@@ -86,7 +86,7 @@ def uses(code: str, language: Language, space: str, name: tuple[str, str], *, kn
 
 
 def delta(before: str, after: str) -> str:
-    """The difference of two forms in a few words, as `43 → 100`; blank where it is more than that."""
+    """The difference of two forms in a few words, as `43 → 100`; blank for a longer one."""
     old, new = TOKENS.findall(before), TOKENS.findall(after)
     first = len(list(takewhile(bool, map(eq, old, new))))
     last = len(list(takewhile(bool, map(eq, reversed(old[first:]), reversed(new[first:])))))
@@ -96,7 +96,7 @@ def delta(before: str, after: str) -> str:
 
 
 def diff(before: str, after: str) -> str:
-    """The lines in which two texts differ, as a unified diff without its head, cut where it is long."""
+    """The lines in which two texts differ, as a unified diff without its head; a long diff is cut."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
     text = "\n".join(line for line in lines if not line.startswith("@@"))
     return text if len(text) <= DIFF_CHARACTERS else f"{text[: DIFF_CHARACTERS - 1]}…"

@@ -247,7 +247,7 @@ class Editor:
         elsewhere: dict[int, Elsewhere],
         wanted: Sequence[Wanted],
     ) -> list[tuple[int, str, Problem]]:
-        """Add what renamings that are everywhere change in other files to `paths`; what is wrong with those."""
+        """Add to `paths` the changes of each renaming with `files: all` in other files; give the problems with these."""
         problems = []
         for index, want in enumerate(wanted):
             if not want.is_everywhere:

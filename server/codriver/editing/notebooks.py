@@ -83,7 +83,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """The cells of a notebook, and the kernelspec that it names, empty where it names none."""
+    """The cells of a notebook, and the name of its kernelspec, empty in a notebook without one."""
 
     name: str
     cells: tuple[Cell, ...]

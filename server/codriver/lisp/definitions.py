@@ -109,7 +109,7 @@ class _Finder:
         )
 
     def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
-        """A form that is run where it stands; `digest` is that of the form around it which it depends on."""
+        """Take in a form of the top level, or one within `do` and the like; `digest` is the enclosing form's."""
         if form.kind == "prefixed":
             self._prefixed(form, digest, is_sure=is_sure)
             return
@@ -207,7 +207,7 @@ class _Finder:
                 yield from self._libraries(one, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
-        """The name that a form is, with metadata or a quote before it, or in `(quote …)`; blank where it is none."""
+        """The name that a form is, with metadata or a quote before it, or in `(quote …)`; blank for any other form."""
         while form.kind == "prefixed":
             items = _items(form)
             if not items or self._text.startswith("#?", form.start):
