@@ -24,7 +24,7 @@ class DiskTrouble:
 
     def __init__(self, name: str, place: Path | None, meanwhile: str) -> None:
         self.why: str | None = None
-        """Why nothing can be written at the moment; None where it can."""
+        """Why nothing can be written at the moment; None while writing works."""
         self.tell: Callable[[str | None], None] | None = None
         """Told of a trouble that begins, in words, and by None that it is over; in the thread that met it."""
         self._name = name

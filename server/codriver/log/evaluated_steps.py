@@ -140,7 +140,7 @@ def _repl_of(entry: Entry) -> str:
 
 
 def _run(entry: Entry) -> TestsRun | None:
-    """The run of tests that an entity tells of; None where it tells of none, or of one that found no test."""
+    """The run of tests in an entity; None for other entities, and for a run without a test."""
     ran = RAN.fullmatch(entry.text.strip()) if entry.category.startswith("other") and entry.evaluation else None
     if ran is None:
         return None
@@ -187,7 +187,7 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
 
 
 def _error_in(entries: list[Entry], code: Entry) -> str:
-    """The error of an evaluation in a line, by what the log has of it; blank where that shows none."""
+    """The error of an evaluation in a line, as the log has the error; blank without one."""
     ends = [e.text for e in entries if e.line > code.line and e.text.startswith(f"evaluation {code.evaluation} of ")]
     if ends:
         return ends[-1].partition(": ")[2] or ends[-1]

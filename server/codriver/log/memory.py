@@ -199,7 +199,7 @@ class Memory:
         return tuple([read[0] for read in found if read is not None])
 
     def entries(self, run: str) -> tuple[Entry, ...]:
-        """The remembered entries of a run's output log, in line order; empty where it cannot be read."""
+        """The remembered entries of a run's output log, in line order; empty for a log that cannot be read."""
         read = self._read_run(run)
         return () if read is None else tuple(map(Entry.from_record, read[1]))
 
@@ -283,7 +283,7 @@ class Memory:
         return ReplacedFile(self._runs_folder / f"{run}.json", self.folder, MAX_RUN_BYTES)
 
     def _read_run(self, run: str) -> tuple[Run, list[Record]] | None:
-        """A run and its records in line order; None where it cannot be read."""
+        """A run and its records in line order; None for a run that cannot be read."""
         path = self._runs_folder / f"{run}.json"
 
         def read(database: TinyDB) -> tuple[Run, list[Record]]:
@@ -295,7 +295,7 @@ class Memory:
         return self._read(path, MAX_RUN_BYTES, read)
 
     def _read(self, path: Path, max_bytes: int, read: Callable[[TinyDB], T]) -> T | None:
-        """Something of a database; None where that is broken."""
+        """Something of a database; None for a broken one."""
         try:
             with TinyDB(path, self.folder, max_bytes, storage=ReplacedFile) as database:
                 return read(database)

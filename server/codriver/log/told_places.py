@@ -22,7 +22,7 @@ class ToldPlaces:
         self._places: Recent[Hashable, dict[str, int]] = Recent(MOST_CALLERS)
 
     def of(self, caller: Hashable) -> Mapping[str, int]:
-        """The places of one caller; a part of which it was told nothing is not among them."""
+        """The places of one caller, by part; a part without a place was never told."""
         return self._places.get(caller, NOWHERE)
 
     def move(self, caller: Hashable, places: Mapping[str, int]) -> None:
