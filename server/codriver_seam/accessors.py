@@ -162,7 +162,7 @@ def epochs(asked: Json) -> Json:
 
 
 def _changed(found: Frame, one: Epoch, path: Path) -> list[Json]:
-    """The changes that an epoch made to the part at a path; none where one of its states could not be read."""
+    """The changes that an epoch made to the part at a path; none if a state of the epoch could not be read."""
     is_unread = isinstance(one.before, Unread) or isinstance(one.after, Unread)
     return [] if is_unread else changes(found, one, one, path)[0]
 

@@ -126,7 +126,7 @@ def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
 
 
 def handler_row(kind: str, name: str, function: Any) -> Json:
-    """A handler as it is told, with its place and the first line of its words; empty where it has no place."""
+    """A handler as answers show it, with place and first line of the docstring; empty for one without a place."""
     code = getattr(_unwrapped(function), "__code__", None)
     if code is None:
         return {}

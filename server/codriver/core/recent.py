@@ -18,7 +18,7 @@ class Recent(dict[K, V]):
         self._most = most
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Set an entry as the newest one, and let the oldest go where that is one too many."""
+        """Set an entry as the newest one, and let the oldest go if there is one too many."""
         self.pop(key, None)
         super().__setitem__(key, value)
         if len(self) > self._most:

@@ -175,7 +175,7 @@ class Repl:
     """The path of the notebook whose kernel it is: absolute, or as its server has it."""
     generation: int = 0
     ended: str | None = None
-    """Why the generation before the present one ended, where that is known; of one that is being left, why it is."""
+    """Why the generation before the present one ended, if known; of a generation that is ending, why."""
     failures: int = 0
     starts: tuple[int, ...] = ()
     """When its process was started, newest last; only the last minute matters."""

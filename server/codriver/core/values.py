@@ -29,7 +29,7 @@ CHECKPOINT = "checkpoint"
 
 
 def checkpoint_name(description: str) -> str:
-    """The name of the checkpoint that a description sets; empty where it sets none."""
+    """The name of the checkpoint that a description sets; empty for a description without one."""
     word, _, name = description.partition(":")
     return " ".join(name.split()) if word.strip().lower() == CHECKPOINT else ""
 
@@ -89,7 +89,7 @@ class Profile:
     notebook: str | None = None
     """The path of the notebook whose kernel it is, where the connection tells."""
     other_tree: str | None = None
-    """The working tree of the workspace's repository that it runs in, where that is not the workspace's own."""
+    """The other working tree of the workspace's repository in which the REPL runs; None in the workspace's own."""
     notes: tuple[str, ...] = ()
     """Sentences a user should know, such as why this REPL cannot be interrupted."""
     seam: str | None = None

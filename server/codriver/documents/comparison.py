@@ -131,7 +131,7 @@ def are_equal(one: str, other: str, dialect: str) -> bool:
 
 
 def python_literal(text: str) -> tuple[object] | None:
-    """The value that a text is the literal of; None where it is none that equals itself and is written so."""
+    """The value of a literal, alone in a tuple; None for other text, and for a value that does not equal itself."""
     if text in {"True", "False", "None"}:
         return (text == "True" if text != "None" else None,)
     try:

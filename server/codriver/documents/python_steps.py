@@ -19,7 +19,7 @@ _CONSTANTS = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 
 def python_steps(code: str) -> tuple[Step, ...] | None:
-    """The statements of `code`, comments before each among them; None where it is no Python of ours."""
+    """The statements of `code`, comments before each among them; None for code that is no Python of ours."""
     # As Python reads it: of all characters that separate lines elsewhere, these alone end one.
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     try:

@@ -247,7 +247,7 @@ class Editor:
         elsewhere: dict[int, Elsewhere],
         wanted: Sequence[Wanted],
     ) -> list[tuple[int, str, Problem]]:
-        """Add to `paths` the changes of each renaming with `files: all` in other files; give the problems with these."""
+        """Add to `paths` the changes of each renaming with `files: all` in other files; give their problems."""
         problems = []
         for index, want in enumerate(wanted):
             if not want.is_everywhere:

@@ -251,7 +251,7 @@ class PlainCalls:
 
 
 def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The `_meta` of a request; empty where it has none, or one of another shape."""
+    """The `_meta` of a request; empty for a request without one, and for one of another shape."""
     meta = (params or {}).get("_meta")
     return meta if isinstance(meta, dict) else {}
 

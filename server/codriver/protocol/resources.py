@@ -183,7 +183,7 @@ class Resources:
         raise _missing(UNKNOWN, uri, protocol)
 
     def _ours(self, uri: str) -> str:
-        """The address that is meant, where it is one of Backseat Driver and no skill of that name is on offer."""
+        """The address that stands for one of Backseat Driver's; a skill on offer and any other keep theirs."""
         name = uri.removeprefix("skill://").partition("/")[0] if is_skill(uri) else ""
         return uri if any(skill.id == name for skill in self._skills.skills()) else address(uri)
 

@@ -71,7 +71,7 @@ def _left_behind(session: Mapping[str, Any]) -> Row | None:
 
 
 def _switched_off(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
-    """The reason where the seam was imported and is off; empty where it was not, or nobody knows."""
+    """The reason why an imported seam is off; empty if the seam was not imported, or nobody knows."""
     found = _answer(ask, "symbol_info", {"symbol": way.function, "namespace": way.module, **_of(session)})
     if "arglists" not in found:
         return ""

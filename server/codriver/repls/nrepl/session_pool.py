@@ -56,7 +56,7 @@ class Turn:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take_at_once(self) -> bool:
-        """Take it where it is free, and say whether it was."""
+        """Take the session if free, and say whether that was so."""
         was_free = not self.is_taken
         self.is_taken = True
         return was_free
@@ -154,7 +154,7 @@ class SessionPool:
         self.dialect: Dialect | None = None
         """Set when it is known; the main session is opened before that."""
         self.prints_by: dict[str, Value] = {}
-        """The fields of requests with code of ours that have the REPL print by our printer, where it has that."""
+        """The fields of requests with code of ours by which the REPL prints with our printer, if there."""
 
     def get(self, name: str) -> NreplSession:
         """The open session `name`.
