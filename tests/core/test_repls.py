@@ -211,10 +211,10 @@ def test_a_process_that_ends_again_and_again_is_given_up_with_its_reason(server)
     assert latch.text == f"REPL py was given up: {given_up.note}"
     (kept,) = server.of(effects.Remember)
     assert (kept.kind, kept.name, kept.text) == ("given up", "py", given_up.note)
-    assert server.state.never_started() == [given_up]
+    assert server.state.waiting_for_trust() == [given_up]
     server.do(RestartRepl("r1", "asked"), ReplConnected("r1", CLOJURE, "127.0.0.1:1"))
     assert not server.state.latches
-    assert not server.state.never_started()
+    assert not server.state.waiting_for_trust()
 
 
 def test_a_process_that_ends_once_an_hour_is_always_started_again(server):

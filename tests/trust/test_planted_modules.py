@@ -78,3 +78,20 @@ def test_what_is_evaluated_finds_the_projects_modules_first(tmp_path):
         repl.connect()
         repl.evaluate("import a, wave")
         assert what_ran(mark) == "a wave "
+
+
+@pytest.mark.parametrize("dialect", ["python", "lisp"])
+def test_in_a_checkout_that_nobody_accepted_it_finds_them_last_and_while_it_runs_alone(tmp_path, dialect):
+    mark = plant(tmp_path / "workspace")
+    with contextlib.closing(Repl(tmp_path / "workspace", "--dialect", dialect, "--unaccepted")) as repl:
+        repl.connect()
+        if dialect == "python":
+            repl.evaluate("import a, wave, textwrap")
+            assert what_ran(mark) == "a "
+        else:
+            repl.evaluate("(import a wave textwrap)")
+            assert what_ran(mark) == "a "
+        for op in ("completions", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/loaded"):
+            for name in ("usercustomize", "usercustomize.x", "typing_extensions.x"):
+                repl.ask(op, prefix=name, sym=name, name=name, wanted=name, root=str(repl.folder))
+        assert what_ran(mark) == "a "

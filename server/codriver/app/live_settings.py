@@ -64,7 +64,9 @@ class LiveSettings:
             if any(getattr(before, name) != getattr(news.settings, name) for name in GATES):
                 actions.append(ToolsChanged())
             if news.accepted:
-                actions += [RestartRepl(repl.id, "the workspace was accepted") for repl in core.state.never_started()]
+                actions += [
+                    RestartRepl(repl.id, "the workspace was accepted") for repl in core.state.waiting_for_trust()
+                ]
             core.report(*actions)
             if self.discovery is not None and self.server_kernels is not None:
                 kernels = named_kernels(news.settings.kernels, os.environ)

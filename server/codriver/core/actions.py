@@ -157,11 +157,15 @@ class ReplProgress(Action):
 
 @dataclass(frozen=True)
 class ReplStarted(Action):
-    """The process runs and listens at `address`; connecting is next. `caution`: for whoever evaluates there first."""
+    """The process runs and listens at `address`; connecting is next.
+
+    `caution`: for whoever evaluates there first. `awaits_trust`: it is another than in a workspace that was accepted.
+    """
 
     id: str
     address: str
     caution: str | None = None
+    awaits_trust: bool = False
 
 
 @dataclass(frozen=True)

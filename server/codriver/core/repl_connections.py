@@ -180,7 +180,10 @@ def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
 
 def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
     """The process listens."""
-    return Outcome(with_repl(state, replace(repl, phase="connecting", address=action.address, caution=action.caution)))
+    listening = replace(
+        repl, phase="connecting", address=action.address, caution=action.caution, awaits_trust=action.awaits_trust
+    )
+    return Outcome(with_repl(state, listening))
 
 
 def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:

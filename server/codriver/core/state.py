@@ -171,6 +171,8 @@ class Repl:
     note: str | None = None
     caution: str | None = None
     """Sentence for everybody who evaluates there first: it is not what they will take it for."""
+    awaits_trust: bool = False
+    """It was started as the user has not accepted the workspace, and is another once that is done."""
     notebook: str | None = None
     """The path of the notebook whose kernel it is: absolute, or as its server has it."""
     generation: int = 0
@@ -281,9 +283,10 @@ class State:
                         return True
         return False
 
-    def never_started(self) -> list[Repl]:
-        """The REPLs to be started here that were given up before they had connected once."""
-        return [repl for repl in self.repls.values() if repl.owned and repl.phase == "stopped" and not repl.generation]
+    def waiting_for_trust(self) -> list[Repl]:
+        """The REPLs to be started here that are others once the user has accepted the workspace, or that come then."""
+        owned = [repl for repl in self.repls.values() if repl.owned]
+        return [repl for repl in owned if repl.awaits_trust or (repl.phase == "stopped" and not repl.generation)]
 
     def capabilities(self) -> frozenset[str]:
         """The capabilities of at least one REPL, also of one to come; the tools on offer follow from them."""

@@ -10,6 +10,7 @@ import logging
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -49,8 +50,17 @@ logger = logging.getLogger(__name__)
 
 SILENT_S = 4.0
 """When a connection to somebody's REPL is told of as one to something else, perhaps."""
+NOTHING: Mapping[str, str] = MappingProxyType({})
 LEFT_S = 2.0
 """How long what a client left behind in its own session is given to end after an interrupt."""
+
+
+def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
+    """The profile of a REPL without the capabilities that are withheld: each is missing, with what to do to have it."""
+    if not withheld:
+        return profile
+    capabilities = {name: how for name, how in profile.capabilities.items() if name not in withheld}
+    return replace(profile, capabilities=capabilities, missing={**profile.missing, **withheld})
 
 
 @dataclass(slots=True)
@@ -224,7 +234,7 @@ class Repls:
             farewell=partial(say_farewell, file) if file else None,
         ) as running:
             address = kinds.address_of(recipe.protocol, str(file or await running.endpoint()))
-            self._core.report(actions.ReplStarted(repl.id, address, recipe.caution))
+            self._core.report(actions.ReplStarted(repl.id, address, recipe.caution, recipe.awaits_trust))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
 
@@ -245,14 +255,19 @@ class Repls:
         deadline = anyio.current_time() + recipe.start_timeout_s
         while True:
             try:
-                return await self._stay_connected(repl_id, address)
+                return await self._stay_connected(repl_id, address, withheld=recipe.withheld)
             except (ReplUnreachableError, NotAnReplError) as error:
                 if recipe.connection_file is None or anyio.current_time() > deadline:
                     return str(error)
                 await anyio.sleep(processes.POLL_S)
 
-    async def _stay_connected(self, repl_id: str, address: str, origin: Origin | None = None) -> str:
-        """Live through one connection; why it ended. `origin`: that of a REPL whose process is not ours."""
+    async def _stay_connected(
+        self, repl_id: str, address: str, origin: Origin | None = None, withheld: Mapping[str, str] = NOTHING
+    ) -> str:
+        """Live through one connection; why it ended. `origin`: that of a REPL whose process is not ours.
+
+        `withheld`: the capabilities that are not used, each with what to do to have it.
+        """
         protocol, place = kinds.split_address(address)
         silence = anyio.CancelScope()
         if origin is not None:
@@ -268,7 +283,7 @@ class Repls:
                 silence.cancel()
                 self._adapters[repl_id] = adapter
                 try:
-                    profile = await self._placed(repl_id, adapter.profile)
+                    profile = without(await self._placed(repl_id, adapter.profile), withheld)
                     key = kinds.key_of_dialect(profile.dialect)
                     self._core.report(actions.ReplConnected(repl_id, profile, address, key))
                     return await adapter.wait_closed()

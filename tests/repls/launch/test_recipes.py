@@ -1,7 +1,6 @@
 import os
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,8 +190,60 @@ def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words,
     for name in {own.name, "python"} if "bin/" in program else {own.name}:
         install(own.parent, name)
     assert str(own) in str(workspace / recipe(words, workspace, environ).command[0])
-    with pytest.raises(RecipeError, match=r"nobody has accepted.*codriver trust"):
+    if words == "python":
+        made = recipe(words, workspace, environ, is_accepted=nobody)
+        assert made.command[0] == sys.executable
+        own = "not the project's own environment"
+        assert made.caution == (
+            f"this is {sys.executable}, {own}: to have that, ask your human to run: codriver trust (in {workspace})"
+        )
+        return
+    with pytest.raises(
+        RecipeError, match=rf"nobody has accepted.*ask your human to run: codriver trust \(in {workspace}\)"
+    ):
         recipe(words, workspace, environ, is_accepted=nobody)
+
+
+def test_a_python_of_path_stands_in_where_it_lies_outside(place, tmp_path):
+    workspace, environ = place
+    install(workspace / ".venv/bin", "python")
+    (tmp_path / "bin" / "python3").symlink_to(sys.executable)
+    assert recipe("python", workspace, environ, is_accepted=nobody).command[0] == str(tmp_path / "bin" / "python3")
+
+
+@pytest.mark.parametrize("path", ["bin", ".", "", "{workspace}/bin", "{link}", "{linked}"])
+def test_a_python_of_path_that_lies_in_the_checkout_or_leads_there_is_not_asked(place, tmp_path, path):
+    workspace, environ = place
+    ran = tmp_path / "ran"
+    for folder in ("bin", "."):
+        install(workspace / folder, "python3", f"#!/bin/sh\necho x >> {ran}\n")
+    (tmp_path / "link").symlink_to(workspace / "bin")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "python3").symlink_to(workspace / "bin" / "python3")
+    places = {"workspace": workspace, "link": tmp_path / "link", "linked": tmp_path / "linked"}
+    environ["PATH"] = path.format(**places) + os.pathsep + environ["PATH"]
+    assert recipe("python", workspace, environ, is_accepted=nobody).command[0] == sys.executable
+    assert not ran.exists()
+
+
+def test_a_shim_is_asked_for_its_python_where_it_reads_no_file_of_the_checkout(place, tmp_path):
+    workspace, environ = place
+    told = tmp_path / "told"
+    shim = f'#!/bin/sh\n/bin/pwd > {told}\nenv >> {told}\nexec {sys.executable} "$@"\n'
+    install(tmp_path / "bin", "python3", shim)
+    environ |= {"PATH": f"{environ['PATH']}:/usr/bin:/bin", "PWD": str(workspace), "PYENV_DIR": str(workspace)}
+    environ |= {"SHIM_FILE": f"{workspace}/.python-version", "PYTHONHOME": "x", "BASH_ENV": f"{workspace}/x"}
+    assert recipe("python", workspace, environ, is_accepted=nobody).command[0] == sys.executable
+    assert told.read_text().startswith("/\n")
+    assert str(workspace) not in told.read_text()
+    assert "PYTHONHOME" not in told.read_text()
+
+
+@pytest.mark.parametrize("text", ["exit 1", "echo", "echo relative/python", "echo {workspace}/.venv/bin/python"])
+def test_a_python_of_path_that_does_not_tell_a_place_outside_is_not_used(place, tmp_path, text):
+    workspace, environ = place
+    install(tmp_path / "bin", "python3", f"#!/bin/sh\n{text.format(workspace=workspace)}\n")
+    assert recipe("python", workspace, environ, is_accepted=nobody).command[0] == sys.executable
 
 
 def test_no_program_of_a_main_checkout_that_nobody_accepted_is_started_in_its_trees(place, tmp_path):
@@ -203,9 +254,10 @@ def test_no_program_of_a_main_checkout_that_nobody_accepted_is_started_in_its_tr
     git("-C", str(workspace), "worktree", "add", "-q", str(linked))
     own = install(workspace / ".venv/bin", "python")
     assert recipe("python", linked, environ).command[0] == str(own)
-    remedy = rf"nobody has accepted {workspace}: run `codriver trust --workspace {workspace}`"
-    with pytest.raises(RecipeError, match=remedy):
-        recipe("python", linked, environ, is_accepted=linked.__eq__)
+    made = recipe("python", linked, environ, is_accepted=linked.__eq__)
+    assert made.command[0] == sys.executable
+    assert made.caution.endswith(f"ask your human to run: codriver trust (in {workspace})")
+    assert made.awaits_trust
     assert recipe("python", linked, environ, is_accepted=workspace.__eq__).command[0] == str(own)
 
 
@@ -213,8 +265,8 @@ def test_an_active_environment_in_a_workspace_that_nobody_accepted_is_none(place
     workspace, environ = place
     install(workspace / "mine" / "bin", "python")
     environ = {**environ, "VIRTUAL_ENV": str(workspace / "mine")}
-    with pytest.raises(RecipeError, match="nobody has accepted this workspace"):
-        recipe("python", workspace, environ, is_accepted=nobody)
+    made = recipe("python", workspace, environ, is_accepted=nobody)
+    assert (made.command[0], "codriver trust" in made.caution) == (sys.executable, True)
 
 
 @pytest.mark.parametrize("words", ["bb", "lein", "bb --main mine", "hy"])
@@ -223,7 +275,7 @@ def test_no_repl_that_runs_files_of_the_project_is_started_in_a_workspace_that_n
     for name in ("bb", "lein", "python3"):
         install(Path(environ["PATH"]), name)
     assert recipe(words, workspace, environ).command
-    with pytest.raises(RecipeError, match=r"nobody has accepted this workspace.*runs files of the project"):
+    with pytest.raises(RecipeError, match=r"nobody has accepted it.*codriver trust.*runs files of the project"):
         recipe(words, workspace, environ, is_accepted=nobody)
 
 
@@ -234,7 +286,9 @@ def test_our_own_worker_is_started_in_any_workspace(place):
         recipe("python", workspace, environ, is_accepted=nobody),
     )
     program, *arguments = accepted.command
-    assert unaccepted == replace(accepted, command=(program, "-I", *arguments))
+    assert unaccepted.command == (program, "-I", *arguments, "--unaccepted")
+    assert (accepted.awaits_trust, unaccepted.awaits_trust) == (False, True)
+    assert (list(accepted.withheld), list(unaccepted.withheld)) == ([], ["test"])
 
 
 def test_the_clients_own_path_for_modules_is_given_back_in_a_workspace_that_was_accepted(place):

@@ -10,9 +10,10 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
@@ -22,15 +23,19 @@ from codriver.files.working_trees import main_checkout
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.jupyter.connection_files import OWN_PREFIX, runtime_folder
 from codriver.repls.jupyter.kernelspecs import KernelSpecError, command_of, find_kernelspec, kernel_folders
-from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, by_word, kind_of
+from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of
 from codriver.repls.launch.processes import SUPERVISED
-from codriver.repls.launch.project_python import AUTO, find_python
+from codriver.repls.launch.project_python import AUTO, Interpreter, checkouts, find_python, find_safe_python, lies_in
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.repls.kinds import Kind, Launcher
+
+UNACCEPTED: Final = "--unaccepted"
+"""The worker's option for a workspace that nobody has accepted."""
+TRUST: Final = "codriver trust"
 
 WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 
@@ -62,6 +67,18 @@ class RecipeError(StartError):
         self.problem = problem
 
 
+class NotAcceptedError(RecipeError):
+    """A REPL that was asked for is not started before the user has accepted a checkout."""
+
+    def __init__(self, words: str, folder: Path, why: str) -> None:
+        super().__init__(words, f"nobody has accepted it, so {to_accept(folder)}; {why}")
+
+
+def to_accept(folder: Path) -> str:
+    """The words for an agent on how a checkout comes to be accepted."""
+    return f"ask your human to run: {TRUST} (in {folder})"
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A command that starts one REPL. `env` is whole: nothing is to be added to it."""
@@ -79,6 +96,10 @@ class Recipe:
     """Of a kernel: the file with its ports and key, which is to be there before it starts."""
     remedies: tuple[tuple[str, str], ...] = ()
     """Words in the last output of a process that ended, and what that means."""
+    awaits_trust: bool = False
+    """It is another than the one for a workspace that its user has accepted."""
+    withheld: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By capability that it has and that is not used: what to do to have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +109,12 @@ class Project:
     workspace: Path
     environ: Mapping[str, str]
     python: str
+    safe: Interpreter | None = None
+    """The interpreter to use, where not the project's own may be."""
+
+    def interpreter(self) -> Interpreter:
+        """The interpreter in which the project's Python code runs."""
+        return self.safe or find_python(self.workspace, self.environ, self.python)
 
 
 def recipe(
@@ -112,26 +139,42 @@ def recipe(
     Raises:
         RecipeError: it cannot work on this machine, or is a program of a checkout that nobody has accepted.
     """
-    found = _recipe(words, Project(workspace, environ, python))
-    kind = kind_of(words)
+    project, kind = Project(workspace, environ, python), kind_of(words)
     is_worker = kind is not None and kind.launcher == "worker"
     if is_asked:
+        found = _recipe(words, project)
         is_bare = is_worker and not is_accepted(workspace)
         return replace(found, env=server_environment(str(workspace), found.env)) if is_bare else _whole(found)
-    if not is_worker and not is_accepted(workspace):
+    if is_worker:
+        safe = find_safe_python(workspace, environ, python, is_accepted)
+        found = _recipe(words, replace(project, safe=safe))
+        return _whole(found) if is_accepted(workspace) else _isolated(found, workspace)
+    found = _recipe(words, project)
+    if not is_accepted(workspace):
         # A project's tool reads its file of settings, Python takes modules from the folder it starts in, R a profile.
-        raise RecipeError(
-            words, _not_accepted(workspace, workspace, "this REPL runs files of the project as it starts")
-        )
-    program = Path(found.command[0])
-    for folder in filter(None, (workspace, main_checkout(workspace))):
-        if program != Path(sys.executable) and _lies_in(program, folder) and not is_accepted(folder):
+        raise NotAcceptedError(words, workspace, "this REPL runs files of the project as it starts")
+    program = found.command[0]
+    for folder in checkouts(workspace):
+        if program != sys.executable and lies_in(program, folder, workspace) and not is_accepted(folder):
             why = f"{program} lies there, and a server that starts by itself runs nothing from it"
-            raise RecipeError(words, _not_accepted(folder, workspace, why))
-    if is_worker and not is_accepted(workspace):
-        # PYTHONPATH and the user's own packages may lead into the checkout, whose `sitecustomize` would run.
-        return replace(found, command=(found.command[0], "-I", *found.command[1:]))
+            raise NotAcceptedError(words, folder, why)
     return _whole(found)
+
+
+def _isolated(found: Recipe, workspace: Path) -> Recipe:
+    """The recipe of our worker in a workspace that nobody has accepted.
+
+    PYTHONPATH and the user's own packages may lead into the checkout, whose `sitecustomize` would run. Its modules can
+    be imported by evaluated code alone, and after all others. pytest would run its plugins.
+    """
+    program, *arguments = found.command
+    withheld: Mapping[str, str] = {}
+    if PYTHON.arguments[0] in arguments:
+        why = "pytest would run the plugins of this folder, which nobody has accepted"
+        withheld = {"test": f"{why}: {to_accept(workspace)}"}
+    return replace(
+        found, command=(program, "-I", *arguments, UNACCEPTED), awaits_trust=True, withheld=MappingProxyType(withheld)
+    )
 
 
 def _whole(found: Recipe) -> Recipe:
@@ -140,15 +183,6 @@ def _whole(found: Recipe) -> Recipe:
     if given := env.pop(CLIENTS_PATH, None):
         env["PYTHONPATH"] = given
     return replace(found, env=env)
-
-
-def _not_accepted(folder: Path, workspace: Path, why: str) -> str:
-    """The problem of a folder that nobody has accepted; what helps comes early, as the text is cut in some places."""
-    where, named = (
-        ("", "this workspace") if folder == workspace else (f" --workspace {shlex.quote(str(folder))}", folder)
-    )
-    remedy = f"run `codriver trust{where}` once, or start the server yourself by `codriver serve`"
-    return f"nobody has accepted {named}: {remedy}; {why}"
 
 
 def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, python: str = AUTO) -> None:
@@ -160,15 +194,6 @@ def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, pytho
     word = words.strip()
     if word and len(word.split()) == 1 and word != NO_REPL and word not in by_word():
         _recipe(word, Project(workspace, environ, python))
-
-
-def _lies_in(program: Path, workspace: Path) -> bool:
-    """Whether a program lies below a folder, by its own name or where that leads."""
-    return any(
-        path.is_relative_to(folder)
-        for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program)))  # noqa: PTH100  # without following links
-        for folder in (workspace, Path(os.path.realpath(workspace)))
-    )
 
 
 def _recipe(words: str, project: Project) -> Recipe:
@@ -190,7 +215,7 @@ def _recipe(words: str, project: Project) -> Recipe:
 
 def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     (language,) = kind.arguments
-    found = find_python(project.workspace, project.environ, project.python)
+    found = project.interpreter()
     python, note = found.path, f"Python code is evaluated with {found.path} ({found.whose})"
     if language == "lisp":
         python, note = _lisp_python(kind, words, python, found.whose)
@@ -205,7 +230,11 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     )
     if checkout := main_checkout(project.workspace):
         command = (*command, "--checkout", str(checkout))
-    return _recipe_of(kind, command, project, note, caution=found.caution)
+    made = _recipe_of(kind, command, project, note, caution=found.caution)
+    if found.waits_for is None:
+        return made
+    caution = f"this is {python}, not the project's own environment: to have that, {to_accept(found.waits_for)}"
+    return replace(made, caution=caution, awaits_trust=True)
 
 
 def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, str]:
@@ -233,7 +262,7 @@ def _recipe_of(
 
 def _beside_python(name: str, project: Project) -> str | None:
     """A program that Python packages bring: of the project's environment, else of ours, else in PATH."""
-    python = find_python(project.workspace, project.environ, project.python).path
+    python = project.interpreter().path
     beside = [Path(interpreter).parent / name for interpreter in (python, sys.executable)]
     return next((str(path) for path in beside if path.exists()), None) or _which(name, project)
 
@@ -306,7 +335,7 @@ def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
     """A kernel: IPython's of the project's interpreter, which needs no kernelspec, or the one of the spec named."""
     if find_spec("jupyter_client") is None:
         raise RecipeError(words, "jupyter_client is not installed; run `pip install 'codriver[jupyter]'`")
-    found = find_python(project.workspace, project.environ, project.python)
+    found = project.interpreter()
     _, is_named, spec_name = words.partition(":")
     name = f"{OWN_PREFIX}{os.getpid()}-{words.replace(':', '-')}.json"
     file = runtime_folder(project.environ) / name

@@ -65,6 +65,8 @@ class Server:
         """What runs or waits, in the order in which it came."""
         self.at_first: list[Callable[[], object]] = []
         """What is done before the first evaluation."""
+        self.while_evaluating: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        """The context in which each request of a caller runs on the main thread."""
         self._ops = {
             "clone": self._clone,
             "close": self._close,
@@ -313,7 +315,8 @@ class Server:
             with self._lock:
                 job.is_begun = not job.is_interrupted
             if job.is_begun:
-                self._run_one(job)
+                with self.while_evaluating:
+                    self._run_one(job)
 
     def _run_one(self, job: Job) -> None:
         self._output.begin(job)

@@ -61,19 +61,45 @@ def main() -> None:
     server.serve(listener)
     # Look-ups need it. Clients connect meanwhile, and later a module of the project's would come first.
     importlib.import_module("inspect")
-    server.at_first.append(lambda: find_modules(roots))
+    if options.unaccepted:
+        server.while_evaluating = Importable([*roots, *named_folders()])
+    else:
+        server.at_first.append(lambda: find_modules(roots))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
 
 
 def find_modules(roots: list[str]) -> None:
     """Let modules be found in the project, and where a PYTHONPATH says that this process was started without."""
-    given = os.environ.pop(CLIENTS_PATH, "")
+    given = os.environ.get(CLIENTS_PATH, "")
+    named = named_folders()
     if given:
         os.environ["PYTHONPATH"] = given  # for the processes that evaluated code starts
-    named = [os.path.abspath(entry) for entry in given.split(os.pathsep)] if given else []
     known = {*roots, *sys.path}
-    sys.path[:0] = [*roots, *(entry for entry in dict.fromkeys(named) if entry not in known)]
+    sys.path[:0] = [*roots, *(entry for entry in named if entry not in known)]
+
+
+def named_folders() -> list[str]:
+    """The folders of the PYTHONPATH that this process was started without, which its environment then has no more."""
+    given = os.environ.pop(CLIENTS_PATH, "")
+    return list(dict.fromkeys(os.path.abspath(entry) for entry in given.split(os.pathsep))) if given else []
+
+
+class Importable:
+    """A context in which modules are found in some folders, after those of all others: in none of a standard name."""
+
+    def __init__(self, folders: list[str]) -> None:
+        self._folders = folders
+        self._added: list[str] = []
+
+    def __enter__(self) -> None:
+        self._added = [folder for folder in self._folders if folder not in sys.path]
+        sys.path.extend(self._added)
+
+    def __exit__(self, *_error: object) -> None:
+        for folder in self._added:
+            if folder in sys.path:  # code may have taken it out, or put it first as well
+                del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
 
 
 def _parse() -> argparse.Namespace:
@@ -83,6 +109,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="0 takes any that is free")
     parser.add_argument("--workspace", default=os.getcwd(), help="the project's folder")
     parser.add_argument("--checkout", help="what the workspace is a linked working tree of")
+    parser.add_argument("--unaccepted", action="store_true", help="import nothing of the project but by evaluated code")
     parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
     return parser.parse_args()
 
