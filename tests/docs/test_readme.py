@@ -59,6 +59,14 @@ def test_every_link_to_a_file_leads_somewhere(page):
         assert "://" in target or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_to_a_heading_finds_it(page):
+    prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target, anchor in re.findall(r"\]\(((?:[\w./-]+\.md)?)#([^)]+)\)", prose):
+        headings = re.findall(r"^#+ (.*)$", ((page.parent / target) if target else page).read_text(), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}, anchor
+
+
 def test_each_figure_of_the_comparison_was_measured():
     shown = re.search("<!-- comparison -->\n.*\n.*\n((?:.*\n){4})<!-- /comparison -->", README.read_text())[1]
     measured = (ROOT / "tests" / "bench" / "README.md").read_text()

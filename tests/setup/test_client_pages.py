@@ -44,6 +44,30 @@ serve` and `codriver init` install it), and the port file of your project, which
 the relay start a server when none runs.
 
 """
+CONNECTING = """\
+## Entries, relay and workspace
+
+- `codriver init` writes the entry of 25 clients, keeps everything else in their files, and takes it out again with the
+  folders it made. Copilot CLI shares the entry in `.mcp.json` with Claude Code; Visual Studio's key never stands beside
+  another client's in one file. `doctor` says why a file that a team shares has no entry. For goose, Continue and the
+  Copilot cloud agent (`--client github`) it prints what to paste. `--approve` says what it grants. `--client all` skips
+  clients without an entry in `--scope` and names them. The REPL of a Python project is written to `codriver.toml` as
+  any other.
+- The relay needs the standard library alone, kept compiled where it is installed, a folder for each version: one that
+  starts in the middle of an upgrade is of one version. It survives the server: open requests are answered with what is
+  known, nothing is sent twice, and the handshake is repeated. With `--start` it starts a server that ends when nobody
+  needs it; meanwhile a client that was here before, of whichever protocol version, gets its list of tools at once, is
+  told if it has changed, and caches none of it.
+- A relay that may start no server answers requests at once where the process of the last one is gone, and within 20 s
+  where it lives and does not answer; a client's first request waits up to a minute, and the relay finds the next
+  server.
+- Entries in files of the project name no path of one machine but `codriver-relay --workspace auto --start`, or `uvx`
+  where Codriver came from a registry; where neither works, `init` writes none into a git repository without `--force`
+  and names `--scope user`. Older entries are replaced without `--force`; those of other members of a team stay.
+- `codriver-relay --workspace auto` finds the workspace: the folder that `CLAUDE_PROJECT_DIR` names, else the nearest
+  from the current one upward with a server, `codriver.toml`, a project file or `.git`, else a root of the client, else
+  an error that says what to do. Never home, `/`, a folder for temporary files or of others. A choice stays when the
+  roots change."""
 HOOKS = """\
 ## Hooks
 
@@ -147,7 +171,7 @@ def page():
             f"Then {client.next}.\nSource of the format: {source}.",
         ]
     parts += [part for name, client in printed_clients().items() for part in printed_section(name, client)]
-    return "\n\n".join([*parts, HOOKS + hooks_table(), PACKAGES])
+    return "\n\n".join([*parts, CONNECTING, HOOKS + hooks_table(), PACKAGES])
 
 
 def hooks_table():
