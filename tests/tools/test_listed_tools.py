@@ -42,7 +42,9 @@ RUNS_CODE = {
     "change_app",
 }
 ASKS_THE_NETWORK = {"clojuredocs_info"}
-TOLD_ELSEWHERE = {"run_tests": {"report"}, "load_file": {"dependents", "prune"}, "edit_files": {"dryRun"}}
+TOLD_ELSEWHERE = {
+    "run_tests": {"report", "load"}, "load_file": {"dependents", "prune", "whole"}, "edit_files": {"dryRun"},
+}  # fmt: skip
 """Arguments that no list names: of `codriver test`, of a skill, and those that answers name where they would help."""
 
 

@@ -178,7 +178,8 @@ def test_a_flood_pushes_no_evaluation_out_of_the_log_and_is_counted(watching):
     watching.call("evaluate_code", code="'the oldest'", who="first")
     before = watching.call("repl_output_log", by="first")["result"]
     begin(watching, "fx")
-    watching.call("evaluate_code", code="for n in range(100_000): seam.emit('fx', 'busy', n=n)")
+    flood = "for n in range(100_000): seam.emit('fx', 'busy', n=n)"
+    watching.call("evaluate_code", code=flood, who="second")
 
     kept = '[:find (count ?e) . :in $ $app :where [$app ?e :output/name "busy"]]'
 
