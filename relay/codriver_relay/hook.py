@@ -159,7 +159,7 @@ def find_served() -> str | None:
     From there upward, and never in a folder that no workspace may be.
     """
     for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):
-        folder = os.path.realpath(start) if start.startswith("/") else ""
+        folder = os.path.realpath(start) if os.path.isabs(start) else ""
         for _ in range(MOST_FOLDERS if folder else 0):
             if is_border(folder):
                 break

@@ -10,7 +10,7 @@ import sys
 
 from codriver_relay.handshake import LIST_CHANGED
 from codriver_relay.messages import META, Message, encode, encode_answer, respell, survey
-from codriver_relay.own_files import FOLDER, OTHERS, read_file
+from codriver_relay.own_files import OTHERS, close_folder, is_mine, is_open, open_folder, read_file, status_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,13 +145,13 @@ def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict
         prefix, shape = ("", "protocolVersion") if is_handshake else (META, "supportedVersions")
         name, version = about[prefix + "clientInfo"]["name"], about[prefix + "protocolVersion"]
         status = os.stat(workspace)
-        folder = os.open(kept_folder(), FOLDER)
+        folder = open_folder(kept_folder())
         try:
-            if os.fstat(folder).st_uid != os.geteuid() or os.fstat(folder).st_mode & OTHERS:
+            if not is_mine(status_of(folder).st_uid) or is_open(status_of(folder), OTHERS):
                 return None
             kept = json.loads(read_file(folder, f"{status.st_dev}-{status.st_ino}.json", KEPT_BYTES))
         finally:
-            os.close(folder)
+            close_folder(folder)
         named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
         ours = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
         has_own_command = bool(ours.get("CODRIVER_SERVER_COMMAND"))
@@ -184,9 +184,16 @@ def envelope_of(line: bytes) -> dict[str, Any]:
 
 def kept_folder() -> str:
     """Where servers keep lists, in the user's state folder. Source: `codriver.files.paths`, platformdirs."""
-    mac = "~/Library/Application Support"
-    given = os.environ.get("XDG_STATE_HOME", "")
-    base = given if given.startswith("/") else mac if sys.platform == "darwin" else "~/.local/state"
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):
+        if sys.platform == "win32":
+            from codriver_relay.windows import state_folder
+
+            base = state_folder()
+        elif sys.platform == "darwin":
+            base = "~/Library/Application Support"
+        else:
+            base = "~/.local/state"
     return os.path.join(os.path.expanduser(base), "codriver", "lists")
 
 

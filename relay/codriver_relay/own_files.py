@@ -6,6 +6,7 @@ They may have come with a checkout, so nothing but a regular file of this user's
 from __future__ import annotations
 
 import os
+import sys
 
 RECORD_BYTES = 4096
 """What a server writes beside its port file is a tenth of this."""
@@ -21,30 +22,81 @@ TOKEN_LENGTH = 43
 """How long a token is that a server makes. Anything else is no token, but perhaps somebody's key."""
 
 
-def open_below(workspace: str) -> int:
-    """A descriptor of the folder with the port file in a workspace, reached without a link."""
-    folder = os.open(workspace, FOLDER)
+if sys.platform == "win32":
+    from codriver_relay import windows
+
+    Folder = str
+    open_folder, close_folder, make_private = windows.open_folder, windows.close_folder, windows.make_private
+    status_of, status_in, open_in = windows.status_of, windows.status_in, windows.open_in
+    make_in, remove_in = windows.make_in, windows.remove_in
+    is_mine, is_trusted, is_open = windows.is_mine, windows.is_trusted, windows.is_open
+else:
+    Folder = int
+    """A folder that is held open: whatever happens to its path, everything is done in that very folder."""
+
+    close_folder, status_of = os.close, os.fstat
+
+    def open_folder(path: str, above: int | None = None) -> int:
+        """A descriptor of a folder; below `above` it is a name, and no link is followed."""
+        return os.open(path, FOLDER if above is None else FOLDER | NOFOLLOW, dir_fd=above)
+
+    def status_in(folder: int, name: str) -> os.stat_result:
+        """The status of what has this name in a folder, a link's own."""
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+    def open_in(folder: int, name: str, flags: int) -> int:
+        """A descriptor of a file in a folder."""
+        return os.open(name, flags, 0o600, dir_fd=folder)
+
+    def make_in(folder: int, name: str) -> None:
+        """Make a folder in a folder."""
+        os.mkdir(name, dir_fd=folder)
+
+    def remove_in(folder: int, name: str) -> None:
+        """Remove a file in a folder."""
+        os.unlink(name, dir_fd=folder)
+
+    def make_private(folder: int) -> None:
+        """Let nobody but this user into a folder."""
+        os.fchmod(folder, 0o700)
+
+    def is_mine(user: int) -> bool:
+        """True for this user."""
+        return user == os.geteuid()
+
+    def is_trusted(user: int) -> bool:
+        """True for this user and for root, who has everything already."""
+        return user in (os.geteuid(), 0)
+
+    def is_open(status: os.stat_result, rights: int) -> bool:
+        """True where a mode gives any of these rights."""
+        return bool(status.st_mode & rights)
+
+
+def open_below(workspace: str) -> Folder:
+    """The folder with the port file in a workspace, reached without a link."""
+    folder = open_folder(workspace)
     for name in PLACE:
         above = folder
         try:
-            folder = os.open(name, FOLDER | NOFOLLOW, dir_fd=above)
+            folder = open_folder(name, above)
         finally:
-            os.close(above)
+            close_folder(above)
     return folder
 
 
-def open_file(folder: int, name: str, flags: int = os.O_RDONLY) -> int:
+def open_file(folder: Folder, name: str, flags: int = os.O_RDONLY) -> int:
     """A descriptor of this user's own regular file in a folder, made where `flags` say so.
 
     Raises:
         OSError: there is none, or it is something else.
     """
     try:  # asked before it is opened: to open some devices is to do something
-        refuse_strange(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        refuse_strange(status_in(folder, name))
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
-    file = os.open(name, flags | UNTOUCHED, 0o600, dir_fd=folder)
+    file = open_in(folder, name, flags | UNTOUCHED)
     try:
         refuse_strange(os.fstat(file))
     except OSError:
@@ -57,11 +109,11 @@ def refuse_strange(status: os.stat_result) -> None:
     """Raise OSError for what is no regular file, or not this user's own."""
     if status.st_mode & KIND != REGULAR:
         raise OSError(1, "it is a link, a pipe, a device or a folder, not a regular file")
-    if status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o002 or status.st_nlink > 1:
+    if not is_trusted(status.st_uid) or is_open(status, 0o002) or status.st_nlink > 1:
         raise OSError(1, "it is another user's, or others may write to it, or it has another name by a hard link")
 
 
-def read_file(folder: int, name: str, most: int = RECORD_BYTES) -> bytes:
+def read_file(folder: Folder, name: str, most: int = RECORD_BYTES) -> bytes:
     """The first bytes of such a file. Raises like `open_file`."""
     file = open_file(folder, name)
     try:
@@ -70,7 +122,7 @@ def read_file(folder: int, name: str, most: int = RECORD_BYTES) -> bytes:
         os.close(file)
 
 
-def read_beside(folder: int, name: str) -> bytes:
+def read_beside(folder: Folder, name: str) -> bytes:
     """The first bytes of a file in a folder, as `read_file` reads it; empty when it cannot be had."""
     try:
         return read_file(folder, name)
@@ -78,12 +130,12 @@ def read_beside(folder: int, name: str) -> bytes:
         return b""
 
 
-def read_token(folder: int) -> str:
+def read_token(folder: Folder) -> str:
     """The token in a folder; empty where there is none, or no secret of this user's alone that looks like one."""
     text = read_beside(folder, "token").strip()
     if len(text) != TOKEN_LENGTH or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
         return ""
-    return "" if os.stat("token", dir_fd=folder, follow_symlinks=False).st_mode & OTHERS else text.decode()
+    return "" if is_open(status_in(folder, "token"), OTHERS) else text.decode()
 
 
 def value_of(record: bytes, name: bytes) -> bytes:

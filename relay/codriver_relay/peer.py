@@ -9,13 +9,14 @@ import _socket as socket
 import os
 import sys
 
-from codriver_relay.own_files import RECORD_BYTES, open_file, read_beside, value_of
+from codriver_relay.own_files import RECORD_BYTES, Folder, open_file, read_beside, status_in, value_of
 
 GONE = (-1, 0)
 """The user and inode of a socket that no process has any more: nobody can be held to be behind it.
 
 The kernel shows user 0 for such a socket, so that a stranger who sends and closes at once would pass for root.
 """
+IS_LINUX = sys.platform == "linux"
 DIAG_S = 1
 """The kernel answers at once; a socket filter that swallows the question must not hold up anybody."""
 TABLE_READS = 3
@@ -63,9 +64,9 @@ def find(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | No
     try:
         return ask_kernel(there, port, here, own)
     except OSError:
-        if sys.platform != "linux":
-            raise
-        return look_up(there, port, here, own)
+        if IS_LINUX:
+            return look_up(there, port, here, own)
+        raise
 
 
 def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
@@ -76,14 +77,14 @@ def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int
     Raises:
         OSError: this kernel, or the container it is in, does not answer such questions.
     """
-    if sys.platform != "linux":
+    if not IS_LINUX:
         raise OSError(0, "only Linux tells who listens")
     family = socket.AF_INET if len(there) == 4 else socket.AF_INET6
     ends = port.to_bytes(2, "big") + own.to_bytes(2, "big") + there.ljust(16, b"\0") + here.ljust(16, b"\0")
     question = bytes([family, socket.IPPROTO_TCP, 0, 0]) + b"\xff" * 4 + ends + bytes(4) + b"\xff" * 8
     numbers = ((16 + len(question), 4), (20, 2), (1, 2), (1, 4), (0, 4))  # length, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST
     head = b"".join([number.to_bytes(size, sys.byteorder) for number, size in numbers])
-    kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)  # NETLINK_SOCK_DIAG
+    kernel = socket.socket(getattr(socket, "AF_NETLINK", 0), socket.SOCK_RAW, 4)  # NETLINK_SOCK_DIAG
     try:
         kernel.settimeout(DIAG_S)
         kernel.send(head + question)
@@ -150,11 +151,11 @@ def lives(process: int) -> bool:
     return True
 
 
-def holds_lock(folder: int, inode: int) -> bool:
+def holds_lock(folder: Folder, inode: int) -> bool:
     """Whether the process with the socket `inode` holds the lock in a folder: it is the server of that workspace."""
     hint = value_of(read_beside(folder, "server.json"), b"pid")
     try:
-        lock = os.stat("lock", dir_fd=folder, follow_symlinks=False)
+        lock = status_in(folder, "lock")
         return holder_of(lock, inode, int(hint) if hint.isdigit() else None) is not None
     except OSError:
         return False
@@ -196,20 +197,42 @@ def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
     return has_socket and has_lock
 
 
-def is_locked(folder: int) -> bool:
+def is_locked(folder: Folder) -> bool:
     """Whether somebody holds the lock in a folder. To know, it is taken for a moment."""
-    try:
-        import fcntl  # only where the kernel does not tell who listens
-    except ImportError:
-        return True  # as where the file system knows no locks
     try:
         lock = open_file(folder, "lock", os.O_RDWR)
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True  # it is held, or the file system knows no locks
+        return not try_lock(lock)
+    except (OSError, ImportError):
+        return True  # the file system, or Python here, knows no locks
     finally:
         os.close(lock)
-    return False
+
+
+def try_lock(file: int) -> bool:
+    """Take the lock on an open file, until that is closed; False where another has it.
+
+    Raises:
+        OSError: its file system knows no locks.
+        ImportError: Python here knows none.
+    """
+    if sys.platform == "win32":
+        from codriver_relay.windows import try_lock as take
+    else:
+        take = try_flock
+    return take(file)
+
+
+if sys.platform != "win32":
+
+    def try_flock(file: int) -> bool:
+        """`try_lock` by the lock of POSIX systems."""
+        from fcntl import LOCK_EX, LOCK_NB, flock  # only where the kernel does not tell who listens
+
+        try:
+            flock(file, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

@@ -5,6 +5,7 @@ Imported where that is so.
 
 from __future__ import annotations
 
+import sys
 import time
 
 from codriver_relay.handshake import Handshake
@@ -203,4 +204,8 @@ def path_of(uri: str) -> str:
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return ""
     path = unquote(parts.path, errors="surrogateescape")
+    if sys.platform == "win32":
+        from codriver_relay.windows import local_path
+
+        path = local_path(path)
     return "" if "\0" in path else path

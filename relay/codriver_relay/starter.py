@@ -10,12 +10,26 @@ import os
 import sys
 import time
 
-from codriver_relay.own_files import FOLDER, NOFOLLOW, PLACE, open_file, read_file
+from codriver_relay.own_files import (
+    PLACE,
+    Folder,
+    close_folder,
+    is_mine,
+    is_open,
+    make_in,
+    make_private,
+    open_file,
+    open_folder,
+    read_file,
+    remove_in,
+    status_in,
+    status_of,
+)
 from codriver_relay.peer import is_locked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from subprocess import Popen
 
 STOPPED_FOR_GOOD = 5
@@ -54,33 +68,23 @@ class Starter:
 
     def start(self) -> None:
         """Start the server, unless that was done. A server that lives already makes the new one end by its own lock."""
-        import shlex  # both cost more than the interpreter's start, and most relays start nothing
-        import subprocess
-
         if self.process is not None or self.failure is not None:
             return
         # With -P it takes no module from the workspace, which is where it runs.
         own = [sys.executable, "-P", "-m", "codriver"]
-        command = shlex.split(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or own
+        command = split_command(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or own
         try:
             self.log = self.open_log()
             self.log_start = os.fstat(self.log).st_size
         except OSError as error:
-            place = "/".join((self.workspace, *PLACE))
+            place = os.path.join(self.workspace, *PLACE)
             cure = "make room" if error.errno == errno.ENOSPC else "make the folder one of yours that can be written"
             problem = f"serve.log in {place} could not be opened: {error.strerror}"
             self.fail(f"{problem}; {cure}, or choose another workspace", is_final=True)
             return
         try:
-            self.process = subprocess.Popen(  # noqa: S603 - the command is the user's own
-                [*command, *self.arguments],
-                cwd=self.workspace,
-                stdin=subprocess.DEVNULL,
-                stdout=self.log,
-                stderr=self.log,
-                start_new_session=True,
-                env=server_environment(self.workspace),
-            )
+            environ = server_environment(self.workspace)
+            self.process = start_detached([*command, *self.arguments], self.workspace, self.log, environ)
         except OSError as error:
             self.fail(f"{command[0]} could not be started: {error}")
 
@@ -90,24 +94,24 @@ class Starter:
         Raises:
             OSError: it is something else, or cannot be written.
         """
-        folder = os.open(self.workspace, FOLDER)
+        folder = open_folder(self.workspace)
         for name in PLACE:
             above = folder
             try:
                 if not has_name(above, name):
-                    os.mkdir(name, dir_fd=above)
-                folder = os.open(name, FOLDER | NOFOLLOW, dir_fd=above)
+                    make_in(above, name)
+                folder = open_folder(name, above)
             finally:
-                os.close(above)
+                close_folder(above)
         try:
-            if os.fstat(folder).st_uid != os.geteuid():
+            if not is_mine(status_of(folder).st_uid):
                 raise OSError(1, "the folder is another user's")
-            if os.fstat(folder).st_mode & 0o077 and not is_locked(folder):
+            if is_open(status_of(folder), 0o077) and not is_locked(folder):
                 remove_server_files(folder)
-            os.fchmod(folder, 0o700)
+            make_private(folder)
             return open_file(folder, "serve.log", os.O_RDWR | os.O_APPEND | os.O_CREAT)
         finally:
-            os.close(folder)
+            close_folder(folder)
 
     def why_silent(self) -> str:
         """The likely reason why a server ended and left no words in its log."""
@@ -129,10 +133,57 @@ class Starter:
         """Note it if the started process failed. It ends well once the server, another one, can be reached."""
         if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
-            tail = os.pread(self.log, 1000, start).decode("utf-8", "replace").strip() or self.why_silent()
+            os.lseek(self.log, start, os.SEEK_SET)  # whoever writes to it appends
+            tail = os.read(self.log, 1000).decode("utf-8", "replace").strip() or self.why_silent()
             is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD
             ended = "" if is_final else f"the server that the relay started ended with status {status}: "
             self.fail(ended + tail, is_final=is_final)
+
+
+def split_command(line: str) -> list[str]:
+    """The words of a command line, as the shell of this system reads it.
+
+    Raises:
+        ValueError: a quotation in it has no end.
+    """
+    if sys.platform == "win32":
+        from codriver_relay.windows import split_command as split
+    else:
+        from shlex import split  # it costs more than the interpreter's start, and most relays start nothing
+    return split(line)
+
+
+def start_detached(command: Sequence[str], folder: str | None, log: int, environ: Mapping[str, str]) -> Popen[bytes]:
+    """Start a program that ends neither with a terminal nor with who starts it; what it says goes to `log`.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    from subprocess import DEVNULL, Popen  # as above
+
+    def start(flags: int = 0) -> Popen[bytes]:
+        return Popen(  # noqa: S603 - the command is the user's own
+            command,
+            cwd=folder,
+            stdin=DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=environ,
+            start_new_session=True,
+            creationflags=flags,
+        )
+
+    if sys.platform == "win32":
+        from codriver_relay.windows import start_flags
+
+        alone, within_job = start_flags()
+        try:
+            process = start(alone)
+        except PermissionError:  # the job lets nobody out
+            process = start(within_job)
+    else:
+        process = start()
+    return process
 
 
 def server_environment(workspace: str, given_environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -165,30 +216,30 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
 def main_checkout(workspace: str) -> str:
     """The folder that a linked working tree says to be its main checkout; empty for any other folder."""
     try:
-        folder = os.open(workspace, FOLDER)
+        folder = open_folder(workspace)
         try:
             pointer = read_file(folder, ".git").decode().strip()
         finally:
-            os.close(folder)
+            close_folder(folder)
     except (OSError, ValueError):
         return ""
     own = os.path.normpath(os.path.join(workspace, pointer.removeprefix("gitdir:").strip()))
-    return own.partition(os.path.join("", ".git", "worktrees", ""))[0].rstrip("/") if "worktrees" in own else ""
+    return own.partition(os.path.join("", ".git", "worktrees", ""))[0].rstrip(os.sep) if "worktrees" in own else ""
 
 
-def remove_server_files(folder: int) -> None:
+def remove_server_files(folder: Folder) -> None:
     """Remove a server's files from a folder that others could write to: made private, they would count."""
     for name in ("port", "server.json", "token"):
         try:  # noqa: SIM105 - contextlib costs the start
-            os.unlink(name, dir_fd=folder)
+            remove_in(folder, name)
         except (FileNotFoundError, IsADirectoryError, PermissionError):
             pass  # a folder of that name counts for nothing; macOS calls that a lack of permission
 
 
-def has_name(folder: int, name: str) -> bool:
+def has_name(folder: Folder, name: str) -> bool:
     """Whether something in a folder has the name."""
     try:
-        os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status_in(folder, name)
     except FileNotFoundError:
         return False
     return True

@@ -5,7 +5,6 @@ A write to a client that does not read is carried on by a thread, which lives on
 
 from __future__ import annotations
 
-import _socket as socket
 import os
 import select
 import sys
@@ -15,12 +14,29 @@ from codriver_relay.messages import Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket as socket
     from collections.abc import Callable
+    from typing import Protocol
+
+    class Poll(Protocol):
+        """As much of `select.poll` as is used."""
+
+        def register(self, fd: int, eventmask: int, /) -> None:
+            """Report these events of a descriptor from now on."""
+
+        def unregister(self, fd: int, /) -> None:
+            """Report none of its events from now on."""
+
+        def poll(self, timeout: float | None = ..., /) -> list[tuple[int, int]]:
+            """The descriptors that are ready, with their events, after waiting at most so many milliseconds."""
+
 
 CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
 CAN_POLL = hasattr(select, "poll") and not os.environ.get("CODRIVER_RELAY_THREADS")
 """Whether pipes can be waited for. Where they cannot, as on Windows, a thread reads stdin, and one each writes."""
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
+PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
+"""What is written to a pipe in one piece where there is room at all."""
 READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
 """What a pipe holds; what is read of a long line at once, in fewer steps."""
 
@@ -47,7 +63,7 @@ class Output:
         if len(data) <= READ_BYTES:
             # Where there is room at all, there is room for so much.
             while data and self.room and self.room.poll(0):
-                data = data[write_some(data[: select.PIPE_BUF]) :]
+                data = data[write_some(data[:PIPE_BYTES]) :]
         if data:
             self.is_busy = True
             start_new_thread(run_or_end, (lambda: self.write_rest(data),))
@@ -130,29 +146,30 @@ class Watch:
         return ready
 
 
-def room_of(fd: int) -> select.poll | None:
+def room_of(fd: int) -> Poll | None:
     """A poll that waits for room to write to `fd`; None where only a write can wait for it."""
-    if not CAN_POLL:
-        return None
-    room = select.poll()
-    room.register(fd, POLLOUT)
+    room = None
+    if sys.platform != "win32" and CAN_POLL:
+        room = select.poll()
+        room.register(fd, POLLOUT)
     return room
 
 
-def new_poll() -> select.poll:
+def new_poll() -> Poll:
     """A poll of what can be waited for."""
-    if CAN_POLL:
+    if sys.platform != "win32" and CAN_POLL:
         return select.poll()
     from codriver_relay.without_poll import SocketPoll
 
-    return SocketPoll()  # type: ignore[return-value]  # as much of it as is used
+    return SocketPoll()
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
     """Two sockets, each the other's end."""
-    if hasattr(socket, "socketpair"):
-        return socket.socketpair()
-    from socket import socketpair  # Windows has it in Python alone
+    if sys.platform == "win32":
+        from socket import socketpair  # in Python alone
+    else:
+        from _socket import socketpair
 
     return socketpair()
 

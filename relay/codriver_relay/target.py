@@ -6,13 +6,18 @@ import _socket as socket
 import os
 
 from codriver_relay.own_files import (
-    FOLDER,
     OTHERS,
     RECORD_BYTES,
+    Folder,
+    close_folder,
+    is_open,
+    is_trusted,
     open_below,
+    open_folder,
     read_beside,
     read_file,
     read_token,
+    status_of,
     value_of,
 )
 from codriver_relay.peer import holds_lock, is_locked, listener_of, lives
@@ -54,9 +59,9 @@ class Target:
         try:
             return self.reach(self.read_port(folder), folder)
         finally:
-            os.close(folder)
+            close_folder(folder)
 
-    def reach(self, port: int, folder: int | None) -> socket.socket:
+    def reach(self, port: int, folder: Folder | None) -> socket.socket:
         """A connection to one port, introduced; found in `folder` if that is given. Raises like `connect`."""
         self.tried = f"{self.host}:{port}"
         problem = "the host has no address"
@@ -92,30 +97,30 @@ class Target:
         try:
             process = value_of(read_beside(folder, "server.json"), b"pid")
         finally:
-            os.close(folder)
+            close_folder(folder)
         return lives(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
-    def open_folder(self) -> int:
-        """A descriptor of the port file's folder. One in a workspace has to be this user's alone.
+    def open_folder(self) -> Folder:
+        """The port file's folder. One in a workspace has to be this user's alone.
 
         Raises:
             UnreachableError: there is none whose word counts.
         """
         name = os.path.dirname(self.file or "")
         try:
-            folder = open_below(self.workspace) if self.workspace else os.open(name, FOLDER)
+            folder = open_below(self.workspace) if self.workspace else open_folder(name)
         except OSError as error:
             raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
-        status = os.fstat(folder)
-        if self.workspace and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & OTHERS):
-            os.close(folder)
+        status = status_of(folder)
+        if self.workspace and (not is_trusted(status.st_uid) or is_open(status, OTHERS)):
+            close_folder(folder)
             raise UnreachableError(
                 f"{name} counts for nothing, as others may enter it, or it is another user's; where it is your own, "
                 "`codriver serve` makes it private"
             )
         return folder
 
-    def read_port(self, folder: int) -> int:
+    def read_port(self, folder: Folder) -> int:
         """The port that the file names now.
 
         Raises:
@@ -129,7 +134,7 @@ class Target:
             raise UnreachableError("the port file holds no port number")
         return int(text)
 
-    def introduce(self, connection: socket.socket, port: int, folder: int | None) -> None:
+    def introduce(self, connection: socket.socket, port: int, folder: Folder | None) -> None:
         """Make sure who listens; then say which server of which workspace is meant, and show the token.
 
         A server that was killed leaves its port file, and its port may be another server's now, which has to hang up.
@@ -203,7 +208,7 @@ def session_of(record: bytes, port: int) -> bytes:
     return session if session.isalnum() else b""
 
 
-def is_listener_trusted(connection: socket.socket, folder: int | None) -> bool:
+def is_listener_trusted(connection: socket.socket, folder: Folder | None) -> bool:
     """Whether a token may be shown to who listens at the other end: the user named the port, or it holds the lock.
 
     Where no kernel tells who listens (it does on Linux), the lock has to be held by somebody.
@@ -215,7 +220,7 @@ def is_listener_trusted(connection: socket.socket, folder: int | None) -> bool:
         listener = listener_of(connection)
     except OSError:
         return folder is None or is_locked(folder)
-    if listener is not None and listener[0] not in (os.geteuid(), 0):
+    if listener is not None and not is_trusted(listener[0]):
         raise UnreachableError("it belongs to another user of this machine, so nothing was sent to it")
     if folder is None:
         return True

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
-from codriver_relay.own_files import PLACE
+from codriver_relay.own_files import PLACE, is_mine, is_open
 
 PROJECT_FILES = (
     "codriver.toml", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "deps.edn",
@@ -21,15 +22,24 @@ def is_border(folder: str) -> bool:
     Such are the home folder, the root of all, those for temporary files, and those of other users or to which others
     may write.
     """
-    given = (os.path.expanduser("~"), "/", *TEMPORARY, os.environ.get("TMPDIR") or "/")
+    given = [os.path.expanduser("~"), *TEMPORARY, os.environ.get("TMPDIR") or "/"]
+    if sys.platform == "win32":
+        from codriver_relay.windows import places_of_all
+
+        given += places_of_all()
     try:
         status = os.stat(folder)
     except (OSError, ValueError):
         return True
-    is_others = hasattr(os, "geteuid") and status.st_uid != os.geteuid()
-    if is_others or status.st_mode & OTHERS_WRITE:
+    if not is_mine(status.st_uid) or is_open(status, OTHERS_WRITE):
         return True
-    return os.path.realpath(folder) in {os.path.realpath(place) for place in given}
+    real = comparable(folder)
+    return os.path.dirname(real) == real or real in {comparable(place) for place in given}
+
+
+def comparable(path: str) -> str:
+    """A path as it is compared: links followed, and in one case where names differ by none."""
+    return os.path.normcase(os.path.realpath(path))
 
 
 def is_workspace(folder: str) -> bool:
@@ -58,7 +68,7 @@ def find_workspace() -> str | None:
 
 def own_folder(path: str) -> str | None:
     """The folder at an absolute path, links followed; None where there is none that may be a workspace."""
-    if not path.startswith("/") or not os.path.isdir(path):
+    if not os.path.isabs(path) or not os.path.isdir(path):
         return None
     folder = os.path.realpath(path)
     return None if is_border(folder) else folder
@@ -68,5 +78,5 @@ def workspace_of(port_file: str | None) -> str | None:
     """The workspace of a port file at `<workspace>/.calva/mcp-server/port`; None for any other."""
     if port_file is None:
         return None
-    place, _, name = port_file.rpartition(f"/{'/'.join(PLACE)}/")
-    return place if place and name and "/" not in name else None
+    place, _, name = port_file.rpartition(os.path.join("", *PLACE, "").join((os.sep, "")))
+    return place if place and name and os.sep not in name else None

@@ -1,6 +1,7 @@
 """What a test needs and may not find: each need says what to install, and is skipped without, or fails on CI."""
 
 import os
+import shlex
 import shutil
 import subprocess
 from importlib.util import find_spec
@@ -64,3 +65,10 @@ def interpreter(name):
 def expect_clients(words):
     """Do without other people's clients, which `.ci/run` may have been unable to install."""
     do_without(words, is_expected="CODRIVER_TESTS_WITHOUT_CLIENTS" not in os.environ)
+
+
+def windows_python():
+    """The command of a Python for Windows that has Codriver's dependencies; on Linux one that runs under Wine."""
+    command = os.environ.get("CODRIVER_WINDOWS_PYTHON")
+    words = "CODRIVER_WINDOWS_PYTHON names no Python for Windows: tests/windows/setup.sh makes one that runs under Wine"
+    return shlex.split(command) if command else do_without(words, is_expected=False)

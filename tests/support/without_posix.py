@@ -1,7 +1,7 @@
 """Takes away from our own code what only POSIX systems have, as `sitecustomize` of the processes of a test.
 
 The standard library keeps it: its event loop for these systems is built on it. What Python itself has not on Windows is
-gone for everybody where nothing here needs it.
+gone for everybody where nothing here needs it. Locks stay, as each system has some: tests/windows has Windows' own.
 """
 
 import builtins
@@ -9,7 +9,7 @@ import os
 import select
 import sys
 
-MODULES = frozenset({"fcntl", "grp", "pwd", "resource", "termios", "tty", "pty"})
+MODULES = frozenset({"grp", "pwd", "resource", "termios", "tty", "pty"})
 FUNCTIONS = (
     "fork", "forkpty", "getpgid", "getpgrp", "getsid", "killpg", "register_at_fork", "setpgid", "setpgrp", "setsid",
 )  # fmt: skip
@@ -25,17 +25,7 @@ def is_ours(given):
 def limited_import(name, globals=None, *others, **named):  # noqa: A002  # its own name there
     if name in MODULES and is_ours(globals):
         raise ModuleNotFoundError(f"No module named {name!r}, as on another system", name=name)
-    return Locks if name == "msvcrt" and is_ours(globals) else real_import(name, globals, *others, **named)
-
-
-class Locks:
-    """The module by which Windows locks files, with the locks that other processes here know."""
-
-    LK_NBLCK = 2
-
-    @staticmethod
-    def locking(descriptor, mode, count):
-        real_import("fcntl").flock(descriptor, 2 | 4)
+    return real_import(name, globals, *others, **named)
 
 
 builtins.__import__ = limited_import

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import signal
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
@@ -52,6 +51,7 @@ from codriver.settings.durations import from_environment
 from codriver.settings.kernels import check_encrypted, named_kernels
 from codriver.settings.layers import held_back, load
 from codriver.settings.reload import Reloader
+from codriver.systems import stop_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -226,7 +226,13 @@ class Server:
         admission = Admission(token=self._claim.token, session_id=self._session_id, workspace=self._workspace)
         protocol, clients = self._parts.protocol, self._parts.clients
         limits = ListenerLimits(settings.max_clients, settings.outbox_messages, settings.outbox_bytes)
-        front = Listener(admission=admission, protocol=protocol, clients=clients, limits=limits)
+        front = Listener(
+            admission=admission,
+            protocol=protocol,
+            clients=clients,
+            limits=limits,
+            on_stop=lambda: self._core.report(Stop("`codriver stop`")),
+        )
         async with listener:
             self._core.resume(effect, (effect.host, port))
             with self._accepting:
@@ -295,9 +301,7 @@ class Server:
         self._tasks.start_soon(kernels.run)
 
     async def _heed_signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for number in signals:
-                self._core.report(Stop(f"signal {signal.Signals(number).name}"))
+        await stop_signals.heed(lambda name: self._core.report(Stop(f"signal {name}")))
 
     async def _exit_when_idle(self) -> None:
         idle_since = anyio.current_time()

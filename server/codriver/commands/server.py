@@ -28,7 +28,8 @@ from codriver.errors import CodriverError
 from codriver.files.paths import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
-from codriver.net.client import NoServerError, connect, process_of
+from codriver.net.client import NoServerError, ask_to_stop, connect, process_of
+from codriver.systems.other_processes import HAS_SIGNALS, is_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -278,9 +279,9 @@ def _stop(workspace: Path) -> None:
     if process is None:
         _say_nobody(folder, claimed)
         return
-    os.kill(process, signal.SIGTERM)
+    _ask_to_stop(workspace, claimed, process)
     deadline = time.monotonic() + STOP_S
-    while server_record.read_record(folder) == claimed and registration.is_running(process):
+    while server_record.read_record(folder) == claimed and is_running(process):
         if time.monotonic() > deadline:
             say(f"pid {process} did not stop in {STOP_S:g} s: end it with `kill -9 {process}`", err=True)
             sys.exit(1)
@@ -288,9 +289,18 @@ def _stop(workspace: Path) -> None:
     say(f"stopped pid {process}")
 
 
+def _ask_to_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
+    """Have the server wind down: by a signal, which also one that is busy gets, or by its socket."""
+    if HAS_SIGNALS:
+        os.kill(process, signal.SIGTERM)
+        return
+    with suppress(CodriverError, OSError, ValueError):  # it ends just now, or is waited for
+        ask_to_stop(workspace, claimed)
+
+
 def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
     """Say why nothing was stopped: files name a process that is not known to be the server."""
-    if not registration.is_running(claimed.pid):
+    if not is_running(claimed.pid):
         say(f"no server runs for this workspace: pid {claimed.pid}, which its files name, is gone")
     elif server_record.is_claimed(folder) is False:
         say(
@@ -314,7 +324,7 @@ def _awaited_record(folder: Path) -> ServerRecord | None:
     # The lock comes before the record when a server starts, and goes after it when one ends.
     while (is_held := server_record.is_claimed(folder)) and time.monotonic() < deadline:
         claimed = server_record.read_record(folder)
-        if claimed is not None and registration.is_running(claimed.pid):
+        if claimed is not None and is_running(claimed.pid):
             return claimed
         if not is_told:
             say("a server is just starting or ending here: waiting until it is one or the other", err=True)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-try:
-    import fcntl
+import sys
 
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-except ImportError:  # Windows
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # as seen from other systems
+if sys.platform == "win32":
+    from codriver_relay.windows import try_lock as _try
+else:
+    from codriver_relay.peer import try_flock as _try
 
 
 def try_lock(descriptor: int) -> bool:
@@ -22,7 +17,6 @@ def try_lock(descriptor: int) -> bool:
         OSError: its file system knows no locks.
     """
     try:
-        _lock(descriptor)
-    except (BlockingIOError, PermissionError):
+        return _try(descriptor)
+    except PermissionError:
         return False
-    return True

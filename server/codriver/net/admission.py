@@ -56,6 +56,8 @@ class Admitted:
     """It is a relay that starts a server where none runs."""
     had_another: bool = False
     """It is a relay that was connected to a server before which was not this one."""
+    stops_server: bool = False
+    """It asks the server to stop, and for nothing else."""
 
 
 FIRST_BYTE_S = 300.0
@@ -195,11 +197,11 @@ class Admission:
             message = json.loads(line)
             given = message["params"] if message["method"] == INTRODUCTION else {}
             token, session = given.get("token", ""), given.get("session", self._session_id)
-            meant, starts, before = given.get("workspace"), "starts" in given, "before" in given
+            meant, said = given.get("workspace"), given.keys()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if self._token is None:
                 return Admitted(data)  # the reader answers it
-            token, session, meant, starts, before = "", self._session_id, None, False, False
+            token, session, meant, said = "", self._session_id, None, ()
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
             logger.warning("refused a connection without the token")
             return None
@@ -209,7 +211,7 @@ class Admission:
         if meant is not None and not await self._tell_workspace(stream, meant):
             logger.warning("refused a connection that means another workspace, whose port file names this server")
             return None
-        return Admitted(rest, starts_server=starts, had_another=before)
+        return Admitted(rest, starts_server="starts" in said, had_another="before" in said, stops_server="stop" in said)
 
     async def _tell_workspace(self, stream: SocketStream, meant: object) -> bool:
         """Tell a peer which workspace is served; whether it is the one that the peer means, by device and inode."""

@@ -139,8 +139,10 @@ class Connection:
         """Let answers take any time from now on: evaluations bound themselves."""
         self.socket.settimeout(None)
 
-    def introduce(self, workspace: Path, *, token: str | None, session: str | None) -> None:
+    def introduce(self, workspace: Path, *, token: str | None, session: str | None, is_to_stop: bool = False) -> None:
         """Show the token, and say which server of which workspace is meant: any other one hangs up, and so do we.
+
+        `is_to_stop`: ask it to stop, by which the conversation is over.
 
         Raises:
             StrangeServerError: it is the server of another workspace.
@@ -148,7 +150,7 @@ class Connection:
         """
         status = workspace.stat()
         ours = f"{status.st_dev}:{status.st_ino}"
-        given = {"token": token, "session": session, "workspace": ours}
+        given = {"token": token, "session": session, "workspace": ours, "stop": "yes" if is_to_stop else None}
         self.notify(server_record.INTRODUCTION, {name: value for name, value in given.items() if value})
         answer = next(self.messages(), None)
         if answer is None:
@@ -285,7 +287,7 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
     return connection
 
 
-def _reach(workspace: Path, folder: Path, port: int) -> Connection:
+def _reach(workspace: Path, folder: Path, port: int, *, is_to_stop: bool = False) -> Connection:
     """A connection to the server of a workspace, made sure of, and introduced to it.
 
     Raises:
@@ -298,7 +300,8 @@ def _reach(workspace: Path, folder: Path, port: int) -> Connection:
     try:
         server_record.verify(connection.socket, folder)
         token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(folder)
-        connection.introduce(workspace, token=token, session=claimed.session_id if claimed and is_its else None)
+        session = claimed.session_id if claimed and is_its else None
+        connection.introduce(workspace, token=token, session=session, is_to_stop=is_to_stop)
     except BaseException:
         connection.close()
         raise
@@ -324,21 +327,22 @@ def _read_port(workspace: Path, folder: Path) -> int:
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start a server that outlives this command and ends by itself when nobody needs it."""
-    import subprocess  # noqa: PLC0415  # it takes longer to import than a whole call takes
-
-    from codriver_relay.starter import server_environment  # noqa: PLC0415  # no other call needs it
+    from codriver_relay.starter import server_environment, start_detached  # noqa: PLC0415  # no other call needs it
 
     folder = server_folder(workspace)
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]
     with os.fdopen(server_record.open_log(folder, truncate=True), "wb") as log:
-        return subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
-            [*command, "--on-demand", *options],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env=server_environment(str(workspace)),
-        )
+        environ = server_environment(str(workspace))
+        return start_detached([*command, "--on-demand", *options], None, log.fileno(), environ)
+
+
+def ask_to_stop(workspace: Path, claimed: ServerRecord) -> None:
+    """Ask the server that `claimed` names to stop, as a signal does where there are such.
+
+    Raises:
+        CodriverError, OSError, ValueError: it cannot be reached.
+    """
+    _reach(workspace, server_folder(workspace), claimed.port, is_to_stop=True).close()
 
 
 def process_of(workspace: Path, claimed: ServerRecord) -> int | None:

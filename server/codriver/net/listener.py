@@ -175,12 +175,19 @@ class Listener:
     """
 
     def __init__(
-        self, *, admission: Admission, protocol: ServesClients, clients: Clients, limits: ListenerLimits
+        self,
+        *,
+        admission: Admission,
+        protocol: ServesClients,
+        clients: Clients,
+        limits: ListenerLimits,
+        on_stop: Callable[[], None],
     ) -> None:
         self._admission = admission
         self._protocol = protocol
         self._clients = clients
         self._limits = limits
+        self._on_stop = on_stop
         self._pending: dict[anyio.CancelScope, None] = {}
         """The connections that are not admitted yet, the oldest first."""
         allow_files(limits.clients)
@@ -197,6 +204,9 @@ class Listener:
         self._make_room()
         admitted = await self._admit(stream)
         if admitted is None:
+            return
+        if admitted.stops_server:
+            self._on_stop()
             return
         first = admitted.first
         if len(self._clients) >= self._limits.clients:

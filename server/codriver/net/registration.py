@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 import stat
-import sys
 import time
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -21,6 +20,7 @@ from codriver.files import Links
 from codriver.files.locking import try_lock
 from codriver.files.paths import workspace_state_folder
 from codriver.net.server_record import STOPPED_FOR_GOOD, ServerRecord, locate_in, read_port, read_record, read_token
+from codriver.systems.other_processes import is_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -247,17 +247,4 @@ def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None
             time.sleep(LOCK_POLL_S)
     except OSError:
         return False
-    return True
-
-
-def is_running(pid: int) -> bool:
-    """Whether there is such a process. Where asking needs a signal that would reach it, its server has to tell."""
-    if sys.platform == "win32":
-        return True
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
     return True

@@ -130,7 +130,7 @@ def open_log(folder: Path, *, truncate: bool) -> int:
     """
     with locate_in(folder, "serve.log", make=True) as log:
         log.make_folder_private()
-        descriptor = log.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        descriptor = log.open_private(os.O_RDWR | os.O_APPEND | os.O_CREAT)
     if truncate:
         os.ftruncate(descriptor, 0)
     return descriptor

@@ -20,7 +20,6 @@ from codriver.files import LinkRefusedError, is_private
 from codriver.files.paths import port_file, server_folder
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
-from codriver.net.registration import is_running
 from codriver.net.relay_install import RULES as RELAY_RULES
 from codriver.net.relay_install import relay_files, shipped_relay
 from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
@@ -38,6 +37,7 @@ from codriver.setup.reachability import NAME, check_exposure, check_found_port, 
 from codriver.setup.seam_checks import SEAM, seam_row
 from codriver.setup.state_checks import check_state
 from codriver.skills import Selection, SkillLibrary
+from codriver.systems.other_processes import is_running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -21,6 +21,7 @@ from codriver.errors import StartError
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.launch.port_files import read_port_file
+from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -74,6 +75,7 @@ class ReplProcess:
         farewell: Farewell | None,
     ) -> None:
         self._process = process
+        self._tree = ProcessTree.of(process.pid)
         self._farewell = farewell
         self._command = command
         self._port_file = port_file
@@ -126,14 +128,9 @@ class ReplProcess:
         if self._is_swept:
             return
         self._is_swept = True
-        try:
-            if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            else:
+        if not self._tree.kill():
+            with suppress(ProcessLookupError, PermissionError):  # it is gone already
                 self._process.kill()
-        except (ProcessLookupError, PermissionError):
-            # It is gone already; on macOS a group of zombies answers with a permission error.
-            return
 
     def read_output(self, stream: Literal["out", "err"], text: str) -> None:
         """Look for an address in what the REPL prints until one was found, and keep its last lines."""
@@ -226,7 +223,7 @@ async def start(
     try:
         # Cancelled half-way it would leave processes that nobody knows. It waits for nothing but the system.
         with anyio.CancelScope(shield=True):
-            open_process = _open_watched if hasattr(os, "killpg") else _open_alone
+            open_process = _open_watched if HAS_GROUPS else _open_alone
             process, reading = await open_process(command, cwd, dict(env))
     except OSError as error:
         raise StartError(_say_fault(command, cwd, error)) from error
@@ -275,7 +272,7 @@ async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) 
 async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
     """The REPL itself."""
     stdin = subprocess.PIPE if SUPERVISED in command else subprocess.DEVNULL
-    return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env), None
+    return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env, creationflags=OWN_CONSOLE), None
 
 
 async def _await_end(process: Process, running: ReplProcess) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.files.working_trees import main_checkout
 from codriver.repls.kinds import PYTHON
+from codriver.systems.programs import is_path, python_in_path, python_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -51,7 +52,7 @@ class Interpreter:
 def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO) -> Interpreter:
     """The interpreter of the project in `workspace`. `chosen`: the setting `python`, a path or a program of `PATH`."""
     if chosen != AUTO:
-        named = str(workspace / chosen) if os.sep in chosen else shutil.which(chosen, path=environ.get("PATH"))
+        named = str(workspace / chosen) if is_path(chosen) else shutil.which(chosen, path=environ.get("PATH"))
         return Interpreter(named or chosen, "chosen by the setting python")
     if (active := environ.get("VIRTUAL_ENV")) and (python := _python_of(Path(active))):
         return Interpreter(python, f"the active environment {active}")
@@ -64,7 +65,7 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO)
             whose = f"{name} of the main checkout {main}, as this working tree has none"
             caution = f"Python code runs in {whose}: make an environment here where they need other packages"
             return Interpreter(python, whose, caution)
-    if found := shutil.which("python3", path=environ.get("PATH")):
+    if found := python_in_path(environ.get("PATH")):
         return Interpreter(found, OF_PATH, _caution(workspace, found))
     return _own(workspace)
 
@@ -108,7 +109,7 @@ def _outside(workspace: Path, environ: Mapping[str, str], inside: Iterable[Path]
 
     folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if is_outside(folder)]
     path = os.pathsep.join(folders)
-    named = shutil.which("python3", path=path) if folders else None
+    named = python_in_path(path) if folders else None
     if named is not None and is_outside(named):
         names = [str(folder) for folder in inside]
         kept = {
@@ -139,8 +140,8 @@ def _own(workspace: Path) -> Interpreter:
 
 
 def _python_of(environment: Path) -> str | None:
-    python = environment / "bin" / "python"
-    return str(python) if python.exists() else None
+    python = python_of(environment)
+    return None if python is None else str(python)
 
 
 def _caution(workspace: Path, python: str) -> str | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from codriver.repls.jupyter.kernelspecs import KernelSpecError, command_of, find
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, Interpreter, checkouts, find_python, find_safe_python, lies_in
+from codriver.systems.programs import is_path, program_in, split_command
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _recipe(words: str, project: Project) -> Recipe:
     if kind := kind_of(words):
         return _LAUNCHERS[kind.launcher](kind, words.strip(), project)
     try:
-        command = tuple(shlex.split(words))
+        command = tuple(split_command(words))
     except ValueError as error:
         raise RecipeError(words, f"it is no command line ({error})") from error
     if not command:
@@ -263,8 +263,8 @@ def _recipe_of(
 def _beside_python(name: str, project: Project) -> str | None:
     """A program that Python packages bring: of the project's environment, else of ours, else in PATH."""
     python = project.interpreter().path
-    beside = [Path(interpreter).parent / name for interpreter in (python, sys.executable)]
-    return next((str(path) for path in beside if path.exists()), None) or _which(name, project)
+    beside = (program_in(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
+    return next(filter(None, beside), None) or _which(name, project)
 
 
 def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
@@ -382,7 +382,7 @@ _LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Project], Recipe]]] = {
 
 def _which(name: str, project: Project) -> str | None:
     """The program `name`: the project's own from `node_modules` first, then of `PATH`."""
-    if "/" in name:
+    if is_path(name):
         path = project.workspace / name
         return str(path) if os.access(path, os.X_OK) else None
     folders = [str(project.workspace / "node_modules" / ".bin"), project.environ.get("PATH", os.defpath)]

@@ -5,6 +5,7 @@ An interrupt is SIGINT for the evaluation that is meant, while it runs, and for 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import os
@@ -234,13 +235,23 @@ class Interrupts:
                 if hasattr(signal, "pthread_kill"):
                     signal.pthread_kill(self.shield.main, signal.SIGINT)
                 else:
-                    import _thread
-
-                    _thread.interrupt_main()
+                    self._raise()
                     # There a signal does not wake what waits for input.
                     job.session.input.put("")
                 job.over.wait(SIGNAL_EVERY_S)
         return job.over.is_set()
+
+    def _raise(self) -> None:
+        """Interrupt where no thread can be chosen: as Ctrl-C at a console of our own, which our children hear too."""
+        if sys.platform == "win32" and self._is_supervised:
+            import ctypes
+
+            # Whoever started us may have had Ctrl-C ignored.
+            ctypes.windll.kernel32.SetConsoleCtrlHandler(None, 0)
+            with contextlib.suppress(OSError):  # there is no console
+                os.kill(0, signal.CTRL_C_EVENT)
+                return
+        signal.raise_signal(signal.SIGINT)  # unlike `interrupt_main` it ends a sleep
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         is_ours, self._is_sent = self._is_sent, False

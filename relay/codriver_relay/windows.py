@@ -1,0 +1,118 @@
+"""Windows' own ways in place of folders held open, owners and modes of files, and sessions of processes.
+
+Imported there alone. A folder is its path, checked now and believed until it is used; whose a file is, and who else may
+read it, is for the access lists of the folders above it, which no mode tells.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+LOCKED_BYTE = 1 << 30
+"""The byte that a lock is on, behind all that a locked file holds: no other process may read one that is locked."""
+REPARSE_POINT = 0x400
+"""The attribute of a link, or a junction. Source: Microsoft, File Attribute Constants."""
+
+if sys.platform == "win32":
+    import ctypes
+    import msvcrt
+
+    def open_folder(path: str, above: str | None = None) -> str:
+        """The path of a folder; below `above` it is a name, and no link is followed.
+
+        Raises:
+            OSError: there is none.
+        """
+        path = path if above is None else os.path.join(above, path)
+        status = os.stat(path) if above is None else os.lstat(path)
+        if above is not None and status.st_file_attributes & REPARSE_POINT:
+            raise OSError(1, "it is a link, and none is followed here")
+        if not os.path.isdir(path):
+            raise NotADirectoryError(20, "it is no folder")
+        return path
+
+    def close_folder(_folder: str) -> None:
+        """Nothing: it is not held open."""
+
+    def status_of(folder: str) -> os.stat_result:
+        """The status of a folder."""
+        return os.stat(folder)
+
+    def status_in(folder: str, name: str) -> os.stat_result:
+        """The status of what has this name in a folder, a link's own."""
+        return os.lstat(os.path.join(folder, name))
+
+    def open_in(folder: str, name: str, flags: int) -> int:
+        """A descriptor of a file in a folder."""
+        return os.open(os.path.join(folder, name), flags | os.O_BINARY, 0o600)
+
+    def make_in(folder: str, name: str) -> None:
+        """Make a folder in a folder."""
+        os.mkdir(os.path.join(folder, name))
+
+    def remove_in(folder: str, name: str) -> None:
+        """Remove a file in a folder."""
+        os.unlink(os.path.join(folder, name))
+
+    def make_private(_folder: str) -> None:
+        """Nothing: a folder has the access list of the one above it."""
+
+    def is_mine(_user: int) -> bool:
+        """True: each status names the same user."""
+        return True
+
+    def is_trusted(_user: int) -> bool:
+        """True: each status names the same user."""
+        return True
+
+    def is_open(_status: os.stat_result, _rights: int) -> bool:
+        """False: the modes of files are made up."""
+        return False
+
+    def try_lock(file: int) -> bool:
+        """Take the lock on an open file, until that is closed; False where another has it. Its position stays."""
+        position = os.lseek(file, 0, os.SEEK_CUR)
+        os.lseek(file, LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        finally:
+            os.lseek(file, position, os.SEEK_SET)
+        return True
+
+    def split_command(line: str) -> list[str]:
+        """The words of a command line, as programs here read it: a backslash is a letter of a path.
+
+        Source: Microsoft, CommandLineToArgvW.
+        """
+        if not line.strip():
+            return []
+        count = ctypes.c_int()
+        shell, kernel = ctypes.WinDLL("shell32"), ctypes.WinDLL("kernel32")
+        shell.CommandLineToArgvW.restype = ctypes.POINTER(ctypes.c_wchar_p)
+        # The first word, the program, is read by other rules, so that another stands before it.
+        words = shell.CommandLineToArgvW(ctypes.c_wchar_p(f"program {line}"), ctypes.byref(count))
+        found = [str(words[at]) for at in range(1, count.value)]
+        kernel.LocalFree(ctypes.cast(words, ctypes.c_void_p))
+        return found
+
+    def local_path(path: str) -> str:
+        """The path that the path of a `file:` URI means, which has a slash before the drive."""
+        return os.path.normpath(path[1:] if path[2:3] == ":" else path)
+
+    def places_of_all() -> list[str]:
+        """The folders that are no user's own, and those for temporary files."""
+        names = ("TEMP", "TMP", "SystemRoot", "ProgramData", "ProgramFiles", "ProgramFiles(x86)", "PUBLIC")
+        return [path for name in names if (path := os.environ.get(name))]
+
+    def state_folder() -> str:
+        """The folder of the user's state of all programs. Source: platformdirs."""
+        return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+
+    def start_flags() -> tuple[int, int]:
+        """The flags that start a process without a console, outside of the job of who starts it, or within."""
+        from subprocess import CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
+
+        return DETACHED_PROCESS | CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS

@@ -1,0 +1,124 @@
+"""Other processes: whether one runs, whether a signal lets it wind down, and the tree of one that we start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Final, Self
+
+HAS_SIGNALS: Final = sys.platform != "win32"
+"""Whether SIGTERM asks a process to end. Elsewhere it ends at once, with nothing wound down, and has to be asked."""
+HAS_GROUPS: Final = hasattr(os, "killpg")
+"""Whether processes are in groups that a signal reaches as a whole."""
+
+if sys.platform == "win32":
+    import ctypes
+    import subprocess
+    from ctypes import wintypes
+
+    OWN_CONSOLE: Final = subprocess.CREATE_NO_WINDOW
+    _SYNCHRONIZE, _TERMINATE_AND_SET_QUOTA = 0x100000, 0x1 | 0x100
+    _STILL_RUNS, _LIMITS, _KILL_ON_CLOSE = 0x102, 9, 0x2000
+    """Source: Microsoft, WaitForSingleObject, JOBOBJECTINFOCLASS, JOBOBJECT_BASIC_LIMIT_INFORMATION."""
+
+    class _Limits(ctypes.Structure):
+        """The extended limits of a job. Source: Microsoft, JOBOBJECT_EXTENDED_LIMIT_INFORMATION."""
+
+        _fields_ = (
+            ("times", ctypes.c_int64 * 2),
+            ("flags", wintypes.DWORD),
+            ("working_set", ctypes.c_size_t * 2),
+            ("most_processes", wintypes.DWORD),
+            ("affinity", ctypes.c_size_t),
+            ("classes", wintypes.DWORD * 2),
+            ("io", ctypes.c_uint64 * 6),
+            ("memory", ctypes.c_size_t * 4),
+        )
+
+    def _kernel() -> ctypes.WinDLL:
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        kernel.OpenProcess.restype = kernel.CreateJobObjectW.restype = wintypes.HANDLE
+        for function in (kernel.WaitForSingleObject, kernel.TerminateJobObject):
+            function.argtypes = (wintypes.HANDLE, wintypes.DWORD)
+        kernel.CloseHandle.argtypes = (wintypes.HANDLE,)
+        kernel.AssignProcessToJobObject.argtypes = (wintypes.HANDLE, wintypes.HANDLE)
+        kernel.SetInformationJobObject.argtypes = (wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD)
+        return kernel
+
+    def is_running(pid: int) -> bool:
+        """True while there is such a process, also one that may not be asked."""
+        kernel = _kernel()
+        process = kernel.OpenProcess(_SYNCHRONIZE, 0, pid)
+        if not process:
+            return ctypes.get_last_error() == 5  # access denied
+        try:
+            return bool(kernel.WaitForSingleObject(process, 0) == _STILL_RUNS)
+        finally:
+            kernel.CloseHandle(process)
+
+    class ProcessTree:
+        """A started process and all that it starts: a job, which ends with this process, however that ends."""
+
+        def __init__(self, job: int | None) -> None:
+            self._job = job
+
+        @classmethod
+        def of(cls, pid: int) -> Self:
+            """The tree of a process that was started just now."""
+            kernel = _kernel()
+            job = kernel.CreateJobObjectW(None, None)
+            process = kernel.OpenProcess(_TERMINATE_AND_SET_QUOTA, 0, pid)
+            limits = _Limits(flags=_KILL_ON_CLOSE)
+            is_held = kernel.SetInformationJobObject(
+                job, _LIMITS, ctypes.byref(limits), ctypes.sizeof(limits)
+            ) and kernel.AssignProcessToJobObject(job, process)
+            if process:
+                kernel.CloseHandle(process)
+            return cls(job if is_held else None)
+
+        def kill(self) -> bool:
+            """End all of it; whether that could be done. Again is harmless."""
+            job, self._job = self._job, None
+            if job is None:
+                return False
+            kernel = _kernel()
+            is_done = bool(kernel.TerminateJobObject(job, 1))
+            kernel.CloseHandle(job)
+            return is_done
+
+else:
+    OWN_CONSOLE: Final = 0
+    """The flag that gives a started process a console of its own, so that an interrupt reaches its tree alone."""
+
+    def is_running(pid: int) -> bool:
+        """True while there is such a process, also one that may not be asked."""
+        try:
+            os.kill(pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return False
+        except OSError:
+            return True
+        return True
+
+    class ProcessTree:
+        """A started process and all that it starts: its group, which has its number."""
+
+        def __init__(self, pid: int) -> None:
+            self._pid = pid
+
+        @classmethod
+        def of(cls, pid: int) -> Self:
+            """The tree of a process that leads a group."""
+            return cls(pid)
+
+        def kill(self) -> bool:
+            """End all of it; whether that could be done, as it cannot where there are no groups."""
+            if not HAS_GROUPS:
+                return False
+            try:
+                os.killpg(self._pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                # It is gone already; on macOS a group of zombies answers with a permission error.
+                return True
+            return True

@@ -1,0 +1,42 @@
+"""The places of programs, and how a command line is read, by the conventions of each system."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Final
+
+from codriver_relay.starter import split_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["is_path", "program_in", "python_in_path", "python_of", "split_command"]
+
+_IS_WINDOWS: Final = sys.platform == "win32"
+_PYTHON: Final = "python" if _IS_WINDOWS else "python3"
+
+
+def is_path(program: str) -> bool:
+    """True for a program that is named by its path, not as one of PATH."""
+    return any(mark in program for mark in (os.sep, os.altsep) if mark)
+
+
+def python_of(environment: Path) -> Path | None:
+    """The interpreter of a virtual environment; None where it has none."""
+    python = environment / "Scripts" / "python.exe" if _IS_WINDOWS else environment / "bin" / "python"
+    return python if python.exists() else None
+
+
+def program_in(folder: Path, name: str) -> str | None:
+    """A program in a folder, with whatever ending programs have; None where there is none."""
+    if not _IS_WINDOWS:
+        return str(folder / name) if (folder / name).exists() else None
+    return shutil.which(name, path=os.pathsep.join([str(folder), str(folder / "Scripts")]))
+
+
+def python_in_path(path: str | None) -> str | None:
+    """A Python in PATH. One of length 0 opens the Store in place of running."""
+    found = shutil.which(_PYTHON, path=path)
+    return None if found and _IS_WINDOWS and not os.path.getsize(found) else found  # noqa: PTH202  # as `which` gives it
