@@ -50,7 +50,7 @@ class Connection:
         self.last_step = time.monotonic()
 
     def note_sent(self, message: Message) -> None:
-        """Remember a request until it is answered: its line only where it may be repeated."""
+        """Remember a request until it is answered: its line only if the request may be repeated."""
         if message.key is not None and message.method is not None:
             self.in_flight[message.key] = message
             if message.method != b"initialize":
@@ -78,7 +78,7 @@ class Connection:
             return
 
     def receive(self) -> list[bytes] | None:
-        """The lines that are whole by what the server wrote; None where it wrote nothing more.
+        """The lines that are whole by what the server wrote; None while the server wrote nothing more.
 
         Raises:
             OSError: the connection has ended.

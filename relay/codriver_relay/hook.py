@@ -222,7 +222,7 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
 
 
 def pair_of(edit: object) -> list[str] | None:
-    """The text that an edit takes away and the one that it puts there; None where it does not say both."""
+    """The text that an edit takes away and the one in its place; None for an edit that does not say both."""
     if not isinstance(edit, dict):
         return None
     old, new = text_of(edit, OLDS, INPUT_BYTES), text_of(edit, NEWS, INPUT_BYTES)

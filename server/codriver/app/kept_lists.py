@@ -110,7 +110,7 @@ def stamp_of(file: Path) -> list[int] | None:
 
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
-    """The clients that a file holds, the newest first; none where it was written under other circumstances."""
+    """The clients that a file holds, the newest first; none of a file from other circumstances."""
     kept = files.read_json(path, RULES)
     if not isinstance(kept, dict) or any(name not in kept or kept[name] != value for name, value in about.items()):
         return []

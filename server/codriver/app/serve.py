@@ -119,7 +119,7 @@ def run(options: ServeOptions) -> int:
 
 
 def _takes_uvloop(settings: Settings) -> bool:
-    """Whether the server runs on uvloop: where it is installed, unless the settings say otherwise."""
+    """Whether the server runs on uvloop: if installed, unless the settings say otherwise."""
     is_installed = find_spec("uvloop") is not None
     if settings.event_loop == "uvloop" and not is_installed:
         raise UvloopMissingError
@@ -386,7 +386,7 @@ async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
 
 
 def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
-    """The one line that `serve` prints: address, port file, REPLs, and where the token lies, where one is demanded."""
+    """The one line that `serve` prints: address, port file, REPLs, and the token's place, if one is demanded."""
     life = state.life
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
     note = f" ({life.port_note})" if life.port_note else ""

@@ -56,7 +56,7 @@ def watch_command(*, who: str | None, search: str, workspace: Path) -> None:
 
 
 def _screen() -> Screen | None:
-    """The terminal as a screen; None, which is said, where it cannot be one."""
+    """The terminal as a screen; None, after a word on the reason, for one that cannot be a screen."""
     try:
         from codriver.commands.watch_screen import Screen, UnknownTerminalError  # noqa: PLC0415  # only for a terminal
     except (ImportError, AttributeError):  # no curses, or no signals

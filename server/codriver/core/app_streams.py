@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CALLS: Final = "calls"
 """The topic of a capture, which ends when it has told enough."""
 OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
-"""By topic the op-type of its events, where it is another word."""
+"""By topic the op-type of its events, if that is another word."""
 
 
 def began(state: State, action: AppStreamBegan) -> Outcome:

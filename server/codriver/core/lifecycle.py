@@ -43,7 +43,7 @@ def start(state: State, action: Start) -> Outcome:
 
 
 def listening(state: State, action: Listening) -> Outcome:
-    """Announce the server, with a note where it listens on another port than the one asked for."""
+    """Announce the server, with a note if its port is not the one asked for."""
     if state.life.phase != "starting":
         return Outcome(state)
     note = None

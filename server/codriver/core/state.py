@@ -57,7 +57,7 @@ def with_session(state: State, repl: str, session: Session) -> State:
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:
-    """`wanted`, or `wanted-2` and so on where that is taken."""
+    """`wanted`, or the first free of `wanted-2`, `wanted-3` and so on."""
     name, number = wanted, 1
     while name in taken:
         number += 1

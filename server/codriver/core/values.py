@@ -104,7 +104,7 @@ class Form:
     line: int
     column: int
     said: str = ""
-    """What the log shows in place of `text`, where that is longer than what it does."""
+    """The text that the log shows, if `text` holds more than the form."""
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ def place_of(kind: Kind, session: str) -> str:
 
 @dataclass(frozen=True)
 class Lane:
-    """Whose a lane is: the client by its name, the caller, and the session of the client's own, where it names one."""
+    """Whose a lane is: the client by its name, the caller, and the session that the client names for itself, if any."""
 
     client_name: str
     who: str

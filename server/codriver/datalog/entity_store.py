@@ -53,7 +53,7 @@ class Schema:
         return tuple(self.positions)
 
     def keywords_for(self, question: str) -> tuple[str, ...]:
-        """The keywords to choose from in a question: those of one source alone where it names that."""
+        """The keywords to choose from in a question: those of one source alone, if the question names one."""
         if self.only_in is None or self.only_in[0] in question:
             return self.keywords
         return self.keywords[: self.only_in[1]]

@@ -133,7 +133,7 @@ def _named(one: Checked, given: frozenset[str]) -> Checked:
 
 
 def _module(one: Checked) -> str:
-    """The module of the error's class, where it has to be imported."""
+    """The module of the error's class, if an import is needed."""
     module = one.raised.type.rpartition(".")[0] if one.raised else ""
     return "" if module in DEFAULT_NAMESPACES | {one.of.namespace} else module
 

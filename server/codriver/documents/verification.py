@@ -59,7 +59,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An error: its class, qualified where that is not the language's own, its message, and the phase it came in."""
+    """An error: its class, qualified unless built in, its message, and the phase it came in."""
 
     type: str
     message: str = ""
@@ -121,7 +121,7 @@ DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
 def steps_of(code: str, dialect: str) -> tuple[Step, ...]:
-    """The steps of code; one of the whole where it cannot be told apart, none of comments alone."""
+    """The steps of code; one step for code that cannot be told apart, none for comments alone."""
     steps = python_steps(code) if dialect == "python" else lisp_steps(code) or None
     if steps is not None:
         return steps
@@ -203,7 +203,7 @@ def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]
 
 
 def _loading(evaluation: Recorded) -> str:
-    """Code that loads the same file, where it can be found by the name of its module or namespace."""
+    """Code that loads the same file, if the name of a module or namespace leads to the file."""
     if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
         return f"import {module[1]}"
     namespace = namespace_of(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
@@ -250,7 +250,7 @@ def is_typo(raised: Raised) -> bool:
 
 
 def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> list[Checked]:
-    """The steps, with their output where together it is what was recorded, else with a note where it is not."""
+    """The steps with their output, if the whole is what was recorded; else with a note."""
     printed = "".join(one.out for one in checked)
     is_secret = SECRET_MARK.search(evaluation.out) is not None
     if printed == evaluation.out and not is_secret:

@@ -130,7 +130,7 @@ def _first(
 
 
 def _news(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Section]:
-    """The section on the evaluations of others since the reader's own last call, where it made one."""
+    """The section on the evaluations of others since the reader's own last call, if any."""
     own = [step for step in steps if step.who == reader]
     if own:
         last = own[-1]

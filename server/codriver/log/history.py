@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 MAX_ENTITIES = 10_000
 MAX_BYTES = 16 * 2**20
 MAX_READ_BYTES = 256 * 2**20
-"""The longest file that is read at all, in some 5 s; or four times what may be held, where that is more."""
+"""The longest file that is read at all, in some 5 s; or four times what may be held, if more."""
 FLUSH_EVERY_S = 0.2  # leaves 250 ms of the promised 500 for the disk, as an entry may wait for 50 in the log
 QUIET_S = 2.0  # without a new entry, until a journal that is worth it moves into the file
 SMALL_BYTES = 8 * 2**10  # up to here the file is replaced at every flush: within a millisecond or two
@@ -301,7 +301,7 @@ class History:
                 self._replace_file()
 
     def _rewrite(self) -> None:
-        """Write what was read, where it was too much or lay in the journal."""
+        """Write what was read, if there was too much, or some in the journal."""
         try:
             with self._disk:
                 if self._is_writable:

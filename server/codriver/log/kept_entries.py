@@ -30,7 +30,7 @@ def cut(entry: Entry) -> Entry:
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes that the entry's texts take: in memory, or in the file where that is more."""
+    """Bytes that the entry's texts take: in memory or in the file, the larger number."""
     others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
     names = [text for text in others if text]
     if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory

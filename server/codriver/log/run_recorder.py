@@ -137,7 +137,7 @@ class RunRecorder:
 
 
 def _try(write: Callable[[], None], trouble: DiskTrouble) -> bool:
-    """True where it was written; the trouble is told where it begins or ends."""
+    """Whether the run was written; a trouble is told at its beginning and end."""
     try:
         write()
     except OSError as error:

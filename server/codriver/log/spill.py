@@ -272,7 +272,7 @@ class Store:
 
     def __init__(self, max_held: int, room: SpillRoom | None = None) -> None:
         self.max_held = max_held
-        """The most characters of one text in memory where it cannot go to the disk."""
+        """The most characters of one text in memory while the disk takes none."""
         self.small_characters = min(SMALL_CHARACTERS, max_held // 1000)
         """The length below which pieces of a text are put together."""
         self.lock = threading.Lock()

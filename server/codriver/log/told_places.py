@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
 MOST_CALLERS: Final = 64
-"""Of more, who was told longest ago begins again at 0, and the answer says so by where it begins."""
+"""With more of them, the caller told longest ago begins again at 0, which `from` of the answer says."""
 NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
 
 

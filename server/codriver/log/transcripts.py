@@ -287,7 +287,7 @@ class LateOutput:
 
 
 async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
-    """Do `work`, which reads these transcripts: in a thread of its own where that needs the disk."""
+    """Do `work`, which reads these transcripts: texts on the disk in a thread of its own."""
     for transcript in transcripts:
         if not transcript.is_in_memory:
             return await anyio.to_thread.run_sync(work)

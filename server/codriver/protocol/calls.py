@@ -149,7 +149,7 @@ class PlainCalls:
         """Of those that run."""
 
     def take(self, line: bytes, read: object = None) -> bool:
-        """Begin the call in `line`, if a plain call is what it holds. `read`: the JSON in it, where that is known."""
+        """Begin the call in `line`, if the line holds a plain call. `read`: the JSON of the line, if already parsed."""
         opened = self._client.open_requests
         is_known, size = self._client.handshake or self._client.envelope is not None, len(line)
         if not is_known or MARK not in line or self.too_much(size) is not None:
@@ -265,7 +265,7 @@ def envelope(meta: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _plain(message: object) -> tuple[str | int, str, dict[str, Any], dict[str, Any]] | None:
-    """The id, the name, the arguments and the `_meta` of a call; None for others, and where it needs the SDK."""
+    """The id, the name, the arguments and the `_meta` of a call; None for other lines and for the SDK's."""
     if type(message) is not dict or message.keys() != KEYS:
         return None
     identity, params = message["id"], message["params"]

@@ -71,7 +71,7 @@ def _problems(error: ValidationError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error to be answered. `identity`: the id of the request, None where it cannot be known."""
+    """An error to be answered. `identity`: the id of the request, None for an unknown one."""
 
     identity: str | int | None
     code: int

@@ -130,7 +130,7 @@ class EvaluationTasks:
         return {"task": task.older(), "_meta": {IMMEDIATELY: words}}
 
     async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> types.CallToolResult | dict[str, Any]:
-        """The answer to a call of a client with the extension, or a task where it takes long or wants input."""
+        """The answer to a call of a client with the extension, or a task if the call takes long or wants input."""
         client, capabilities = ctx.lifespan_context, capabilities_of(ctx)
         task = self._new(client, MAX_TTL_MS, takes_input=takes_forms(capabilities.get("elicitation")), fails=False)
         self._begin(task, tool, arguments, token=token_of(ctx))
@@ -349,7 +349,7 @@ class EvaluationTasks:
         return Call(self._services, task.client.id, task.client.name, silent)
 
     def _tell(self, task: Task) -> None:
-        """Tell the client that the status is another: unasked in 2025-11-25, where it subscribed in 2026-07-28."""
+        """Tell the client that the status is another: unasked in 2025-11-25, by subscription in 2026-07-28."""
         transcript = self._services.transcripts.get(task.evaluation or "")
         if task.status == "working" and transcript is not None:
             task.heard = transcript.out.total

@@ -226,7 +226,7 @@ class MessageStream:
                     self._take_message(json.dumps(item).encode(), in_batch=True)
 
     def _take_message(self, line: bytes, read: object = None, *, in_batch: bool = False) -> None:
-        """Take in one message. `read`: the JSON in it, where that is known."""
+        """Take in one message. `read`: the JSON of the message, if already parsed."""
         if read is None and has_halves(line):
             line = self._mended(line)
         if self._calls.take(line, read):
