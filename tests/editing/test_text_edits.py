@@ -136,3 +136,35 @@ async def test_what_a_guard_says_refuses_the_batch(tmp_path):
     with pytest.raises(EditsRefusedError, match=r"notes\.md: not that one"):
         await edit(tmp_path, "notes.md", ReplaceText("one", "two"), guard=lambda _change: "not that one")
     assert (tmp_path / "notes.md").read_text() == "one"
+
+
+HEAVY = {
+    "many places": ("ab\n" * 1_000_000, "a"),
+    "ends of line": ("\r\n" * 1_000_000, "\n" * 500_000 + "x"),
+    "near misses": ("a\n" * 1_000_000, "a\n" * 500_000 + "b"),
+    "one long line": ("a" * 2_000_000 + "b", "a" * 1_000_000 + "cb"),
+    "lines that are much alike": (("abcdefghij" * 20 + "\n") * 10_000, "bacdefghij" * 20),
+}
+
+
+@pytest.mark.parametrize("words", HEAVY)
+def test_no_words_take_long_to_be_refused_nor_is_much_said_of_them(words):
+    """Each of them took hours, or longer than anybody lives, and some held up all threads."""
+    text, old = HEAVY[words]
+    [(_, context)] = refused(text, ReplaceText(old, "new"))
+    assert len(context or "") < 3000
+
+
+def test_the_place_nearest_to_a_line_is_found_among_a_million():
+    text = "ab\n" * 1_000_000
+    assert edited(text, ReplaceText("b", "c", line=1000)) == "ab\n" * 999 + "ac\n" + "ab\n" * 999_000
+
+
+def test_ends_of_line_that_differ_stay_but_for_those_in_the_words():
+    dice = random.Random(7)
+    for _ in range(2000):
+        text = "".join(dice.choice(["a", "\r", "\n", "\r\n"]) for _ in range(12))
+        before, after = text[:6], text[6:]
+        if before.endswith("\r") and after.startswith("\n"):
+            continue
+        assert edited(f"{before}old\rwords{after}", ReplaceText("old\nwords", "new")) == f"{before}new{after}"

@@ -80,14 +80,19 @@ def _parts(workspace: Path, path: Path) -> tuple[str, ...]:
     return path.relative_to(workspace).parts if path.is_relative_to(workspace) else path.parts
 
 
-def is_version_control(name: str) -> bool:
-    """Whether a file system may take `name` for that of a version control system's folder or file.
+def plain_name(name: str) -> str:
+    """The name of a file or folder for which a file system may take `name`, in small letters.
 
     Those of macOS and Windows see no difference of case; the first passes over invisible characters, the second over
     dots and spaces at the end and whatever follows a colon.
     """
     visible = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
-    plain = visible.casefold().partition(":")[0].rstrip(" .")
+    return visible.casefold().partition(":")[0].rstrip(" .")
+
+
+def is_version_control(name: str) -> bool:
+    """Whether a file system may take `name` for that of a version control system's folder or file."""
+    plain = plain_name(name)
     return plain in VERSION_CONTROL or _SHORT_NAME.fullmatch(plain) is not None
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES
+from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 OWN_FILE: Final = "codriver.toml"
 PROJECT_FILE: Final = "pyproject.toml"
-CLIENTS_FILES: Final = frozenset({"opencode.json", "opencode.jsonc", "crush.json", "gemini-extension.json"})
+CLIENTS_FILES: Final = frozenset(
+    {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
+)
 """Files of clients whose names show, with the servers and hooks that they run."""
 HARMLESS: Final = frozenset({".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", ".npmignore"})
 """Hidden files that name no program."""
@@ -24,20 +27,21 @@ ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in th
 
 def why_not(workspace: Path, settings: Settings, change: Change) -> str:
     """Why a change must not be made; empty where it may."""
-    path = change.path
-    if not settings.enable_mcp_repl_evaluation and path.suffix.lower() not in (*SUFFIXES, *PYTHON_SUFFIXES):
+    path, name = change.path, plain_name(change.path.name)
+    is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)
+    if not settings.enable_mcp_repl_evaluation and not is_code:
         return "where evaluation is switched off, files of Python and Lisp alone are edited"
     if settings.allow_edits_of_client_files or not path.is_relative_to(workspace):
         return ""
-    parts = path.relative_to(workspace).parts
-    if path.name == OWN_FILE:
+    if name == OWN_FILE:
         return f"its settings say what Codriver may do: {ASK}"
-    if path.name == PROJECT_FILE and _settings_in(change.before.data) != _settings_in(change.after):
+    if name == PROJECT_FILE and _settings_in(change.before.data) != _settings_in(change.after):
         return f"its table tool.codriver says what Codriver may do: {ASK}"
+    parts = map(plain_name, path.relative_to(workspace).parts)
     hidden = next((part for part in parts if part.startswith(".") and part not in HARMLESS), None)
-    if hidden is not None and path.suffix.lower() not in (*SUFFIXES, *PYTHON_SUFFIXES):
+    if hidden is not None and not is_code:
         return f"{hidden} is hidden, as files are that say which programs clients and tools run: {ASK}"
-    if path.name in CLIENTS_FILES:
+    if name in CLIENTS_FILES:
         return f"it says which servers and hooks a client runs: {ASK}"
     return ""
 
