@@ -75,6 +75,19 @@ def test_only_who_never_chose_is_asked_which_session_he_means(live):
         assert chose.call("evaluate_code", code="1")["reason"] == "ambiguous-session"
 
 
+def test_a_file_is_loaded_and_run_where_its_language_is_spoken_whatever_was_used(live):
+    (live.workspace / "spoken.py").write_text("def test_it(): pass\n'of Python'\n")
+    (live.workspace / "spoken.lpy").write_text('(ns spoken)\n"of Lisp"\n')
+    with live.client(name="reader") as reader:
+        for _ in range(2):
+            assert reader.call("load_file", filePath="spoken.py", timeoutMs=60_000)["sessionKey"] == "py"
+            assert reader.call("load_file", filePath="spoken.lpy", timeoutMs=60_000)["sessionKey"] == "lpy"
+        ran = reader.call("run_tests", namespace="spoken.py::test_it", timeoutMs=60_000)
+        assert (ran["ok"], ran["sessionKey"]) == (True, "py"), ran
+        wrong = reader.call("load_file", filePath="spoken.py", replSessionKey="lpy")
+        assert not wrong["ok"]
+
+
 def test_code_for_the_session_that_was_used_is_read_in_its_language(live):
     with live.client(name="lisper") as lisper:
         lisper.call("evaluate_code", code="1", replSessionKey="lpy", timeoutMs=60_000)

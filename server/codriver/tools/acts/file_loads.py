@@ -65,7 +65,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     """Load a file into a session, as that file, wait, and say how it stands."""
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
-    repl = chosen(call, arguments.repl_session_key, who).repl
+    repl = chosen(call, arguments.repl_session_key, who, file=arguments.file_path).repl
     is_followed = arguments.dependents or arguments.prune
     if is_followed:
         dependent_loads.check(repl)
@@ -98,7 +98,7 @@ class _Loads:
         """Load a file; the evaluation when it is over, or its time is."""
         call, arguments = self._call, self._arguments
         text = await call.services.work.files.run(call.client, partial(read_source, path))
-        target = chosen(call, arguments.repl_session_key, self._who)
+        target = chosen(call, arguments.repl_session_key, self._who, file=str(path))
         repl = target.repl
         check_language(path, text, repl)
         readers = meant(call.state, arguments.repl_session_key, target)
@@ -120,7 +120,8 @@ class _Loads:
 
     async def _run(self, asked: Request) -> Evaluation:
         call = self._call
-        target = chosen(call, self._arguments.repl_session_key, self._who)
+        given = self._arguments
+        target = chosen(call, given.repl_session_key, self._who, file=given.file_path)
         check_tree(call, target, self._who, self._arguments.repl_session_key)
         if self._arguments.repl_session_key is None:
             target = in_lane(call, target, self._who)

@@ -103,7 +103,8 @@ class TestArguments(Evaluating):
 async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     """Run tests, and say what failed first."""
     who = call.who(arguments.who)
-    target = chosen(call, arguments.repl_session_key, who)
+    file = (arguments.namespace or "").partition("::")[0]
+    target = chosen(call, arguments.repl_session_key, who, file=file)
     check_tree(call, target, who, arguments.repl_session_key)
     if arguments.repl_session_key is None:
         target = in_lane(call, target, who)

@@ -148,14 +148,17 @@ class UnknownEvaluationError(RefusedError):
         )
 
 
-def chosen(call: Call, key: str | None, who: str) -> Target:
+def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
     """The session that `key` names, else the only one there is, else the one that `who` has used, if it used one only.
+
+    `file`: the path of the file that is to be loaded or run there: a session of another language is not meant.
 
     Raises:
         RefusedError: as `resolve` says.
     """
     state = call.services.core.state
-    return resolve(state, key, used=callers.used_by(state, call.client, who) if key is None else ())
+    used = callers.used_by(state, call.client, who) if key is None else ()
+    return resolve(state, key, used=used, dialects=dialects_by_suffix().get(Path(file).suffix, ()))
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
@@ -165,10 +168,18 @@ def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple
     return (note,) if is_news else ()
 
 
-def resolve(state: State, key: str | None, *, may_leave: bool = False, used: Collection[str] = ()) -> Target:
+def resolve(
+    state: State,
+    key: str | None,
+    *,
+    may_leave: bool = False,
+    used: Collection[str] = (),
+    dialects: Collection[str] = (),
+) -> Target:
     """The session that `key` names, or the only one there is; one that is leaving only if it `may_leave`.
 
-    Of several it is the one of which the caller has `used` the REPL, by its id, where it has used one of them only.
+    Of several it is the one that speaks one of the `dialects`, if there are such; of several still, the one of which
+    the caller has `used` the REPL, by its id, if the caller has used one of them only.
 
     A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous; nor does a
     kernel that was merely found, which stands in for no REPL that was asked for or that we started.
@@ -186,6 +197,7 @@ def resolve(state: State, key: str | None, *, may_leave: bool = False, used: Col
             reachable = [repl for repl in known if not (is_wanted and repl.origin.is_merely_found)]
         if not reachable:
             raise NoReplError(tuple(repls), to_name_one(state))
+        reachable = [repl for repl in reachable if repl.dialect in dialects] or reachable
         only, *others = reachable
         if others:
             habit = [repl for repl in reachable if repl.id in used]
