@@ -1,7 +1,9 @@
 """Settings that change while a server runs."""
 
 import pytest
+from linked_tree import git
 
+from codriver.settings import trust
 from codriver.settings.layers import load
 from codriver.settings.model import GROWING, NEED_RESTART, Settings
 from codriver.settings.reload import Reloader
@@ -100,3 +102,16 @@ def test_stronger_layers_still_win_after_a_change(workspace, reloader):
 
 def test_the_settings_that_need_a_restart_are_settings():
     assert set(Settings.model_fields) >= NEED_RESTART >= GROWING
+
+
+def test_an_acceptance_of_the_workspace_or_of_its_main_checkout_is_news(workspace, reloader, tmp_path):
+    git("init", str(workspace))
+    git("-C", str(workspace), "commit", "--allow-empty", "-m", "first")
+    linked = tmp_path / "linked"
+    git("-C", str(workspace), "worktree", "add", str(linked))
+    subject = Reloader(linked, environ={}, overrides={}, loaded=load(linked, environ={}, overrides=None))
+    assert subject.look() is None
+    for folder in (workspace, linked):
+        trust.accept(folder, trust.read_tables(folder))
+        assert subject.look().accepted
+        assert subject.look() is None

@@ -306,8 +306,10 @@ def _instructions(services: Services, skills: SkillLibrary, client_name: str, *,
     `are_starting`: those for the next time, when the REPLs that are there now are on their way.
     """
     state, settings = services.core.state, services.settings
-    phase = "starting" if are_starting else None
-    repls = [Connected(repl.key, repl.dialect, phase or repl.phase, repl.note or "") for repl in state.repls.values()]
+    known = state.repls.values()
+    # One that was given up will not start the next time either, where nothing has changed.
+    phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
+    repls = [Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "") for repl in known]
     offered = {tool.name for tool in on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings)}
     evaluates = settings.enable_mcp_repl_evaluation
     is_told = state.repl_of_files and not settings.repl and not state.life.is_searching

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codriver.files import toml_file
 from codriver.files.read_cache import ReadCache
+from codriver.files.working_trees import main_checkout
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, as_rows, files, held_back, load
 from codriver.settings.model import GROWING, NEED_RESTART, spelled
@@ -34,7 +35,7 @@ class News:
     wrong: tuple[str, ...] = ()
     refused: bool = False
     accepted: bool = False
-    """The user has accepted the workspace since the last look."""
+    """The user has accepted the workspace, or the main checkout of one that is a linked working tree, since then."""
 
 
 class Reloader:
@@ -49,7 +50,8 @@ class Reloader:
         self._loaded = loaded
         self.settings = loaded.settings
         """The settings in effect."""
-        self._record = trust.record_path(workspace)
+        # The environment of a linked working tree may be that of its main checkout.
+        self._accepting = tuple(filter(None, (workspace, main_checkout(workspace))))
         self._read: ReadCache[bytes | str | None] = ReadCache()
         self._seen = self._read_files()
 
@@ -94,13 +96,14 @@ class Reloader:
             elif is_new:
                 said.append(f"setting {words} holds from now on")
         self.settings = loaded.settings.model_copy(update=kept)
-        accepted = is_trust_news and trust.is_accepted(self._workspace)
+        accepted = is_trust_news and any(trust.is_accepted(folder) for folder in self._accepting)
         return News(self.settings, tuple(said), tuple(warnings), accepted=accepted)
 
     def _read_files(self) -> tuple[bytes | str | None, ...]:
         user, *own = files(self._workspace)
         contents = [self._content(user, None), *(self._content(file, self._workspace) for file in own)]
-        return (*contents, self._kept(self._record, partial(trust.kept_digest, self._workspace)))
+        records = [self._kept(trust.record_path(one), partial(trust.kept_digest, one)) for one in self._accepting]
+        return (*contents, "\n".join(str(record or "") for record in records))
 
     def _content(self, file: Path, root: Path | None) -> bytes | str | None:
         return self._kept(file, partial(_content, file, root))

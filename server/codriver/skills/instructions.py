@@ -38,6 +38,8 @@ NAMES_CHARS: Final = 480
 """What the names of live REPLs may take, together with why others are away."""
 MAX_WHYS: Final = 2
 WHY_CHARS: Final = 120
+CLAUSE_CHARS: Final = 220
+"""Of a reason's first clause, which may hold the path of a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +98,20 @@ def _say_away(away: Sequence[Connected]) -> str:
     for repl in away[:MAX_WHYS]:
         how = "is stopped" if repl.state == "stopped" else "cannot be reached now"
         why = f"{repl.key} {how}: {repl.why or 'no reason is known'}"
-        said += f" {why if len(why) <= WHY_CHARS else why[: WHY_CHARS - 1] + '…'}."
+        said += f" {_first_clauses(why)}."
     if len(away) > MAX_WHYS:
         said += f" {len(away) - MAX_WHYS} more are away, see list_sessions."
     return said
+
+
+def _first_clauses(words: str) -> str:
+    """As many clauses as fit, each whole: half a command or a path helps nobody. The first may be longer."""
+    said, *clauses = words.split("; ")
+    for clause in clauses:
+        if len(said) + len(clause) + 2 > WHY_CHARS:
+            break
+        said += f"; {clause}"
+    return said if len(said) <= CLAUSE_CHARS else said[: CLAUSE_CHARS - 1] + "…"
 
 
 def _named(repl: Connected) -> str:
