@@ -46,7 +46,7 @@ class ReplaceText:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where words stand in a plain text; `line` counts from 1."""
+    """The place of words in a plain text; `line` counts from 1."""
 
     start: int
     line: int
