@@ -108,8 +108,8 @@ STATUSES = [
     ("IRkernel", "incomplete", "the code ends before it is complete"),
     ("IRkernel", "invalid", "the kernel cannot read it"),
     ("IRkernel", "unknown", None),
-    ("Octave Kernel", "incomplete", "the code ends before it is complete"),
-    ("Octave Kernel", "invalid", None),
+    ("Deno kernel", "incomplete", "the code ends before it is complete"),
+    ("Deno kernel", "invalid", None),
 ]
 
 
@@ -128,8 +128,9 @@ async def test_code_is_refused_by_the_word_of_a_kernel_as_far_as_it_is_worth_som
 
 
 @pytest.mark.anyio
-async def test_a_kernel_whose_word_is_worth_nothing_is_not_asked():
-    async with questions_to("bash_kernel") as (channel, questions):
+@pytest.mark.parametrize("implementation", ["bash_kernel", "Octave Kernel", "SoS", "a kernel of tomorrow"])
+async def test_a_kernel_whose_word_is_worth_nothing_is_not_asked(implementation):
+    async with questions_to(implementation) as (channel, questions):
         assert await questions.fault_of("fi)") is None
         assert channel.sent == []
 

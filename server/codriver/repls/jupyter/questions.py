@@ -89,7 +89,8 @@ class Questions:
         A kernel that is busy and has no subshell is not asked: it says so when it comes to the code.
         """
         worth = self._kernel.info.quirks.gate
-        if worth == "none" or not code.strip() or len(code) > MOST_CHECKED or not await self._is_free_within(GATE_S):
+        is_asked = worth in ("complete", "incomplete") and code.strip() and len(code) <= MOST_CHECKED
+        if not is_asked or not await self._is_free_within(GATE_S):
             return None
         try:
             # A block at the end is over: nobody goes on typing.

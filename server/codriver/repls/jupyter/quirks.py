@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 InterruptBy = Literal["message", "signal", "none"]
-Gate = Literal["complete", "incomplete", "none"]
+Gate = Literal["complete", "incomplete", "none", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,10 @@ class Quirks:
     """It answers `user_expressions`: that is, it runs Python."""
     reads_input: bool = True
     """Code that reads from stdin gets it from us; else it reads nothing and may wait for ever."""
-    gate: Gate = "incomplete"
+    gate: Gate = "unseen"
     """The worth of `is_complete`. `complete`: right about all code. `incomplete`: right where it says `incomplete`, but
-    invalid code may be `complete` to it. `none`: it never knows."""
+    invalid code may be `complete` to it. `none`: it never knows. `unseen`: nobody has seen that its word is right, so
+    its code runs unasked; Octave's kernel calls whole lines incomplete and runs them, and SoS calls everything so."""
     inspects: bool = True
     """It tells of names by `inspect_request`; else nothing is ever found."""
     answers_on_control: bool = True
@@ -85,10 +86,11 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
         "Deno kernel": Quirks(
             interrupt_note="an interrupted `await` leaves the Deno kernel stuck for good: then only a restart helps",
             late_value_s=0.05,
+            gate="incomplete",
             inspects=False,
         ),
-        "tslab": Quirks(interrupt_by="signal"),
-        "scheme": Quirks(survives_signal=True),
+        "tslab": Quirks(interrupt_by="signal", gate="incomplete"),
+        "scheme": Quirks(survives_signal=True, gate="incomplete"),
         "Octave Kernel": Quirks(
             survives_signal=True, notes=("a failed call is told as output only, and the evaluation counts as done",)
         ),
