@@ -405,7 +405,7 @@ def test_instructions_call_no_repl_live_that_is_stopped_and_say_why_it_is():
 
 
 def test_instructions_cut_no_clause_of_a_reason_in_the_middle():
-    asked = f"nobody has accepted it, so ask your human to run: codriver trust (in /{'folder/' * 12})"
+    asked = f"nobody has accepted this checkout: ask your human to run: codriver trust (in /{'folder/' * 12})"
     text = instructions([], [Connected("clj", "clojure", "stopped", f"{asked}; this REPL runs files of the project")])
     assert f"clj is stopped: {asked}." in text
     assert "…" not in text

@@ -85,7 +85,7 @@ def test_no_kernel_is_started_that_would_run_it(planted):
     workspace, mark, env = planted
     (workspace / "codriver.toml").write_text("repl = ['jupyter']\n")
     done = command(workspace, env, "call", "--start", "list_sessions", "{}")
-    assert "nobody has accepted it" in done.stdout, (done.stdout, done.stderr)
+    assert "nobody has accepted this checkout" in done.stdout, (done.stdout, done.stderr)
     untouched(mark)
 
 

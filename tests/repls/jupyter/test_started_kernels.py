@@ -91,7 +91,7 @@ def test_no_kernel_is_started_in_a_workspace_that_nobody_accepted(place, tmp_pat
     write_spec(tmp_path / "kernels", "k", {"argv": [sys.executable]})
     environ = {**environ, "JUPYTER_PATH": str(tmp_path)}
     assert recipe(words, workspace, environ).command
-    with pytest.raises(RecipeError, match="nobody has accepted it, so ask your human to run: codriver trust"):
+    with pytest.raises(RecipeError, match="nobody has accepted this checkout: ask your human to run: codriver trust"):
         recipe(words, workspace, environ, is_accepted=lambda _: False)
 
 

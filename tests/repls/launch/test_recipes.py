@@ -275,7 +275,9 @@ def test_no_repl_that_runs_files_of_the_project_is_started_in_a_workspace_that_n
     for name in ("bb", "lein", "python3"):
         install(Path(environ["PATH"]), name)
     assert recipe(words, workspace, environ).command
-    with pytest.raises(RecipeError, match=r"nobody has accepted it.*codriver trust.*runs files of the project"):
+    with pytest.raises(
+        RecipeError, match=r"nobody has accepted this checkout.*codriver trust.*runs files of the project"
+    ):
         recipe(words, workspace, environ, is_accepted=nobody)
 
 

@@ -71,7 +71,7 @@ class NotAcceptedError(RecipeError):
     """A REPL that was asked for is not started before the user has accepted a checkout."""
 
     def __init__(self, words: str, folder: Path, why: str) -> None:
-        super().__init__(words, f"nobody has accepted it, so {to_accept(folder)}; {why}")
+        super().__init__(words, f"nobody has accepted this checkout: {to_accept(folder)}; {why}")
 
 
 def to_accept(folder: Path) -> str:
