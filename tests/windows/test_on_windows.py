@@ -1,0 +1,244 @@
+"""A server, its REPL, the relay and commands, run by a Python for Windows: Wine's on Linux, or that of the machine.
+
+All that concerns a process is asked of that Python, whose process ids are other ones than those of Linux.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import time
+
+import needs
+import pytest
+
+WINDOWS = needs.windows_python()
+WAIT_S = 120
+END_S = 15
+"""How long a process may take to end by itself, on a machine that has much else to do."""
+PYTHON_OF_PROJECT = """
+import pathlib, shutil, sys
+scripts = pathlib.Path(sys.argv[1]) / ".venv" / "Scripts"
+scripts.mkdir(parents=True)
+home = pathlib.Path(sys.executable).parent
+for file in (*home.glob("python*.exe"), *home.glob("*.dll")):
+    shutil.copy(file, scripts)
+(scripts.parent / "pyvenv.cfg").write_text(f"home = {home}\\n")
+"""
+END_OF = """
+import sys, time
+from codriver.systems.other_processes import is_running
+end = time.monotonic() + float(sys.argv[1])
+while (left := [pid for pid in sys.argv[2:] if is_running(int(pid))]) and time.monotonic() < end:
+    time.sleep(0.1)
+print(*left)
+"""
+KILL = "import os, signal, sys; os.kill(int(sys.argv[1]), signal.SIGTERM)"
+EDITS = [
+    {"type": "replace_def", "filePath": f"{name}.py", "name": name, "code": f"def {name}():\n    return 2"}
+    for name in "ab"
+]
+
+
+class Windows:
+    """A workspace, and what a Python for Windows runs in it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.state = folder / ".calva" / "mcp-server"
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("CODRIVER_")}
+        self.environ = {**kept, "CODRIVER_RELAY_GIVE_UP_S": "30"}
+        self.own_path = self.run("-c", "import os; print(os.getcwd(), end='')").stdout
+
+    def start(self, *words, stdin=subprocess.DEVNULL):
+        return subprocess.Popen(
+            [*WINDOWS, *words], cwd=self.folder, env=self.environ, stdin=stdin, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, encoding="utf-8",
+        )  # fmt: skip
+
+    def run(self, *words, given=None):
+        process = self.start(*words, stdin=subprocess.PIPE)
+        said, _ = process.communicate(given, timeout=WAIT_S)
+        return subprocess.CompletedProcess(words, process.returncode, said)
+
+    def serve(self):
+        """A server that can be reached."""
+        process = self.start("-m", "codriver", "serve", "--port", "0", "--repl", "python")
+        said = process.stdout.readline()
+        assert "listens on" in said, said
+        return process
+
+    def relay(self, *words):
+        """The relay's answer to a handshake."""
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        question = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+        done = self.run("-m", "codriver_relay", *words, given=json.dumps(question) + "\n")
+        assert '"serverInfo"' in done.stdout, done.stdout
+
+    def left_running(self, *pids):
+        """The processes that still run after a while in which they should have ended."""
+        return self.run("-c", END_OF, str(END_S), *map(str, pids)).stdout.split()
+
+    def server_pid(self):
+        return json.loads((self.state / "server.json").read_text())["pid"]
+
+
+class Client:
+    """A client over a socket. A context manager."""
+
+    def __init__(self, windows):
+        self.socket = socket.create_connection(("127.0.0.1", int((windows.state / "port").read_text())), WAIT_S)
+        self.file = self.socket.makefile("rb")
+        self.number = 0
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        self.ask("initialize", about)
+        self.send({"method": "notifications/initialized"})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        self.file.close()
+        self.socket.close()
+
+    def send(self, message):
+        self.socket.sendall(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def ask(self, method, params):
+        self.number += 1
+        self.send({"id": self.number, "method": method, "params": params})
+        for line in self.file:
+            message = json.loads(line)
+            if message.get("id") == self.number and "method" not in message:
+                return message["result"]
+        raise EOFError
+
+    def call(self, tool, **arguments):
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        return json.loads(answer["content"][0]["text"])
+
+    def evaluate(self, code, **arguments):
+        return self.call("evaluate_code", code=code, **{"timeoutMs": 60_000, **arguments})
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("windows")
+    made = Windows(folder)
+    made.run("-c", PYTHON_OF_PROJECT, made.own_path)
+    for name in "ab":
+        (folder / f"{name}.py").write_text(f"def {name}():\n    return 1\n")
+    yield made
+    if (made.state / "server.json").exists():
+        made.run("-m", "codriver", "stop")
+
+
+@pytest.fixture(scope="module")
+def server(windows):
+    process = windows.serve()
+    yield process
+    process.stdout.close()
+
+
+@pytest.fixture
+def client(server, windows):
+    with Client(windows) as client:
+        yield client
+
+
+def test_code_is_evaluated(client):
+    assert client.evaluate("1 + 2")["result"] == "3"
+
+
+def test_the_interpreter_is_the_one_in_the_scripts_of_the_environment(client):
+    assert ".venv" in client.evaluate("import sys; sys.prefix")["result"]
+
+
+def test_printed_text_comes_back_in_every_script(client):
+    assert client.evaluate("print('ä 中')")["stdout"] == "ä 中\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import time; time.sleep(99)",
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(98)'])",
+    ],
+    ids=["a loop", "a sleep", "a child"],
+)
+def test_an_evaluation_is_interrupted_in_the_process_that_it_runs_in(client, code):
+    before = client.evaluate("import os; os.getpid()")["result"]
+    begun = client.evaluate(code, timeoutMs=1500, onTimeout="continue")
+    answer = client.call("interrupt_evaluation", evaluationId=begun["evaluationId"])
+    assert answer["status"] == "interrupted", answer
+    assert client.evaluate("import os; os.getpid()")["result"] == before
+
+
+def test_a_grandchild_ends_with_its_repl(client, windows):
+    started = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(97)']).pid"
+    pid = client.evaluate(started)["result"]
+    assert client.call("restart_repl", timeoutMs=60_000)["ok"]
+    assert not windows.left_running(pid)
+
+
+def test_a_batch_of_two_files_is_edited(client, windows):
+    answer = client.call("edit_files", edits=EDITS)
+    assert answer["ok"], answer
+    assert [(windows.folder / f"{name}.py").read_text().count("return 2") for name in "ab"] == [1, 1]
+
+
+@pytest.mark.parametrize("way", ["number", "file", "folder", "auto"])
+def test_the_relay_finds_the_server(server, windows, way):
+    ways = {
+        "number": [(windows.state / "port").read_text()],
+        "file": [f"{windows.own_path}\\.calva\\mcp-server\\port"],
+        "folder": ["--workspace", windows.own_path],
+        "auto": ["--workspace", "auto"],
+    }
+    windows.relay(*ways[way])
+
+
+def test_a_hook_reaches_the_server(server, windows):
+    event = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "cwd": windows.own_path})
+    code = "import sys; from codriver_relay.hook import main; sys.exit(main(['claude-code', 'started']))"
+    done = windows.run("-c", code, given=event)
+    assert "additionalContext" in done.stdout, done.stdout
+
+
+def test_stop_winds_the_server_down_and_its_edits_outlive_the_next(server, windows):
+    with Client(windows) as client:
+        worker = client.evaluate("import os; os.getpid()")["result"]
+    pid = windows.server_pid()
+    done = windows.run("-m", "codriver", "stop")
+    assert done.returncode == 0, done.stdout
+    assert not windows.left_running(pid, worker)
+    assert not (windows.state / "port").exists()
+    server.wait(WAIT_S)
+    following = windows.serve()
+    assert [(windows.folder / f"{name}.py").read_text().count("return 2") for name in "ab"] == [1, 1]
+    with Client(windows) as client:
+        worker = client.evaluate("import os; os.getpid()")["result"]
+    windows.run("-c", KILL, str(windows.server_pid()))
+    assert not windows.left_running(windows.server_pid(), worker), "the worker outlives a server that was killed"
+    following.wait(WAIT_S)
+    following.stdout.close()
+
+
+def test_the_relay_starts_a_server_where_none_runs(windows):
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}) + "\n"
+    relay = windows.start("-m", "codriver_relay", "--workspace", windows.own_path, "--start", stdin=subprocess.PIPE)
+    relay.stdin.write(line)
+    relay.stdin.flush()
+    said = relay.stdout.readline()
+    relay.stdin.close()
+    assert '"serverInfo"' in said, said
+    deadline = time.monotonic() + WAIT_S
+    while not (windows.state / "server.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    pid = windows.server_pid()
+    assert windows.run("-m", "codriver", "stop").returncode == 0
+    assert not windows.left_running(pid)
+    relay.wait(WAIT_S)
+    relay.stdout.close()
