@@ -1,0 +1,153 @@
+"""A real server killed at random moments: in the middle of batches of edits, and under ten clients at work."""
+
+import json
+import os
+import random
+import signal
+import threading
+from collections import Counter
+
+import pytest
+from live_server import Live, serving
+
+KILLS = int(os.environ.get("CODRIVER_TEST_KILLS", "12"))
+"""How often a server is killed; some hundred are for a long look."""
+NAMES = ("a.clj", "b.clj", "deep/c.clj", "notes.md")
+PADDING = "; padding\n" * 20_000
+CLIENTS = 10
+
+
+def killed_in(live, seconds):
+    """Kill the server after so long, whatever it does then."""
+    timer = threading.Timer(seconds, live.process.send_signal, [signal.SIGKILL])
+    timer.start()
+    return timer
+
+
+# Batches
+
+
+def numbers_in(workspace):
+    """The number that each file of the batches has, and whether each is whole."""
+    texts = [(workspace / name).read_text() for name in NAMES]
+    assert {len(text) - len(text.partition("\n")[0]) for text in texts} == {len(PADDING) + 1}
+    return [int(text.partition("\n")[0].removeprefix("number ")) for text in texts]
+
+
+def edit_until_killed(live, number):
+    """Batches of all files, one after the other; the number that was answered last."""
+    with live.client() as client:
+        while True:
+            edits = [
+                {"filePath": name, "oldText": f"number {number}\n", "newText": f"number {number + 1}\n"}
+                for name in NAMES
+            ]
+            try:
+                assert client.call("edit_files", edits=edits)["ok"]
+            except (OSError, ValueError):
+                return number
+            number += 1
+
+
+def test_no_batch_is_half_done_whenever_its_server_is_killed(tmp_path):
+    dice, number, edits = random.Random(31), 0, 0
+    (tmp_path / "workspace" / "deep").mkdir(parents=True)
+    for name in NAMES:
+        (tmp_path / "workspace" / name).write_text(f"number 0\n{PADDING}")
+    for _ in range(KILLS):
+        live = Live(tmp_path, "--repl", "none")
+        before = number
+        with live.client() as client:  # what was cut off is taken back before the first edit at the latest
+            client.call("list_sessions")
+        timer = killed_in(live, dice.uniform(0.05, 0.6))
+        answered = edit_until_killed(live, number)
+        timer.join()
+        live.stop(signal.SIGKILL)
+        with serving(tmp_path, "--repl", "none") as again, again.client() as client:
+            client.call("list_sessions")
+            numbers = numbers_in(again.workspace)
+        assert len(set(numbers)) == 1, numbers
+        number = numbers[0]
+        # The one that was under way is whole or not at all; one that was answered is never taken back.
+        assert number in (answered, answered + 1)
+        edits += number - before
+    assert list((tmp_path / "workspace").rglob("*.tmp")) == []
+    assert edits
+
+
+# Clients
+
+HISTORY = """[:find (count ?e) (count-distinct ?code) (count-distinct ?line) :in $ $history
+              :where [$history ?e :output/text ?code] [(clojure.string/includes? ?code "counted")]
+                     [$history ?e :output/line ?line]]"""
+
+
+class Working(threading.Thread):
+    """A client behind a relay that evaluates without a pause: each code adds a line of its own to a file."""
+
+    def __init__(self, live, name, counted, is_over):
+        super().__init__()
+        self.client = live.relay(name=name)
+        self.name, self.counted, self.is_over = name, counted, is_over
+        self.outcomes, self.identities = {}, set()
+
+    def run(self):
+        number = 0
+        while not self.is_over.is_set():
+            mark = f"{self.name}-{number}"
+            code = f"with open({str(self.counted)!r}, 'a') as file: file.write('{mark}\\n')"
+            identity = self.client.begin_call("evaluate_code", code=code, timeoutMs=60_000)
+            self.identities.add(identity)
+            self.outcomes[mark] = outcome(self.client.answer(identity))
+            number += 1
+
+    def answered_again(self):
+        """Answers to calls that have been answered."""
+        return [one for one in self.client.notifications if "method" not in one and one.get("id") in self.identities]
+
+
+def outcome(message):
+    """How a call ended: `done`, `lost`, of which one may have run, or the reason of a refusal."""
+    if "error" in message:
+        return "lost" if "may have run" in message["error"]["message"] else message["error"]["message"]
+    fields = json.loads(message["result"]["content"][0]["text"])
+    if fields["ok"]:
+        return fields["status"]
+    return "lost" if "may have run" in json.dumps(fields) else fields.get("reason") or json.dumps(fields)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_each_call_of_ten_clients_is_answered_once_and_none_runs_twice_whenever_the_server_is_killed(tmp_path, seed):
+    dice, counted, is_over = random.Random(seed), tmp_path / "counted", threading.Event()
+    counted.touch()
+    live = Live(tmp_path, "--repl", "python")
+    working = [Working(live, f"client{number}", counted, is_over) for number in range(CLIENTS)]
+    try:
+        for one in working:
+            one.start()
+        for _ in range(KILLS):
+            killed_in(live, dice.uniform(0.2, 2.5)).join()
+            live.stop(signal.SIGKILL)
+            live = Live(tmp_path, "--repl", "python")
+        with live.client() as client:
+            assert client.call("evaluate_code", code="1", timeoutMs=60_000)["status"] == "done"
+    finally:
+        is_over.set()
+        for one in working:
+            one.join(120)
+    assert not any(one.is_alive() for one in working), "a call was never answered"
+    with live.client() as client:
+        [[entries, codes, lines]] = client.call("repl_output_log", query=HISTORY)["result"]
+    live.stop()
+    for one in working:
+        assert one.answered_again() == []
+        one.client.close()
+    outcomes = {mark: how for one in working for mark, how in one.outcomes.items()}
+    ran = Counter(counted.read_text().split())
+    how_often = Counter(outcomes.values())
+    assert set(ran.values()) == {1}, "something ran twice"
+    assert [mark for mark, how in outcomes.items() if how == "done" and not ran[mark]] == []
+    assert [mark for mark, how in outcomes.items() if how not in ("done", "lost") and ran[mark]] == [], how_often
+    # The history is whole: of what runs that were killed had written no line came twice, and no code.
+    assert entries == codes == lines > 0
+    assert not list(tmp_path.rglob("*.unreadable-*"))
