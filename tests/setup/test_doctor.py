@@ -513,13 +513,18 @@ def test_without_a_server_a_port_file_that_leads_nowhere_says_so_with_the_cure(l
     assert note.fix == "start the REPL again, or rm .nrepl-port"
 
 
-def test_without_a_server_a_python_that_may_lack_the_projects_packages_is_told(launch, machine):
+def test_without_a_server_a_python_that_may_lack_the_projects_packages_is_told(launch, machine, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (launch.workspace / "pyproject.toml").write_text("[project]\nname = 'shop'\n")
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
     assert (note.state, note.text.partition(",")[0]) == ("note", "this project has no environment of its own (.venv")
     python = launch.workspace / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
+    (note,) = of(diagnose(launch, nobody, machine), "REPLs")
+    assert f"not in the project's own environment: nobody has accepted {launch.workspace}" in note.text
+    assert note.fix == trust.command_for(launch.workspace)
+    trust.accept(launch.workspace, trust.read_tables(launch.workspace))
     assert of(diagnose(launch, nobody, machine), "REPLs") == []
 
 

@@ -26,7 +26,7 @@ from codriver.net.server_record import is_claimed, locate_in, read_port, read_re
 from codriver.repls import kinds
 from codriver.repls.jupyter.connection_files import runtime_folder
 from codriver.repls.jupyter.kernel_discovery import KernelSearch
-from codriver.repls.launch.project_python import find_python
+from codriver.repls.launch.project_python import find_safe_python
 from codriver.repls.launch.projects import find_projects
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
@@ -343,7 +343,12 @@ def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
     """The interpreter that a server would take, where it may lack the project's packages; a server says it itself."""
     with contextlib.suppress(SettingsError):
         chosen = load(workspace, environ=environment.variables).settings.python
-        if caution := find_python(workspace, environment.variables, chosen).caution:
+        found = find_safe_python(workspace, environment.variables, chosen, trust.is_accepted)
+        if found.waits_for is not None:
+            text = f"a server that a client starts runs code in {found.path}, not in the project's own environment"
+            why = f"nobody has accepted {found.waits_for}"
+            yield Check("REPLs", "note", f"{text}: {why}", trust.command_for(found.waits_for))
+        elif caution := found.caution:
             yield Check("REPLs", "note", caution, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
 
 
