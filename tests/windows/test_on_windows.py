@@ -137,6 +137,9 @@ def windows(tmp_path_factory):
 def server(windows):
     process = windows.serve()
     yield process
+    if process.poll() is None:
+        windows.run("-m", "codriver", "stop")
+    process.wait(WAIT_S)
     process.stdout.close()
 
 
@@ -201,9 +204,17 @@ def test_the_relay_finds_the_server(server, windows, way):
 
 def test_a_hook_reaches_the_server(server, windows):
     event = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "cwd": windows.own_path})
-    code = "import sys; from codriver_relay.hook import main; sys.exit(main(['claude-code', 'started']))"
+    code = (
+        "import os, sys; from codriver_relay.hook import main; os.environ['CODRIVER_HOOK_DEADLINE_S'] = '60'; "
+        "sys.exit(main(['claude-code', 'started']))"
+    )
     done = windows.run("-c", code, given=event)
     assert "additionalContext" in done.stdout, done.stdout
+
+
+def test_a_command_prints_every_script_into_a_pipe_and_the_doctor_finds_nothing_wrong_with_modes(server, windows):
+    assert windows.run("-m", "codriver", "eval", "print('ä 中')").stdout.splitlines()[0] == "ä 中"
+    assert "written by others" not in windows.run("-m", "codriver", "doctor").stdout
 
 
 def test_stop_winds_the_server_down_and_its_edits_outlive_the_next(server, windows):

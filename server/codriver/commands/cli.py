@@ -13,6 +13,7 @@ from codriver import __version__
 from codriver.commands.options import FOLDER
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError, StartError
+from codriver.systems.printed_text import write_utf8
 
 FAILED = 1
 
@@ -133,6 +134,7 @@ def cli(*, workspace: Path | None) -> None:
 
 def main() -> None:
     """Run the command line; exit with its status."""
+    write_utf8()
     try:
         status = cli.main(prog_name="codriver", standalone_mode=False)
     except click.ClickException as error:

@@ -6,9 +6,7 @@ import hmac
 import ipaddress
 import json
 import logging
-import os
 import re
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +20,8 @@ from codriver.net.kernel_sockets import (
     plain,
 )
 from codriver.net.server_record import INTRODUCTION, WORKSPACE
+from codriver_relay.own_files import is_mine
+from codriver_relay.peer import IS_LINUX
 
 if TYPE_CHECKING:
     import socket
@@ -114,7 +114,7 @@ def peer_uid(connection: socket.socket) -> int | None:
     `GONE`, which is no user, when the peer is on loopback and no process has its socket. None where the system does not
     tell: another system than Linux, or a peer on another machine.
     """
-    if sys.platform != "linux":
+    if not IS_LINUX:
         return None
     try:
         peer, own = connection.getpeername(), connection.getsockname()
@@ -168,7 +168,7 @@ class Admission:
         owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=self._threads)
         if owner == GONE:
             return None  # it hung up before anybody could tell whose it was
-        if owner is not None and owner != os.getuid():
+        if owner is not None and not is_mine(owner):
             logger.warning("refused a connection of another user of this machine")
             return None
         data = b""

@@ -265,9 +265,9 @@ def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
     if not is_folder_private and not _others_may_write(folder.lstat()):
         text = f"others may enter {folder}, so nothing in it counts: it came with a checkout, or its mode was changed"
         yield Check("permissions", "note", text, "codriver serve makes it private, and removes what is left over in it")
-    for entry in entries:
+    for entry in entries if hasattr(os, "getuid") else ():  # elsewhere owners and modes are made up
         status = entry.lstat()
-        if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        if status.st_uid != os.getuid():
             yield Check("permissions", "wrong", f"{entry} belongs to another user", f"rm -r {folder} && codriver serve")
         elif _others_may_write(status):
             yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")

@@ -53,9 +53,10 @@ def data_folder(environ: Mapping[str, str]) -> Path:
     if given := environ.get("JUPYTER_DATA_DIR"):
         return Path(given)
     home = Path(environ.get("HOME") or Path.home())
-    if sys.platform == "darwin":
+    system = str(sys.platform)  # each branch is typed on every system
+    if system == "darwin":
         return home / "Library" / "Jupyter"
-    if sys.platform == "win32":
+    if system == "win32":
         return Path(environ.get("APPDATA") or home) / "jupyter"
     return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "jupyter"
 

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import secrets
 import socket
-import sys
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -256,7 +255,7 @@ def _connection() -> type[ClientConnection]:
 
 def _acknowledge_at_once(transport: asyncio.BaseTransport) -> None:
     """Have the system acknowledge at once: a Jupyter Server sends small pieces, each waiting 40 ms for that else."""
-    raw = transport.get_extra_info("socket") if sys.platform == "linux" else None
-    if raw is not None:
+    raw, option = transport.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
+    if raw is not None and option is not None:
         with suppress(OSError):
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            raw.setsockopt(socket.IPPROTO_TCP, option, 1)

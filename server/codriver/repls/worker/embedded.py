@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 EVALUATING = "codriver evaluations"
 """The name of the thread that evaluates."""
+IS_LINUX = sys.platform == "linux"
 TABLE = "/proc/net/tcp"
 """Of the kernel of Linux: the users behind the connections of this machine. Source: proc(5)."""
 
@@ -165,7 +166,7 @@ def user_behind(port: int, own_port: int) -> int | None:
 
     A socket that no process has any more counts as nobody's, -1: the kernel shows user 0 for it.
     """
-    if sys.platform != "linux":
+    if not IS_LINUX:
         return None
     ends = [f"0100007F:{port:04X}", f"0100007F:{own_port:04X}"] if sys.byteorder == "little" else []
     try:

@@ -27,7 +27,7 @@ def _of_linux() -> int:
     with open(LINUX_STATUS, encoding="ascii", errors="replace") as status:
         ticks = int(status.read().rpartition(")")[2].split()[BEGAN])
     # The kernel's own time of boot is told in whole seconds.
-    since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    since_boot = time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", 0))
     # It is the tick before: no interpreter loads anything of the user's in its first.
     return time.time_ns() - since_boot + (ticks + 1) * 10**9 // os.sysconf("SC_CLK_TCK")
 
