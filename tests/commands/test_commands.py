@@ -167,13 +167,13 @@ def test_what_has_no_value_prints_none(live):
 
 def test_what_a_load_renewed_elsewhere_is_told_beside_its_value(live):
     module = live.workspace / "renewed_by_hand.py"
-    module.write_text("def rate(): return 1\n")
-    live.run("eval", "import renewed_by_hand; from renewed_by_hand import rate", "--session", "py")
-    module.write_text("def rate(): return 22\n")
+    module.write_text("class Rate:\n    value = 1\n")
+    live.run("eval", "import renewed_by_hand; from renewed_by_hand import Rate", "--session", "py")
+    module.write_text("class Rate(dict):\n    value = 22\n")
     done = live.run("load", str(module), "--session", "py")
     assert done.stdout.startswith("<module 'renewed_by_hand'")
     assert "renewed elsewhere: " in done.stderr
-    assert live.run("eval", "rate()", "--session", "py").stdout == "22\n"
+    assert live.run("eval", "Rate().value, Rate() == {}", "--session", "py").stdout == "(22, True)\n"
 
 
 def test_a_value_is_printed_whole_unless_its_length_is_given(live, tmp_path):

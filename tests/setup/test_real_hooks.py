@@ -84,6 +84,7 @@ def set_up(place, name, monkeypatch):
     settings = place.home / ".config" / "codriver" / "codriver.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text("hookGate = true\n")
+    place.run(sys.executable, "-m", "codriver", "trust")  # else the turn's tests are refused
 
 
 def edits(place, who):
