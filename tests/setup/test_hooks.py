@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import node
 
 from codriver.setup.change_plan import apply
 from codriver.setup.clients import Environment, Launch, known_clients
@@ -180,7 +181,7 @@ def test_the_plugin_of_opencode_is_a_module_that_javascript_takes(place):
     file = place / "app" / ".opencode" / "plugins" / "codriver.js"
     module = place / "codriver.mjs"
     module.write_text(file.read_text())
-    done = subprocess.run(["node", "--check", str(module)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([node(), "--check", str(module)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,8 +1,11 @@
 """A real server on a workspace of its own, and small clients of it, for tests."""
 
 import contextlib
+import functools
 import json
 import os
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +14,7 @@ import time
 from pathlib import Path
 
 import forked
+import lent_servers
 from forked import Forked, can_fork
 
 import codriver_relay
@@ -25,10 +29,24 @@ EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.argumen
 """The tools whose answers are lean unless `detail` is asked for."""
 
 
+@functools.cache
+def _own_python():
+    """A folder with a `python3` for projects, where that of PATH has no pytest to run their tests by; else None."""
+    of_path = shutil.which("python3")
+    if of_path and not subprocess.run([of_path, "-c", "import pytest"], capture_output=True, check=False).returncode:
+        return None
+    folder = lent_servers.new_folder("python")
+    (folder / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    (folder / "python3").chmod(0o755)
+    return str(folder)
+
+
 def environ(folder):
     """The environment of a server whose files all lie under `folder`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CODRIVER_", "VIRTUAL_ENV"))}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
+    if own := _own_python():
+        kept["PATH"] = os.pathsep.join([own, kept.get("PATH", "")])
     folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
     # The event loop that everybody has; the other one has a test of its own.
     return {"JUPYTER_RUNTIME_DIR": str(folder / "jupyter"), **kept, **folders, "CODRIVER_EVENT_LOOP": "asyncio"}

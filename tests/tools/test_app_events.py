@@ -9,6 +9,7 @@ from codriver.core.state import State
 from codriver.log.app_log import AppEvent, AppLog
 from codriver.log.output_log import OutputLog
 from codriver.net.fair_threads import Work
+from codriver.settings.durations import Durations
 from codriver.settings.model import Settings
 from codriver.tools.calls.base import Call
 from codriver.tools.ledgers.standing_queries import Waits
@@ -38,6 +39,7 @@ class Logs:
         self.settings = Settings()
         self.work = Work()
         self.waits = Waits()
+        self.durations = Durations()
 
     def query(self, asked):
         self.asked.append(asked.until)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +47,8 @@ def why_not(workspace: Path, settings: Settings, change: Change) -> str:
 
 def _settings_in(data: bytes | None) -> object:
     """The settings of Codriver in a project's file; what cannot be read is told apart by its bytes."""
+    import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
+
     try:
         tool = tomllib.loads((data or b"").decode("utf-8-sig")).get("tool", {})
     except ValueError:
