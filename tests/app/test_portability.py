@@ -16,7 +16,8 @@ import codriver, codriver_relay
 assert sys.without_posix
 for package in (codriver, codriver_relay):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.endswith("__main__") and ".data." not in module.name:
+        # What is sent to hy-nrepl runs there alone.
+        if not module.name.endswith("__main__") and ".data." not in module.name and ".programs.hy." not in module.name:
             importlib.import_module(module.name)
 """
 
