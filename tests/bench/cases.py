@@ -37,7 +37,7 @@ def kinds_of(item):
     """The REPL kinds that the parameters of a case, or the mark of its module's server, name."""
     named = list(item.callspec.params.values()) if hasattr(item, "callspec") else []
     if mark := item.get_closest_marker("served"):
-        named += mark.args
+        named += mark.args or ("python",)
     elif any(name in item.fixturenames for name in OF_SUPPORT):
         named.append("python")
     flat = [part for value in named for part in (value if isinstance(value, tuple | list) else (value,))]
