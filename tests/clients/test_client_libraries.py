@@ -31,6 +31,8 @@ def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library
     # A library hands few variables on to a server, so the server's folders are found by the home folder alone.
     shared = {key: value for key, value in environ(tmp_path).items() if not key.startswith("XDG_")}
     env = {**shared, "HOME": str(tmp_path), "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+    accept = [sys.executable, "-m", "codriver", "trust", "--workspace", str(tmp_path / "app")]
+    subprocess.run(accept, env=env, timeout=RUN_S, check=True, capture_output=True)  # else no tests are on offer
     start = ["env", "CODRIVER_MCP_SOCKET_SERVER_PORT=0", sys.executable, RELAY, port_file, "--start"]
     try:
         done = subprocess.run(

@@ -17,11 +17,14 @@ from lying_kernel import LIES, lying_kernel
 from needs import do_without
 
 MOST_MIB = 200
-MOST_TIMES_LONGER = 20
-"""How much longer than the longest ping of an idle server one of the flooded server's may be. It was 100 to 400."""
+MOST_MIB_OF_DISPLAYS = 256
+"""Of displays beside prints: their texts wait for the disk as well, which is slow where others write."""
+MOST_TIMES_LONGER = 12
+"""How much longer than those of an idle server the pings of the flooded one may take together. One stall of seconds, as
+there was before, is more than that; the chance by which a busy machine stops one process is not."""
 
-LEAST_S = 0.05
-"""The longest ping of the idle server counts as no shorter: a busy machine stops any process for so long by chance."""
+LEAST_S = 0.2
+"""The pings of the idle server count as no shorter together."""
 
 SECONDS = 4
 FLOODS = {
@@ -59,15 +62,15 @@ def idle(tmp_path_factory):
         yield client
 
 
-def longest_pings(waits, *clients):
-    """The longest ping of each client, pinged by turns until the answer is there that the first one waits for."""
-    longest = [0.0] * len(clients)
+def pings(waits, *clients):
+    """The time of each client's pings together, by turns until the answer is there that `waits` waits for."""
+    together = [0.0] * len(clients)
     while not select.select([waits.socket], [], [], 0)[0]:
         for number, client in enumerate(clients):
             began = os.times().elapsed
             assert client.request("ping")["result"] == {}
-            longest[number] = max(longest[number], os.times().elapsed - began)
-    return longest
+            together[number] += os.times().elapsed - began
+    return together
 
 
 # A real kernel
@@ -89,7 +92,7 @@ def flooded(tmp_path, monkeypatch):
 def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(flooded, idle, flood):
     with flooded.client() as client, flooded.client() as other:
         evaluation = client.begin_call("evaluate_code", code=FLOODS[flood], timeoutMs=600_000)
-        here, elsewhere = longest_pings(client, other, idle)
+        here, elsewhere = pings(client, other, idle)
         answer = client.answer(evaluation)["result"]["structuredContent"]
         assert answer["status"] == "done"
         told = json.dumps(answer)
@@ -101,9 +104,10 @@ def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(
         tail = other.call("get_evaluation", **asked, **{"from": last, "length": 100})
         # Of hundreds of values the oldest are dropped, as of any evaluation's.
         assert head["text"].startswith("begins") or flood == "displays without end"
-        assert tail["text"].rstrip("\n'").endswith("ends")
+        # Where the machine is so busy that the kernel's own socket drops messages, the answer says so.
+        assert tail["text"].rstrip("\n'").endswith("ends") or "may be missing" in told
         assert other.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
-        assert peak_mib(flooded) <= MOST_MIB
+        assert peak_mib(flooded) <= (MOST_MIB_OF_DISPLAYS if "display" in flood else MOST_MIB)
         assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)
 
 
@@ -124,7 +128,7 @@ def test_a_lie_of_a_kernel_is_bounded_and_the_next_evaluation_works(liar, idle, 
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
         evaluation = client.begin_call("evaluate_code", code=lie, timeoutMs=600_000)
-        here, elsewhere = longest_pings(client, other, idle)
+        here, elsewhere = pings(client, other, idle)
         answer = client.answer(evaluation)["result"]["structuredContent"]
         assert answer["status"] == "done"
         assert "codriver itself failed" not in json.dumps(answer)
@@ -146,7 +150,7 @@ def test_documentation_without_end_is_cut(liar, idle):
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
         asked = client.begin_call("symbol_info", symbol="x")
-        here, elsewhere = longest_pings(client, other, idle)
+        here, elsewhere = pings(client, other, idle)
         answer = client.answer(asked)["result"]["structuredContent"]
         assert len(json.dumps(answer)) < 100_000
         assert peak_mib(liar) - before < 100

@@ -168,7 +168,7 @@ def test_queued_code_of_one_client_delays_another_by_the_one_that_runs(live, vic
     gate = tmp_path / "gate"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.01)"
     with live.client(name="hungry") as hungry:
-        first = hungry.call("evaluate_code", code=waits, replSessionKey="py", timeoutMs=1000)
+        first = hungry.call("evaluate_code", code=waits, replSessionKey="py", who="hungry", timeoutMs=1000)
         names = [f"hungry-{number}" for number in range(3)]
         queued = [hungry.begin_call("evaluate_code", code="1", replSessionKey="py", who=name) for name in names]
         until(lambda: queued_evaluations(victim) == 3, "three to be queued")
