@@ -18,6 +18,7 @@ from codriver.net.relay_install import (
 SLOW_PART = """
 import sys
 def main():
+    print("begun", file=sys.stderr, flush=True)
     sys.stdin.readline()
     from codriver_relay import part
     print("{version}", part.VERSION)
@@ -39,7 +40,7 @@ def relay_source(folder, version="one"):
 
 def start(script):
     command = [sys.executable, "-I", "-S", str(script)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def said_by(script):
@@ -76,6 +77,7 @@ def test_scripts_of_two_lines_run_relay_and_hook_and_so_does_the_folder(tmp_path
 def test_a_relay_that_starts_in_the_middle_of_an_upgrade_has_one_version_alone(tmp_path):
     target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
     with start(target) as relay:
+        assert relay.stderr.readline() == "begun\n"
         install_relay(relay_source(tmp_path, "two"), target)
         assert relay.communicate("go on\n", timeout=WAIT_S)[0] == "one one\n"
     assert said_by(target) == "two two\n"
