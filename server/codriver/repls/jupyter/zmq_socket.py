@@ -54,10 +54,10 @@ class ZmqSocket:
         """Set when something was taken out of it."""
         self.received_bytes = 0
         """Bytes so far, of whatever."""
-        transport.take, transport.lost = self._heard, self._lost
         transport.waits_for_acks = False  # ZeroMQ sends at once
         self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if kind == "SUB" else []
         """What waits for the end of the handshake: libzmq hangs up on who says more before."""
+        transport.hand_to(self._heard, self._lost)
         transport.write(GREETING + ready(kind, identity))
 
     @property

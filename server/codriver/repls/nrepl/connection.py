@@ -115,7 +115,7 @@ class NreplConnection:
         self.cause: str | None = None
         self.heard_at = monotonic()
         """When the REPL last sent anything."""
-        transport.take, transport.lost = self._heard, self._lost
+        transport.hand_to(self._heard, self._lost)
 
     async def read(self) -> None:
         """File floods, until the connection is over. Raises what filing raises."""

@@ -40,7 +40,9 @@ class TcpTransport(asyncio.Protocol):
     """
 
     def __init__(self) -> None:
-        self.take: Callable[[bytes], None] = _pass_over
+        self._early: list[bytes] = []
+        """The bytes that came before the connection was handed to anybody: uvloop reads at once."""
+        self.take: Callable[[bytes], None] = self._early.append
         self.lost: Callable[[Exception | None], None] = _pass_over
         self.waits_for_acks = True
         """Whether the other side may hold a message back until the one before is acknowledged, as Nagle has it."""
@@ -81,6 +83,13 @@ class TcpTransport(asyncio.Protocol):
             self._writable = None
 
     # What its owner calls
+
+    def hand_to(self, take: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> None:
+        """Give what comes to `take` from now on, and what came already, at once."""
+        self.take, self.lost = take, lost
+        early, self._early = self._early, []
+        for data in early:
+            take(data)
 
     @property
     def socket(self) -> socket.socket:
@@ -167,7 +176,7 @@ class TcpTransport(asyncio.Protocol):
 
 
 async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
-    """A connection to whoever listens at `endpoint`. Set its `take` and `lost` before anything else is awaited.
+    """A connection to whoever listens at `endpoint`. Hand it to its owner before anything else is awaited.
 
     Raises:
         ReplUnreachableError: nobody listens, or the way there is closed.
