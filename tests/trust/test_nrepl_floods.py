@@ -8,7 +8,7 @@ from anyio.from_thread import start_blocking_portal
 from live_server import serving
 from scripted_nrepl import scripted
 
-from trust.test_kernel_floods import LEAST_S, MOST_MIB, MOST_TIMES_LONGER, longest_pings, peak_mib
+from trust.test_kernel_floods import LEAST_S, MOST_MIB, MOST_TIMES_LONGER, peak_mib, pings
 
 TEXT = "begins" + "v" * (1 << 27) + "ends"
 
@@ -42,7 +42,7 @@ KEYS = {"result": "value", "stdout": "out", "stderr": "err"}
 def test_of_a_string_that_drips_without_end_head_and_tail_are_kept_and_nobody_waits(live, idle, part):
     with live.client() as client, live.client() as other:
         evaluation = client.begin_call("evaluate_code", code=part, timeoutMs=600_000)
-        here, elsewhere = longest_pings(client, other, idle)
+        here, elsewhere = pings(client, other, idle)
         answer = client.answer(evaluation)["result"]["structuredContent"]
         assert answer["status"] == "done"
         assert "bytes of what the REPL said were left out" in json.dumps(answer["notes"])
