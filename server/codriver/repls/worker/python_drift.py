@@ -218,12 +218,7 @@ class Drift:
             is_near = last in data or b"from ." in data
             has_names = is_near and any(one in data for one in encoded)
             if name != module and has_names and load.module() is sys.modules.get(name):
-                try:
-                    tree = ast.parse(data, load.file)
-                except UNPARSABLE:
-                    continue
-                is_package = os.path.basename(load.file) == "__init__.py"
-                for source, one, own in imported(tree, name, is_package=is_package):
+                for source, one, own in _imports_in(data, name, load.file):
                     if source == module and one in names:
                         yield name, own, one
 
@@ -242,14 +237,18 @@ class Drift:
             data = found[1] if found is not None else b""
             if not any(one.encode() in data for names in gone.values() for one in names):
                 continue
-            try:
-                tree = ast.parse(data, load.file)
-            except UNPARSABLE:
-                continue
-            is_package = os.path.basename(load.file) == "__init__.py"
-            for source, one, own in imported(tree, name, is_package=is_package):
+            for source, one, own in _imports_in(data, name, load.file):
                 if one in gone.get(source, ()):
                     yield _row(name, own, UNBOUND, of=source + "." + one)
+
+
+def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:
+    """The names that the text of a module imports, as `imported` gives them; none where it does not parse."""
+    try:
+        tree = ast.parse(data, file)
+    except UNPARSABLE:
+        return
+    yield from imported(tree, name, is_package=os.path.basename(file) == "__init__.py")
 
 
 def _is_alias(item: tuple[str, Load]) -> bool:
