@@ -17,6 +17,7 @@ import forked
 import pytest
 from live_server import RELAY, WAIT_S, Live, environ, serving
 from needs import do_without
+from other_user import listening
 
 from codriver_relay import own_files
 
@@ -310,7 +311,7 @@ def test_after_a_server_is_killed_another_user_on_its_port_is_sent_nothing(tmp_p
     live = Live(tmp_path, "--repl", "none", "--host", "127.0.0.1")
     port = live.port
     live.stop(signal.SIGKILL)
-    with listening_as(12345, port) as heard:
+    with listening(port) as heard:
         if command is None:
             answer = json.loads(relay(live.workspace, CODRIVER_TOKEN=TOKEN).stdout)
             assert "error" in answer
@@ -319,37 +320,6 @@ def test_after_a_server_is_killed_another_user_on_its_port_is_sent_nothing(tmp_p
         else:
             run(live.workspace, *command, CODRIVER_TOKEN=TOKEN)
         assert heard() == b""
-
-
-@contextlib.contextmanager
-def listening_as(user, port):
-    """A listener of another user, that accepts and keeps what it hears; a function that ends it and gives that."""
-    code = (
-        "import encodings.idna, os, socket, sys, threading\n"
-        f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n"
-        f"listener = socket.create_server(('127.0.0.1', {port}))\n"
-        "heard = []\n"
-        "def hear(peer):\n"
-        "    try:\n"
-        "        while data := peer.recv(1 << 16): heard.append(data)\n"
-        "    except OSError: pass\n"
-        "def accept():\n"
-        "    while True: threading.Thread(target=hear, args=(listener.accept()[0],), daemon=True).start()\n"
-        "threading.Thread(target=accept, daemon=True).start()\n"
-        "print('up', flush=True)\n"
-        "sys.stdin.read()\n"
-        "sys.stdout.buffer.write(b''.join(heard))\n"
-    )
-    command = [sys.executable, "-I", "-S", "-c", code]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"up\n"
-
-        def heard():
-            said, _ = process.communicate(timeout=WAIT_S)
-            return said
-
-        yield heard
-        process.kill()
 
 
 @as_root
