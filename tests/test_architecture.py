@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 SERVER = ROOT / "server" / "codriver"
 RELAY = ROOT / "relay" / "codriver_relay"
 SEAM = ROOT / "server" / "codriver_seam"
+WORKER = SERVER / "repls" / "worker"
 
 # The rooms behind the tools, of which each may import those before it.
 WINGS_OF_TOOLS = ("tools/ledgers", "tools/calls", "tools/truth", "tools/answers", "tools/acts")
@@ -120,9 +121,10 @@ def _imports(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            # Of the worker alone, whose package has another name where it runs; it has no folders in it.
-            package = ".".join([*path.parent.relative_to(SERVER.parent).parts, ""]) if node.level else ""
-            yield from (f"{package}{node.module}.{alias.name}" for alias in node.names)
+            # Of the worker alone, whose package has another name where it runs.
+            package = path.parents[node.level - 1].relative_to(SERVER.parent).parts if node.level else ()
+            home = ".".join([*package, *([node.module] if node.module else [])])
+            yield from (f"{home}.{alias.name}" for alias in node.names)
 
 
 def rooms_of(path):
@@ -248,10 +250,29 @@ def test_the_relay_is_one_straight_line():
 
 
 def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it_hosts():
-    for path in (SERVER / "repls" / "worker").glob("*.py"):
+    for path in WORKER.rglob("*.py"):
         used = {name for name in imports(path) if not name.startswith("codriver.repls.worker.")}
         assert {name.split(".")[0] for name in used} <= sys.stdlib_module_names, path
         assert "basilisp" not in path.read_text() or path.stem in {"lisp", "start"}
+
+
+# The wings of the worker, and those whose modules each may import; `__main__` starts it by name.
+WINGS_OF_THE_WORKER = {
+    "basics": set(),
+    "python": {"basics"},
+    "lisp": {"basics"},
+    "serving": {"basics", "python", "lisp"},
+    "application": {"basics", "python", "serving"},
+}
+
+
+def test_in_the_embedded_worker_no_wing_knows_those_that_use_it():
+    TopologicalSorter(WINGS_OF_THE_WORKER).prepare()
+    assert {path.name for path in WORKER.glob("*.py")} == {"__init__.py", "__main__.py"}
+    for path in WORKER.rglob("*/*.py"):
+        wing = path.parent.name
+        used = {name.split(".")[3] for name in imports(path) if name.startswith("codriver.repls.worker.")}
+        assert used <= WINGS_OF_THE_WORKER[wing] | {wing}, path
 
 
 def test_no_module_has_more_than_600_lines_and_no_function_more_than_50():
@@ -266,7 +287,7 @@ def test_no_module_has_more_than_600_lines_and_no_function_more_than_50():
     assert (long, {name: lines for name, lines in functions.items() if lines > 50}) == ({}, {})
 
 
-@pytest.mark.parametrize("path", [*(SERVER / "repls" / "worker").glob("*.py")], ids=name_of)
+@pytest.mark.parametrize("path", sorted(WORKER.rglob("*.py")), ids=name_of)
 def test_the_embedded_worker_is_written_in_the_oldest_python_it_runs_in(path):
     ast.parse(path.read_text(), feature_version=(3, 8))
 
@@ -299,13 +320,13 @@ def test_code_in_another_language_is_a_file_of_that_language():
 OPENERS = {
     "files/place.py": "the one that all others use",
     "files/path_walk.py": "the folders on the way to it",
-    "repls/worker/start.py": "runs in the project's own Python, without ours",
-    "repls/worker/source_files.py": "runs in the project's own Python, without ours: source files, for look-ups",
-    "repls/worker/process_start.py": "runs in an application, without ours: the kernel's word on this process in /proc",
-    "repls/worker/outside_packages.py": "runs in the project's own Python, without ours: metadata of what is installed",
-    "repls/worker/embedded.py": "runs in an application, without ours: the kernel's table in /proc",
-    "repls/worker/embedded_port_file.py": "runs in an application, without ours: the port file in its project",
-    "repls/worker/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
+    "repls/worker/serving/start.py": "runs in the project's own Python, without ours",
+    "repls/worker/basics/source_files.py": "runs in the project's own Python, without ours: source files, for look-ups",
+    "repls/worker/python/process_start.py": "runs in an application, without ours: the kernel's word in /proc",
+    "repls/worker/serving/outside_packages.py": "runs in the project's own Python, without ours: what is installed",
+    "repls/worker/application/embedded.py": "runs in an application, without ours: the kernel's table in /proc",
+    "repls/worker/application/embedded_port_file.py": "runs in an application, without ours: its port file",
+    "repls/worker/serving/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "repls/jupyter/kernel_process.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",

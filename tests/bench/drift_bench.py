@@ -11,8 +11,8 @@ from pathlib import Path
 
 from report import Report, in_turns, timed_ms
 
-from codriver.repls.worker.loaded_texts import LoadedTexts
-from codriver.repls.worker.python_drift import Drift
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.python_drift import Drift
 
 UNCHANGED = "nothing changed"
 

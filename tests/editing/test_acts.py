@@ -14,10 +14,10 @@ from codriver.editing import Act, Editor, InsertDef, Limits, ReplaceDef, Wanted
 from codriver.editing.batch import Create
 from codriver.editing.changed_statements import changed_statements
 from codriver.errors import RefusedError
-from codriver.repls.worker.held_definitions import Holds
-from codriver.repls.worker.loaded_texts import LoadedTexts
-from codriver.repls.worker.module_loads import ModuleLoad
-from codriver.repls.worker.python_drift import Drift
+from codriver.repls.worker.basics.held_definitions import Holds
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.module_loads import ModuleLoad
+from codriver.repls.worker.python.python_drift import Drift
 
 LOW = """\
 import functools

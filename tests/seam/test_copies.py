@@ -89,10 +89,11 @@ def test_the_path_for_clojure_holds_the_namespace_alone(project):
 def test_a_copy_has_every_file_as_it_is_and_says_what_to_add(project):
     done = run(project, "seam", "copy", ".")
     package = project / "codriver_seam"
+    worker = ROOT / "server/codriver/repls/worker"
     ours = {
         **{path.relative_to(PACKAGE): path for path in PACKAGE.rglob("*.py")},
         Path("clojure/codriver/seam.cljc"): PACKAGE / "clojure/codriver/seam.cljc",
-        **{Path("worker", path.name): path for path in (ROOT / "server/codriver/repls/worker").glob("*.py")},
+        **{Path("worker", path.relative_to(worker)): path for path in worker.rglob("*.py")},
     }
     there = {path.relative_to(package): path for path in package.rglob("*") if path.is_file()}
     there.pop(Path("copied-files.txt"))

@@ -12,10 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
-from codriver.repls.worker.held_definitions import Holds
-from codriver.repls.worker.loaded_texts import LoadedTexts
-from codriver.repls.worker.module_loads import ModuleLoad
-from codriver.repls.worker.python_drift import Drift
+from codriver.repls.worker.basics.held_definitions import Holds
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.module_loads import ModuleLoad
+from codriver.repls.worker.python.python_drift import Drift
 
 FLASK = """
 from flask import Flask

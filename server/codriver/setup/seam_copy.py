@@ -113,7 +113,7 @@ def _sources() -> Mapping[str, Path]:
     return {
         **{path.name: path for path in sorted(PACKAGE.glob("*.py"))},
         **{path.relative_to(PACKAGE).as_posix(): path for path in sorted(CLOJURE.glob("*/*.cljc"))},
-        **{f"worker/{path.name}": path for path in sorted(WORKER.glob("*.py"))},
+        **{f"worker/{path.relative_to(WORKER).as_posix()}": path for path in sorted(WORKER.rglob("*.py"))},
     }
 
 

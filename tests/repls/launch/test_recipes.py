@@ -11,7 +11,7 @@ from needs import do_without, modules
 from codriver.repls.kinds import by_word
 from codriver.repls.launch import recipes
 from codriver.repls.launch.recipes import RecipeError, recipe
-from codriver.repls.worker import start
+from codriver.repls.worker.serving import start
 from codriver_relay.starter import CLIENTS_PATH
 
 

@@ -9,7 +9,7 @@ import pytest
 from application import PROGRAM, running
 from worker_client import text, texts
 
-from codriver.repls.worker import embedded_port_file
+from codriver.repls.worker.application import embedded_port_file
 
 UNGUARDED = PROGRAM.replace('if __name__ == "__main__":\n    repl = codriver_seam.start_repl(True)\n',
                           'repl = codriver_seam.start_repl(True)\nif __name__ == "__main__":\n')  # fmt: skip

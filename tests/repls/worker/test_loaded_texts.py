@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from codriver.repls.worker.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
 
 
 @pytest.fixture

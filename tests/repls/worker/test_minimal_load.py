@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from codriver.repls.worker.bound_names import ABSENT
-from codriver.repls.worker.held_definitions import Holds
-from codriver.repls.worker.loaded_texts import LoadedTexts
-from codriver.repls.worker.module_loads import ModuleLoad
-from codriver.repls.worker.python_drift import Drift
+from codriver.repls.worker.basics.held_definitions import Holds
+from codriver.repls.worker.python.bound_names import ABSENT
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.module_loads import ModuleLoad
+from codriver.repls.worker.python.python_drift import Drift
 
 
 class Project:

@@ -6,7 +6,7 @@ import sys
 import needs
 import pytest
 
-from codriver.repls.worker.printing import Printer
+from codriver.repls.worker.basics.printing import Printer
 
 needs.modules("numpy", "pandas")
 import numpy as np  # noqa: E402 - there, as was asked

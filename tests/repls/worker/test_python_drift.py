@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from codriver.repls.worker.loaded_texts import LoadedTexts
-from codriver.repls.worker.python_drift import Drift
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.python_drift import Drift
 
 LOW = '''
 import functools

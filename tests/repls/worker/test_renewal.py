@@ -5,8 +5,8 @@ import types
 
 import pytest
 
-from codriver.repls.worker.closures import FormerClosures
-from codriver.repls.worker.renewal import renew
+from codriver.repls.worker.python.closures import FormerClosures
+from codriver.repls.worker.python.renewal import renew
 
 LOW = """
 import functools

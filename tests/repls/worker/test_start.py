@@ -69,7 +69,9 @@ def test_it_ends_with_a_parent_that_was_killed_whatever_it_runs(code):
             until(lambda: not Path(f"/proc/{pid}").exists(), "the worker to end")
 
 
-OWN_NAMES = sorted(path.stem for path in Path(WORKER).parent.glob("*.py") if not path.stem.startswith("__"))
+OWN_NAMES = sorted(
+    {name for path in Path(WORKER).parent.rglob("*/*.py") for name in (path.parent.name, path.stem)} - {"__init__"}
+)
 
 
 def test_a_project_can_have_modules_of_any_name(tmp_path):

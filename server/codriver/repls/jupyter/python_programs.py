@@ -21,9 +21,10 @@ from codriver.repls.programs import python
 
 WORKER: Final = Path(__file__).parents[1] / "worker"
 TEXT: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
-DOOR: Final = "kernel_answers"
+DOOR: Final = "python.kernel_answers"
 """The module whose answers a kernel gives."""
-_IMPORT: Final = re.compile(r"^from \.(\w+) import", re.MULTILINE)
+_IMPORT: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
+"""An import of a module of the same folder, or of another one."""
 
 FOLDER: Final = "/codriver/worker/"
 """Where the modules seem to be: tracebacks tell by it that a frame is none of the user's."""
@@ -31,7 +32,7 @@ FOLDER: Final = "/codriver/worker/"
 
 @cache
 def _texts() -> tuple[tuple[str, str], ...]:
-    """The modules that are brought in, each after those that it needs."""
+    """The modules that are brought in, by their dotted names, each after those that it needs."""
     needs: dict[str, set[str]] = {}
     texts: dict[str, str] = {}
     waiting = [DOOR]
@@ -39,8 +40,9 @@ def _texts() -> tuple[tuple[str, str], ...]:
         name = waiting.pop()
         if name in texts:
             continue
-        texts[name] = files.read_text(WORKER / f"{name}.py", TEXT)
-        needs[name] = set(_IMPORT.findall(texts[name]))
+        folder, _, module = name.partition(".")
+        texts[name] = files.read_text(WORKER / folder / f"{module}.py", TEXT)
+        needs[name] = {found["far"] or f"{folder}.{found['near']}" for found in _IMPORT.finditer(texts[name])}
         waiting += needs[name]
     return tuple((name, texts[name]) for name in TopologicalSorter(needs).static_order())
 

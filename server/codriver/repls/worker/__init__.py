@@ -10,6 +10,8 @@ own; what printing cut of the values of an evaluation that has `codriver/keep`, 
 `codriver/value` (`evaluation`, `path`, `from`) tells more of it; print options called `default-…` yield to the user's
 own. Started with `--supervised` it ends with its parent.
 
+Its folders, of which each may import from those before it: `basics`, `python` and `lisp`, `serving`, `application`.
+
 Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is
 imported for type checkers alone, as it takes longer to load than most of this.
 

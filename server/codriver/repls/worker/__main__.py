@@ -30,4 +30,4 @@ if __name__ == "__main__":
         sys.stderr.write(TOO_OLD.format(sys.executable, sys.version.split()[0], *OLDEST))
         sys.exit(1)
     load_privately(os.path.dirname(os.path.abspath(__file__)))
-    importlib.import_module(PACKAGE + ".start").main()
+    importlib.import_module(PACKAGE + ".serving.start").main()

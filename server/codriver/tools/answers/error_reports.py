@@ -36,7 +36,7 @@ _CLOJURE: Final = re.compile(
 """The first line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
 _INTERRUPTIONS: Final = ("(InterruptedException)", "(ThreadDeath)")
 _EXITED: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
-"""Our words for `SystemExit`, whose message is the status. See `codriver.repls.worker.error_report`."""
+"""Our words for `SystemExit`, whose message is the status. See `codriver.repls.worker.basics.error_report`."""
 MOST_LINKS = 5
 """Lines on the errors of each kind in a chain."""
 LINK_CHARACTERS = 200

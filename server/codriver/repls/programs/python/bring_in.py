@@ -11,22 +11,30 @@ if TYPE_CHECKING:
 
 
 def install(package: str, folder: str, texts: Iterable[tuple[str, str]]) -> object:
-    """The answers of the package, whose modules are given by name and text, each after those that it needs.
+    """The answers of the package, whose modules are given by dotted name and text, each after those that it needs.
 
     In tracebacks the modules lie in `folder`. Where one of them fails, none of them stays.
     """
-    made = {package: types.ModuleType(package)}
-    made[package].__path__ = []
-    module = made[package]
+    made = []
+
+    def module_of(full: str, home: str) -> types.ModuleType:
+        module = sys.modules[full] = types.ModuleType(full)
+        module.__package__ = home
+        made.append(full)
+        return module
+
     try:
-        for name, text in [("", ""), *texts]:
-            full = (package + "." + name).rstrip(".")
-            module = made.setdefault(full, types.ModuleType(full))
-            module.__package__, module.__file__ = package, folder + name + ".py"
-            sys.modules[full] = module
+        whole = module = module_of(package, package)
+        for name, text in texts:
+            full = package + "." + name
+            home = full.rpartition(".")[0]
+            if home not in made:
+                module_of(home, home).__path__ = []
+            module = module_of(full, home)
+            module.__file__ = folder + name.replace(".", "/") + ".py"
             exec(compile(text, module.__file__, "exec", dont_inherit=True), module.__dict__)
         answers = module.KernelAnswers()
-        made[package].answers = answers  # type: ignore[attr-defined]  # it is the package's own name
+        whole.__path__, whole.answers = [], answers  # type: ignore[attr-defined]  # the package's own name
     except BaseException:
         for full in made:
             sys.modules.pop(full, None)

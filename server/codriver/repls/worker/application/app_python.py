@@ -1,0 +1,164 @@
+"""Python within a running program: its `__main__` is the first module, and its hooks, streams and loop stay its own."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+import threading
+
+from ..basics.connections import start_thread
+from ..python.images import Figures
+from ..python.module_loads import is_loaded
+from ..python.python import CO_COROUTINE, Python, on_loop
+from ..serving.thread_interrupts import raise_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    import types
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from ..basics.jobs import Job
+
+CANCELLED_S = 0.5
+"""How long what is awaited may take to be cancelled, before it is taken for code that never lets its loop go on."""
+
+
+class AppFigures(Figures):
+    """The figures of a program: it shows them itself, and draws on them meanwhile."""
+
+    def __init__(self) -> None:
+        self._tell = None
+
+    def tell_changed(self, value: object = None) -> None:
+        """Nothing."""
+
+
+class AppPython(Python):
+    """Evaluates Python in the modules of the program that it runs in. `loop`: the program's own, if it has one."""
+
+    has_hooks = False
+
+    def __init__(self, roots: list[str], loop: asyncio.AbstractEventLoop | None) -> None:
+        super().__init__(roots, sys.modules["__main__"], AppFigures())
+        self.loop = loop
+        self._texts.begin()
+        start_thread(self._texts.serve)
+
+    def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
+        """Run code; what awaits or needs a loop on the program's own, while that runs. See `Python`."""
+        is_async = bool(code.co_flags & CO_COROUTINE)
+        if not (is_async or (wants_loop and "asyncio" in sys.modules)):
+            return super().run(code, space, job, wants_loop=wants_loop)
+        loop = self.loop if self.loop is not None and not self.loop.is_closed() else loop_of_main_thread()
+        if loop is None or not loop.is_running():
+            return self._run_on_own_loop(code, space, job)
+        return _await_there(loop, eval(code, space) if is_async else on_loop(code, space), job)
+
+    def _run_on_own_loop(self, code: types.CodeType, space: dict[str, Any], job: Job) -> object:
+        """Run code on the session's own loop, whose wait an interrupt ends."""
+        import asyncio
+
+        session = job.session
+        # One that was abandoned still runs on its thread.
+        if session.loop is None or session.loop.is_closed() or session.loop.is_running():
+            session.loop = asyncio.new_event_loop()
+        loop = session.loop
+        job.wake = lambda: loop.call_soon_threadsafe(lambda: None)
+        try:
+            return super().run(code, space, job, wants_loop=True)
+        finally:
+            job.wake = None
+
+    def _display(self, value: object, job: Job) -> tuple[str, str]:
+        return self.print(value, job)
+
+    def _keep(self, value: object, module: types.ModuleType) -> None:
+        # `gettext.install` puts a translation there, which a name of the module would hide.
+        if not hasattr(builtins, "_"):
+            super()._keep(value, module)
+
+    def module_of(self, path: str) -> str | None:
+        """See `Python`. The program's own file is `__main__`, unless it was imported under its name as well."""
+        name = super().module_of(path)
+        return "__main__" if is_loaded("__main__", path) and not is_loaded(name, path) else name
+
+    def runs(self, node: ast.AST, file: str) -> bool:
+        """See `Python`."""
+        return not (is_loaded("__main__", file) and isinstance(node, ast.stmt) and _starts_program(node))
+
+    def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
+        body = super()._parse(source, file, line)
+        return [node for node in body if not _starts_program(node)] if is_loaded("__main__", file) else body
+
+
+def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs on the main thread, by the frames that run it; None where there is none.
+
+    Servers such as uvicorn import the application before their loop runs.
+    """
+    if "asyncio" not in sys.modules:
+        return None
+    import asyncio
+
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001  # no other way to them
+    while frame is not None:
+        holder = frame.f_locals.get("self") if frame.f_code.co_name in ("run_forever", "run") else None
+        for found in (holder, getattr(holder, "_loop", None)):
+            if isinstance(found, asyncio.AbstractEventLoop) and found.is_running():
+                return found
+        frame = frame.f_back
+    return None
+
+
+def _starts_program(node: ast.stmt) -> bool:
+    """Whether a statement is `if __name__ == "__main__": …`: it ran when the program started."""
+    if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
+        return False
+    sides = [node.test.left, *node.test.comparators]
+    names = {getattr(side, "id", getattr(side, "value", None)) for side in sides}
+    return names == {"__name__", "__main__"}
+
+
+def _await_there(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, object], job: Job) -> object:
+    """Await on a loop that runs on another thread; an interrupt cancels it there."""
+    import asyncio
+
+    task: list[tuple[int, Any]] = []
+    ended = threading.Event()
+
+    async def known() -> object:
+        task.append((threading.get_ident(), asyncio.current_task()))
+        try:
+            return await awaited
+        finally:
+            ended.set()
+
+    future = asyncio.run_coroutine_threadsafe(known(), loop)
+    job.wake = future.cancel
+    try:
+        error = future.exception()
+        if error is None:
+            return future.result()
+    except BaseException:
+        with job.shield:
+            future.cancel()
+            if task and not ended.wait(CANCELLED_S):
+                _end_endless(loop, *task[0])
+                ended.wait(CANCELLED_S)
+        if job.is_interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        job.wake = None
+    raise error
+
+
+def _end_endless(loop: asyncio.AbstractEventLoop, thread: int, task: object) -> None:
+    """Cancel a task that never lets its loop go on: there it is the one that runs."""
+    import asyncio
+
+    if asyncio.current_task(loop) is task:
+        raise_in(thread, asyncio.CancelledError)

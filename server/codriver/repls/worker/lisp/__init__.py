@@ -1,0 +1,1 @@
+"""Lisp in the worker: Basilisp's forms, values and namespaces."""

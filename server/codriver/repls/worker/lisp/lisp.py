@@ -1,0 +1,397 @@
+"""Lisp: Basilisp, evaluated form by form. A namespace is Basilisp's own."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib
+import importlib.util
+import itertools
+import os
+import re
+import sys
+
+from ..basics.dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
+from ..basics.error_report import add_place, at_lines, begin_parts, in_phase, is_library, words_of
+from ..basics.frame_locals import BRACKETS, PlainPrinter
+from ..basics.printing import asked_limits, limits
+from ..basics.source_files import lines_of
+from .held_lisp import LispHolds
+from .lisp_loaded import LispLoaded
+from .lisp_values import LispValues, print_string
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..basics.jobs import Job
+
+LENGTH = 10_000
+"""How many items of a sequence are printed where the request names no limit: Lisp's sequences may be infinite."""
+DATA_LENGTH, DATA_LEVEL = 50, 5
+"""How much is printed of the data of an error."""
+DATA_CHARACTERS = 4000
+SOURCE_LINES = 2000
+"""How much of a file is told from where a definition begins."""
+
+
+class Lisp(Dialect):
+    """Evaluates Basilisp, for the life of the worker."""
+
+    expands = True
+    tells_loaded = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        _warm_up()
+        compiler, multifn, obj, reader, runtime, symbol = (
+            importlib.import_module("basilisp.lang." + name)
+            for name in ("compiler", "multifn", "obj", "reader", "runtime", "symbol")
+        )
+        self._compiler, self._reader, self._runtime, self._symbol = compiler, reader, runtime, symbol
+        importlib.import_module("basilisp.main").init()
+        importlib.import_module("basilisp.core")
+        obj.lrepr.register(str)(print_string)
+        lang = importlib.import_module("basilisp.lang.vector"), importlib.import_module("basilisp.lang.interfaces")
+        self._values = LispValues(lang[1].ICounted, lang[0].vector, runtime.lrepr)
+        self.plain_printer = self._plain_printer()
+        self._sources = Sources()
+        self.holds = self._holds = LispHolds(runtime.Namespace, multifn.MultiFunction)
+        self._loaded = LispLoaded(*map(importlib.import_module, ("basilisp.lang.keyword", "basilisp.lang.map")))
+        self._numbers = itertools.count(1)
+        self._core, self._in_ns = self.find("basilisp.core"), symbol.symbol("in-ns")
+        names = ("*ns*", "*1", "*2", "*3", "*e", "*out*", "*err*", "*in*", "*print-length*", "*print-level*")
+        self._vars = {name: self._var(name) for name in names}
+        self._limits = {name: self._vars[name].value for name in names[-2:]}
+        """As Basilisp starts: others are the user's."""
+        self.home = runtime.Namespace.get_or_create(symbol.symbol("user"))
+        with runtime.bindings({self._vars["*ns*"]: self.home}):
+            context = compiler.CompilerContext(filename="<eval>")
+            for form in reader.read_str("(ns user (:use [basilisp.repl :only [doc source]]))", runtime.resolve_alias):
+                compiler.compile_and_exec_form(form, context, self.home)
+
+    def loaded(self, root: str, known: str) -> dict[str, Any]:
+        """See `Dialect`."""
+        return self._loaded.answer(list(self._runtime.Namespace.ns_cache().values()), root, known)
+
+    def versions(self) -> dict[str, str]:
+        """See `Dialect`."""
+        from importlib import metadata
+
+        python = ".".join(map(str, sys.version_info[:3]))
+        return {"basilisp": metadata.version("basilisp"), "python": python}
+
+    def name_of(self, namespace: Any) -> str:
+        """See `Dialect`."""
+        return str(namespace.name)
+
+    def new_home(self) -> Any:
+        """The first namespace: in Lisp, sessions are apart by the namespaces they choose, as on the JVM."""
+        return self.home
+
+    def _var(self, name: str) -> Any:
+        return self._runtime.Var.find_safe(self._symbol.symbol(name, ns="basilisp.core"))
+
+    def take_streams(self) -> None:
+        """See `Dialect`."""
+        for name, stream in (("*out*", sys.stdout), ("*err*", sys.stderr), ("*in*", sys.stdin)):
+            self._vars[name].bind_root(stream)
+        # What is printed leaves soon anyway, and many lines in few messages.
+        self._var("*flush-on-newline*").bind_root(False)  # noqa: FBT003  # the value of a var
+
+    def find(self, name: object) -> Any:
+        """See `Dialect`."""
+        return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
+
+    def _furnish(self, namespace: Any) -> None:
+        """Let core be used in a namespace that `in-ns` made: Basilisp gives it `ns` alone, so nothing leads back."""
+        if namespace.find(self._in_ns) is None:
+            if len(namespace.refers) <= 1:
+                namespace.refer_all(self._core)
+            namespace.add_refer(self._in_ns, self._core.find(self._in_ns))
+
+    def evaluate(self, job: Job) -> None:
+        """See `Dialect`."""
+        message, session = job.message, job.session
+        is_load = message["op"] == "load-file"
+        namespace = session.namespace
+        if message.get("ns") and not is_load:
+            namespace = self.find(message["ns"])
+            if namespace is None:
+                name = message["ns"]
+                raise NamespaceMissingError(f"there is no namespace {name!r}: require it first")
+            self._furnish(namespace)
+        bound = dict(zip(("*1", "*2", "*3"), session.last))
+        bound.update({"*ns*": namespace, "*e": session.error})
+        bound.update({"*out*": sys.stdout, "*err*": sys.stderr, "*in*": sys.stdin})
+        before = {name: session.limits.get(name, self._vars[name].value) for name in self._limits}
+        bound.update(before)
+        with self._runtime.bindings({self._vars[name]: value for name, value in bound.items()}):
+            if message["op"] == "macroexpand":
+                self._expand(job)
+            else:
+                with self._holds.around(job):
+                    self._run(job, is_load=is_load)
+            now = {name: self._vars[name].value for name in before}
+            session.limits.update({name: value for name, value in now.items() if value != before[name]})
+
+    def _run(self, job: Job, *, is_load: bool) -> None:
+        message, session = job.message, job.session
+        source = message["file" if is_load else "code"]
+        job.file = message.get("file-path" if is_load else "file") or f"<eval {next(self._numbers)}>"
+        line = 1 if is_load else job.whole_number("line")
+        # Basilisp counts columns from 0.
+        start = {"init_line": line, "init_column": 0 if is_load else job.whole_number("column") - 1}
+        self._sources.keep(job.file, "\n" * (line - 1) + source)
+        context = self._compiler.CompilerContext(filename=job.file)
+        value, job.form = None, 1
+        for number, form in enumerate(self._reader.read_str(source, self._runtime.resolve_alias, **start), 1):
+            value = self._compiler.compile_and_exec_form(form, context, self._vars["*ns*"].value)
+            now = self._vars["*ns*"].value
+            self._furnish(now)
+            if not is_load:
+                self.kept.tell(job, value, *self._shown(job, value, now))
+                session.last[:] = [value, *session.last[:2]]
+                for name, held in zip(("*1", "*2", "*3"), session.last):
+                    self._vars[name].set_value(held)
+                if not message.get("ns"):
+                    session.namespace = now
+            job.form = number + 1
+        if is_load:
+            self.kept.tell(job, value, *self._shown(job, value, session.namespace))
+
+    def _shown(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
+        text, cut = self.print(value, job)
+        return text, self.name_of(namespace), cut
+
+    def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+        """See `Dialect`. Limits hold for the value alone: what code itself prints or writes to files is never cut."""
+        chosen = []
+        asked = asked_limits(job)
+        for name, wanted, default in zip(self._limits, asked, limits(job)):
+            now = job.session.limits.get(name, self._vars[name].value)
+            chosen.append(now if wanted is None and now != self._limits[name] else default)
+        length, depth = (one if isinstance(one, int) else None for one in chosen)
+        length = length or LENGTH
+        bound = {self._vars["*print-length*"]: length, self._vars["*print-level*"]: depth}
+        try:
+            with self._runtime.bindings(bound):
+                text = self._runtime.lrepr(self._values.slice(value, start, length) if start else value)
+                is_cut = "..." in text or (depth is not None and "#" in text)
+                return text, self._values.cut(value, length, depth, start, path) if is_cut else ""
+        except Exception as error:
+            in_phase(error, "print")
+            raise
+
+    def part_at(self, value: Any, path: list[object]) -> Any:
+        """See `Dialect`."""
+        return self._values.part_at(value, path)
+
+    def _expand(self, job: Job) -> None:
+        """Expand a form once, until it is no macro call, or all that is in it."""
+        expander = job.message.get("expander")
+        form = next(iter(self._reader.read_str(job.message["code"], self._runtime.resolve_alias)), None)
+        if expander == "macroexpand-all":
+            expand = importlib.import_module("basilisp.walk").macroexpand_all
+        else:
+            expand = self._var("macroexpand-1" if expander == "macroexpand-1" else "macroexpand").value
+        job.send({"expansion": self._runtime.lrepr(expand(form))})
+
+    def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
+        """See `Dialect`."""
+        # Of `a/b` those of the namespace or module that `a` names or stands for.
+        owner, slash, start = prefix.partition("/")
+        if owner and slash:
+            return self._complete_in(owner, start, namespace)
+        with self._runtime.bindings({self._vars["*ns*"]: namespace}):
+            loaded = {str(name) + "/" for name in self._runtime.Namespace.ns_cache() if str(name).startswith(prefix)}
+            found = sorted({*namespace.complete(prefix), *(loaded if prefix else ())})[:COMPLETIONS]
+            return [{"candidate": name, **self._kind(self._resolve(name, namespace))} for name in found]
+
+    def _complete_in(self, owner: str, start: str, namespace: Any) -> list[dict[str, str]]:
+        symbol = self._symbol.symbol(owner)
+        home = namespace.aliases.val_at(symbol) or self.find(owner)
+        if home is not None:
+            is_own = home is namespace
+            of_home = {str(name.name): var for name, var in home.interns.items() if is_own or not var.is_private}
+            kinds = {name: self._kind(var) for name, var in of_home.items() if name.startswith(start)}
+        else:
+            module = builtins if owner == "python" else self._imported(symbol, namespace)
+            names = sorted(vars(module)) if module is not None else ()
+            names = [name for name in names if name.startswith(start) and (start[:1] == "_" or name[:1] != "_")]
+            kinds = {name: {"type": kind_of(vars(module)[name], name)} for name in names}
+        return [{"candidate": owner + "/" + name, **kinds[name]} for name in sorted(kinds)[:COMPLETIONS]]
+
+    @staticmethod
+    def _imported(symbol: object, namespace: Any) -> Any:
+        return namespace.imports.val_at(namespace.import_aliases.val_at(symbol) or symbol)
+
+    def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
+        """See `Dialect`."""
+        with self._runtime.bindings({self._vars["*ns*"]: namespace}):
+            var = self._resolve(name, namespace)
+        if var is None:
+            return None
+        info: dict[str, Any] = {"name": str(var.name), **self._kind(var)}
+        meta = {str(key.name): item for key, item in (var.meta or {}).items()}
+        info.update({key: meta.get(key) for key in ("doc", "file", "line")})
+        if isinstance(meta.get("col"), int):
+            info["column"] = meta["col"] + 1
+        if meta.get("arglists") is not None:
+            info["arglists-str"] = "\n".join(self._runtime.lrepr(args) for args in meta["arglists"])
+        if info["type"] in ("macro", "var"):
+            info.update({"macro": "true"} if info["type"] == "macro" else self._values.glimpse(var.value))
+        return {key: item for key, item in info.items() if isinstance(item, (str, int))}
+
+    def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
+        """See `Dialect`."""
+        found = self.lookup(name, namespace) or {}
+        file, line = found.get("file"), found.get("line")
+        if not isinstance(file, str) or not isinstance(line, int):
+            return None
+        text = "".join(lines_of(file)[line - 1 : line - 1 + SOURCE_LINES])
+        return (text, file, line) if text else None
+
+    def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
+        """See `Dialect`."""
+        if "*" in wanted:
+            found = self._matching(wanted, namespace)
+        else:
+            home = self.find(wanted) or namespace.aliases.val_at(self._symbol.symbol(wanted))
+            if home is None:
+                return None
+            found = ((name, var) for name, var in self._interned(home) if not var.is_private)
+        listed = list(itertools.islice(found, LISTED))
+        return [self._row(name, one) for name, one in listed], sum(1 for _ in found)
+
+    @staticmethod
+    def _interned(home: Any) -> list[tuple[str, Any]]:
+        return sorted((str(name.name), var) for name, var in home.interns.items())
+
+    def _matching(self, pattern: str, here: Any) -> Iterator[tuple[str, Any]]:
+        """Each namespace and each var that matches, those of `here` first and Basilisp's own last."""
+        is_match, is_qualified = matcher(pattern), "/" in pattern
+        all_of_them = [(self.name_of(one), one) for one in self._runtime.Namespace.ns_cache().values()]
+        for name, home in sorted(all_of_them, key=lambda one: (one[1] is not here, one[0][:9] == "basilisp.", one[0])):
+            if is_match(name):
+                yield name, home
+            for own, var in self._interned(home):
+                full = name + "/" + own
+                if (home is here or not var.is_private) and is_match(full if is_qualified else own):
+                    yield full, var
+
+    def _row(self, name: str, one: Any) -> dict[str, str]:
+        """A var, or a namespace, in one line."""
+        meta = {str(key.name): item for key, item in (one.meta or {}).items()}
+        is_space = isinstance(one, self._runtime.Namespace)
+        row = {"name": name, "type": "namespace" if is_space else self._kind(one)["type"], "doc": meta.get("doc")}
+        row["args"] = " ".join(map(self._runtime.lrepr, meta.get("arglists") or ()))
+        return {key: text if key != "doc" else first_line(text) for key, text in row.items() if text}
+
+    def _kind(self, var: Any) -> dict[str, str]:
+        if var is None:
+            return {"type": "namespace"}
+        is_macro = any(str(key.name) == "macro" and item for key, item in (var.meta or {}).items())
+        kind = "macro" if is_macro else "function" if self._values.is_function(var.value) else "var"
+        return {"type": kind, "ns": self.name_of(var.ns)}
+
+    def _resolve(self, name: str, namespace: Any) -> Any:
+        owner, slash, last = name.rpartition("/")
+        symbol = self._symbol.symbol(last, ns=owner) if slash and owner else self._symbol.symbol(name)
+        with contextlib.suppress(Exception):
+            return self._runtime.resolve_var(symbol, namespace)
+        return None
+
+    def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
+        """See `Dialect`."""
+        shown = self._innermost(error)
+        parts, frames = begin_parts(shown, self._words)
+        if isinstance(shown, self._reader.SyntaxError):
+            parts.update(type=type(shown).__name__, phase="read", message=shown.message)
+            self._locate(parts, job.file, shown.line, shown.col)
+        elif isinstance(shown, self._compiler.CompilerException):
+            parts.update(type=type(shown).__name__, phase="compile", message=str(shown.msg))
+            if shown.__cause__ is not None:
+                parts["message"] += ": " + str(shown.__cause__)
+            data = {str(key.name): item for key, item in shown.data.items()}
+            self._locate(parts, data.get("file"), data.get("line"), data.get("col"))
+        else:
+            add_place(parts, [frame for frame in frames if not is_library(frame.filename)])
+            parts.pop("column", None)  # of Python code that Basilisp made
+        own = [frame for frame in frames if not is_library(frame.filename)]
+        kind, message, file = parts["type"], parts["message"], parts.get("file")
+        where = f" ({file}:{parts.get('line')})" if file else ""
+        lines = [f"{kind}{where}: {message}{_data_of(parts)}", *at_lines(own)]
+        lines += [
+            f"{one['relation']}: {one['type']}: {one['message']}{_data_of(one)}" for one in parts.get("chain", ())
+        ]
+        return parts, "\n".join(lines) + "\n"
+
+    def local_name(self, name: str) -> str:
+        """See `Dialect`. Basilisp numbers the names of a function, and writes those that Python would not have."""
+        own = re.sub(r"_\d+$", "", name)
+        if own[:1] in "._" or not own:
+            return ""
+        return str(importlib.import_module("basilisp.lang.util").demunge(own))
+
+    def _plain_printer(self) -> PlainPrinter:
+        """Prints what Lisp has for plain values. A sequence is none: to look at it may compute it."""
+        names = ("vector", "map", "set", "list", "keyword", "symbol")
+        modules = (importlib.import_module("basilisp.lang." + name) for name in names)
+        vectors, maps, sets, lists, keywords, symbols = modules
+        own = int, float, complex, bool, type(None), str, bytes, keywords.Keyword, symbols.Symbol
+        brackets = {
+            vectors.PersistentVector: ("[", "]"),
+            maps.PersistentMap: ("{", "}"),
+            sets.PersistentSet: ("#{", "}"),
+            lists.PersistentList: ("(", ")"),
+        }
+        return PlainPrinter(dict.fromkeys(own, self._runtime.lrepr), {**BRACKETS, **brackets}, (" ", " "))
+
+    def _words(self, error: BaseException) -> dict[str, Any]:
+        """Type and message of an error, and the data of one that has any."""
+        words = words_of(error)
+        shown: Any = error
+        if type(error).__name__ == "ExceptionInfo":
+            limits = {self._vars["*print-length*"]: DATA_LENGTH, self._vars["*print-level*"]: DATA_LEVEL}
+            with self._runtime.bindings(limits):
+                data = self._runtime.lrepr(shown.data)[:DATA_CHARACTERS]
+            words.update(type="ExceptionInfo", message=str(shown.message), data=data)
+        return words
+
+    def _innermost(self, error: BaseException) -> Any:
+        """The error that says most: around it others say only that a macro was being expanded."""
+        wrapper = self._compiler.CompilerException
+        while isinstance(error, wrapper) and isinstance(error.__cause__, wrapper):
+            error = error.__cause__
+        return error
+
+    @staticmethod
+    def _locate(parts: dict[str, Any], file: object, line: object, column: object) -> None:
+        places = {"file": file, "line": line, "column": column + 1 if isinstance(column, int) else None}
+        parts.update({key: value for key, value in places.items() if value is not None})
+
+
+def _data_of(parts: dict[str, Any]) -> str:
+    return " " + parts["data"] if "data" in parts else ""
+
+
+def _warm_up() -> None:
+    """Let Basilisp keep what it compiles: else its core takes some 20 s at every start."""
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # Every form's Python text is made for nobody to read.
+    os.environ.setdefault("BASILISP_EMIT_GENERATED_PYTHON", "false")
+    found = importlib.util.find_spec("basilisp")
+    if found is None or not found.submodule_search_locations:
+        return
+    core = os.path.join(found.submodule_search_locations[0], "core.lpy")
+    if sys.pycache_prefix is None and not os.access(os.path.dirname(core), os.W_OK):
+        # The environment belongs to somebody else, so the cache goes to a place of the user's own.
+        caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        sys.pycache_prefix = os.path.join(caches, "codriver", "pycache")
+    if not os.path.exists(os.path.splitext(importlib.util.cache_from_source(core))[0] + ".lpyc"):
+        words = "codriver-worker: Basilisp compiles its core at its first start, for about 20 seconds\n"
+        sys.stderr.write(words)
+        sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""Python in the worker: code and loads in modules, drift, names, and the answers within a kernel."""

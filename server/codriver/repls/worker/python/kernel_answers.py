@@ -1,0 +1,349 @@
+"""Answers within a Jupyter kernel of Python: names, source, drift, loads, tests, and the last error with its locals.
+
+The modules of this package that are needed for it are brought into the kernel as texts, see
+`codriver.repls.jupyter.python_programs`. Code of the user's runs in loads and tests alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import itertools
+import json
+import os
+import re
+import sys
+import threading
+import traceback
+
+from ..basics.connections import start_thread
+from ..basics.error_report import FRAMES, begin_parts, is_library, is_worker, words_of
+from ..basics.frame_locals import PYTHON, locals_of, plain_locals_of
+from ..basics.held_definitions import Holds
+from .bound_names import ABSENT
+from .definition_text import definition_of
+from .loaded_texts import MOST_AT_ONCE, LoadedTexts
+from .module_loads import ModuleLoad, is_loaded, module_name
+from .python_drift import Drift
+from .python_names import complete, find, lookup, names
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+HOME = "__main__"
+"""The module in which a kernel evaluates."""
+AROUND = tuple(f"{os.sep}{name}{os.sep}" for name in ("ipykernel", "IPython", "tornado", "zmq", "xeus_python_shell"))
+"""Packages whose frames lie around those of the user's code."""
+MOST_RENEWED = 100
+_IN_FRAME = re.compile(r"^(.*? \()(.+)(:\d+\))$")
+
+
+class Told:
+    """An answer, whose printed form is JSON in ASCII, whatever printer of values the kernel's user has chosen."""
+
+    def __init__(self, data: object) -> None:
+        self._text = json.dumps(data)
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_mimebundle_(self, **_choice: object) -> dict[str, str]:
+        return {"text/plain": self._text}
+
+
+class Loaded:
+    """The value of a file's load whose last statement has none: the module that it was loaded in."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self._text = f"<module {name!r} from {path!r}>"
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class KernelAnswers:
+    """The answers of one kernel, for its life."""
+
+    def __init__(self) -> None:
+        self._holds = Holds([os.getcwd()])
+        self._texts = LoadedTexts()
+        self._texts.begin()
+        self._drift = Drift(self._texts)
+        self._renewed: list[dict[str, str]] = []
+        """What the last load renewed, until it is told."""
+        self._questions: dict[str, Callable[..., object]] = {
+            "complete": self._complete,
+            "lookup": self._lookup,
+            "names": self._names,
+            "source": self._source,
+            "syntax": self._syntax,
+            "drift": self._tell_drift,
+            "restore": self._restore,
+            "stacks": self._stacks,
+            "error": self._error,
+            "locals": self._locals,
+            "test": self._test,
+        }
+        self._look_after_cells()
+
+    def _look_after_cells(self) -> None:
+        """Look at what cells and threads load: before the kernel tells that a cell has ended, where it is IPython."""
+
+        def look(*_result: object) -> None:
+            self._texts.note()
+            self._texts.settle(MOST_AT_ONCE)
+
+        with contextlib.suppress(Exception):  # a shell of any kind
+            _shell().events.register("post_run_cell", look)
+        start_thread(self._texts.serve)
+
+    def ask(self, question: str, /, **fields: Any) -> Told:
+        """The answer to a question as `{"data": ...}`, or `{"failed": ...}` with type and message of the error.
+
+        Nothing is raised, as a kernel keeps what a question raises for its user's last error.
+        """
+        try:
+            return Told({"data": self._questions[question](**fields)})
+        except BaseException as error:
+            return Told({"failed": words_of(error)})
+
+    def load(self, path: str, text: str, lines: list[int] | None = None, hold: str = "", how: str = "") -> object:
+        """Run a file: of a module that is loaded from it what changed, there; any other in the home namespace.
+
+        `how`: `whole` runs all of the module again, `keep` leaves names alone that somebody bound anew. With `lines`,
+        of a module whose former text is not known only the statements that begin there. What changes is kept under
+        the id `hold`. The value of the last statement is given, where it ran and is an expression.
+        """
+        __tracebackhide__ = True  # IPython shows this frame to nobody
+        name = module_name(path, [os.getcwd()])
+        name = name if is_loaded(name, path) else None
+        tree: Any = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # without a frame of `ast.parse`
+        body: list[ast.stmt] = tree.body
+        if lines is not None and name is not None:
+            body = [node for node in body if getattr(node, "module", "") == "__future__" or node.lineno in lines]
+        ending = None
+        if body and isinstance(last := body[-1], ast.Expr):
+            ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
+            body = body[:-1]
+        code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
+        load = ModuleLoad(name, path, text, self._holds.of(hold), self._drift, home=_home(), keeps=how == "keep")
+        load.begin()
+        space = load.module.__dict__ if load.module is not None else _home().__dict__
+        self._renewed, has_failed = [], True
+        value: object = ABSENT
+        try:
+            steps = None if how == "whole" else load.steps()
+            if steps is None:
+                exec(code, space)
+                value = ABSENT if ending is None else eval(ending, space)
+            for step in steps or ():
+                value = step.act()
+            has_failed = False
+        finally:
+            load.end(has_failed=has_failed)
+        self._renewed = load.renewed[:MOST_RENEWED]
+        return Loaded(name or HOME, path) if value is ABSENT else value
+
+    def _complete(self, prefix: str, ns: str) -> object:
+        module = _module(ns)
+        return [] if module is None else complete(prefix, module)
+
+    def _lookup(self, name: str, ns: str) -> object:
+        module = _module(ns)
+        found = None if module is None else lookup(name, module, HOME)
+        if module is None or found is None:
+            return None
+        if "line" not in found and found["type"] != "module":
+            place = _place(name, module)
+            if place is not None:
+                found.update(file=place[1], line=place[2])
+        if "file" in found:
+            found["file"] = cell_name(found["file"])
+        return found
+
+    def _names(self, wanted: str, ns: str) -> object:
+        here, home = _module(ns), _home()
+        told = names(HOME if wanted == "user" else wanted, here or home, home)
+        if told is None:
+            return None
+        rows, omitted = told
+        of_home = "*" in wanted or wanted in ("user", HOME)
+        hidden = _hidden() if of_home else set()
+        shown = [row for row in rows if row["name"] not in hidden]
+        return {"rows": shown, "omitted": omitted}
+
+    def _source(self, name: str, ns: str) -> object:
+        module = _module(ns)
+        place = None if module is None else _place(name, module)
+        return None if place is None else {"text": place[0], "file": cell_name(place[1]), "line": place[2]}
+
+    def _syntax(self, code: str) -> object:
+        """The syntax error of code, as IPython reads it; None where there is none."""
+        shell = _shell()
+        try:
+            text = shell.transform_cell(code) if shell is not None else code
+            compile(text, "<cell>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        except SyntaxError as error:
+            kind = type(error).__name__
+            return {"class": kind, "message": error.msg, "line": error.lineno or 1, "column": max(error.offset or 1, 1)}
+        return None
+
+    def _tell_drift(self, root: str, only: str) -> object:
+        renewed, self._renewed = self._renewed, []
+        return [*renewed, *self._drift.rows(root, only)]
+
+    def _restore(self, hold: str, *, keep: bool) -> object:
+        return self._holds.end(hold, puts_back=not keep)
+
+    def _stacks(self) -> str:
+        """The stacks of the threads that do not belong to the kernel alone."""
+        titles = {thread.ident: thread.name for thread in threading.enumerate()}
+        dumps = []
+        for ident, frame in sys._current_frames().items():  # noqa: SLF001  # there is no other way to them
+            own = _own(traceback.extract_stack(frame))
+            if own and ident != threading.get_ident():
+                lines = "".join(traceback.format_list(own)[-FRAMES:])
+                dumps.append(titles.get(ident, str(ident)) + ":\n" + lines)
+        return "\n".join(dumps)
+
+    def _error(self, characters: int) -> object:
+        """The last error in parts, as a worker tells it, and its locals, where they are to be so long."""
+        error = _last_error()
+        if error is None:
+            return None
+        parts, _ = begin_parts(error)
+        if isinstance(error, SyntaxError):
+            place = cell_name(error.filename or "")
+            parts.update(message=error.msg or "", file=place, line=error.lineno or 1)
+        calls = _calls_of_load(error)
+        for one in (parts, *parts.get("chain", ())):
+            own = [text for text in one.get("trace", ()) if not _lies_around(text)]
+            one["trace"] = [_renamed(text) for text in own if text not in calls]
+        found = locals_of(error, characters, PYTHON, _shown) if characters else []
+        return {"error": parts, "locals": [dict(one, frame=_renamed(one["frame"])) for one in found]}
+
+    def _locals(self, cell: int) -> list[str]:
+        """The plain locals of the place where that cell failed; none where the last error is another's."""
+        error = _last_error()
+        if error is None:
+            return []
+        files = {frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)}
+        return plain_locals_of(error, PYTHON, _shown) if f"In[{cell}]" in map(cell_name, files) else []
+
+    def _test(self, code: str, folder: str) -> object:
+        """The report of a test run: the value of our own expression, in the project's folder, outside of any loop."""
+        with _in_folder(folder), _outside_loop():
+            return json.loads(eval(code, {}))
+
+
+def cell_name(file: str) -> str:
+    """The name of a file; of a cell that of its number, `In[1]`, as tracebacks have it."""
+    compiler = getattr(_shell(), "compile", None)
+    with contextlib.suppress(Exception):
+        words = compiler.format_code_name(file)  # type: ignore[union-attr]  # of another IPython it raises
+        if words:
+            return str(words[-1])
+    return file
+
+
+def _last_error() -> BaseException | None:
+    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    return error if isinstance(error, BaseException) else None
+
+
+def _renamed(text: str) -> str:
+    match = _IN_FRAME.match(text)
+    return match[1] + cell_name(match[2]) + match[3] if match else text
+
+
+def _lies_around(text: str) -> bool:
+    return any(name in text for name in AROUND)
+
+
+def _calls_of_load(error: BaseException) -> set[str]:
+    """The frames outside of our own `load`, where one was on the way: the cell that only calls it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inner = [place for place, one in enumerate(frames) if is_worker(one.filename)]
+    return {f"{one.name} ({one.filename}:{one.lineno})" for one in frames[: inner[-1]]} if inner else set()
+
+
+def _shown(name: str) -> str:
+    return name if name.isidentifier() and name[:2] != "__" else ""
+
+
+def _shell() -> Any:
+    """The kernel's own shell, None in a kernel without IPython."""
+    library = sys.modules.get("IPython")
+    return library.get_ipython() if library is not None else None
+
+
+def _home() -> types.ModuleType:
+    return getattr(_shell(), "user_module", None) or sys.modules[HOME]
+
+
+def _module(name: str) -> types.ModuleType | None:
+    return _home() if name in ("", "user", HOME) else sys.modules.get(name)
+
+
+def _hidden() -> set[str]:
+    """The names that IPython itself has put into the user's namespace."""
+    hidden, space = getattr(_shell(), "user_ns_hidden", {}), _home().__dict__
+    return {name for name, value in list(hidden.items()) if space.get(name) is value}
+
+
+def _place(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
+    """The text that defines a name, its file and its line; also of a cell."""
+    value, own, dotted = find(name, module)
+    cells = getattr(getattr(_shell(), "compile", None), "_filename_map", {})
+    return None if own is None else definition_of(value, dotted, own, reversed(list(cells)))
+
+
+def _own(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+    """The frames of user code and of what it calls: those inside of the kernel's; none of a thread that has none."""
+    inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
+    own = [one for one in frames[len(frames) - inner :] if not is_worker(one.filename)]
+    if not any(not is_library(one.filename) for one in own):
+        return []
+    for one in own:
+        one.filename = cell_name(one.filename)
+    return own
+
+
+def _is_kernel(file: str) -> bool:
+    return _lies_around(file) or is_worker(file)
+
+
+@contextlib.contextmanager
+def _in_folder(folder: str) -> Iterator[None]:
+    """The project's folder as the current one, where the kernel's machine has it."""
+    before = os.getcwd()
+    if folder and os.path.isdir(folder):
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def _outside_loop() -> Iterator[None]:
+    """A time in which no event loop seems to run here: tests begin one of their own within the kernel's."""
+    import asyncio
+
+    loop = asyncio._get_running_loop()  # noqa: SLF001
+    if loop is None:
+        yield
+        return
+    task = asyncio.current_task(loop)
+    if task is not None:
+        asyncio.tasks._leave_task(loop, task)  # noqa: SLF001
+    asyncio._set_running_loop(None)  # noqa: SLF001
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)  # noqa: SLF001
+        if task is not None:
+            asyncio.tasks._enter_task(loop, task)  # noqa: SLF001

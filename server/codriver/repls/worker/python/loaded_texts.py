@@ -1,0 +1,314 @@
+"""The texts that modules were loaded from, remembered: by the file's stamp at the load, and by its bytes soon after.
+
+A text that is read later counts while the file's stamp is still that of the load; else it is not known, and nothing is
+said to equal it. What came by a loader that is not seen counts by its file's age.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import types
+import weakref
+import zlib
+from importlib.machinery import ModuleSpec
+
+from ..basics.class_spaces import function_in, home_of, is_class, space_of, unwrapped
+from ..basics.source_files import bytes_of
+from .bound_names import BoundNames, Names
+from .code_comparison import is_same_code
+from .import_stamps import ImportStamps, stamp_of
+from .process_start import began_ns
+from .shared_names import space_of_module
+from .statements import UNPARSABLE, SourceText, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from .bound_names import Kept
+    from .import_stamps import Stamp
+
+CLOCKS_NS = 3 * 10**9
+"""The distance that the clocks of files and of this process may have."""
+MOST_AT_ONCE = 20
+"""Files that are read before an answer is sent; those of a large package afterwards."""
+PACKED = 1
+"""The level of compression: 7 ms a megabyte, and 0.3 bytes a byte."""
+QUIET_S = 0.3
+"""How long nothing is loaded before texts are read on a thread: the import that goes on is not held up."""
+MOST_TEXT = 2**20
+"""Bytes of a file whose statements are looked at: a longer one was made, and not written."""
+EMPTY: Mapping[str, Any] = types.MappingProxyType({})
+REWRITERS = ("AssertionRewritingHook",)
+"""Loaders whose code is another than that of the file. Source: pytest, `_pytest.assertion.rewrite`."""
+
+
+class Load:
+    """One load of a module: its file as it was, and the names as the load left them.
+
+    `stamp`: None where it is not known. `gone`: the names that loads since have taken out of the module.
+    """
+
+    __slots__ = ("_before", "_bound", "_data", "file", "gone", "is_read", "is_rewritten", "left", "module", "stamp")
+
+    def __init__(self, module: types.ModuleType, file: str, stamp: Stamp | None, before: Load | None = None) -> None:
+        space = space_of_module(module)
+        self.module = weakref.ref(module)
+        self.file, self.stamp = file, stamp
+        self.left = Names(space)
+        self.gone: set[str] = set()
+        self._before = before
+        self.is_read = False
+        self.is_rewritten = type(getattr(space.get("__spec__"), "loader", None)).__name__ in REWRITERS
+        self._data: bytes | None = None
+        self._bound: BoundNames | None = None
+
+    def read(self) -> None:
+        """Read the text, which is that of the load while the file has its stamp."""
+        if self.is_read:
+            return
+        self.is_read = True
+        self.left.settle()
+        before, self._before = self._before, None
+        if self.stamp is not None and self.file.endswith(".py"):
+            found = read_file(self.file)
+            if found is not None and found[0] == self.stamp:
+                self.keep(found[1], before)
+
+    def keep(self, data: bytes, before: Load | None = None) -> None:
+        """Remember the text that was loaded. `before`: the load in whose place it came."""
+        self._data, self._bound, self.is_read = zlib.compress(data, PACKED), None, True
+        if before is not None and (before.gone or before.data != data):
+            old, new = before.bound(), self.bound()
+            names = {one for one in old.kinds if "." not in one} if old is not None else set()
+            self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
+
+    def with_names_of_now(self) -> Load:
+        """A load of that text, with the names as they are by now."""
+        module = self.module()
+        if module is None:
+            return self
+        again = Load(module, self.file, self.stamp)
+        again._data, again._bound, again.is_read, again.gone = self._data, self._bound, self.is_read, self.gone
+        again.left.settle()
+        return again
+
+    @property
+    def data(self) -> bytes | None:
+        """The text that was loaded, as bytes of the file; None for an unknown text."""
+        return None if self._data is None else zlib.decompress(self._data)
+
+    @property
+    def kept_bytes(self) -> int:
+        """The memory that the text takes."""
+        return len(self._data or b"")
+
+    def bound(self) -> BoundNames | None:
+        """The names that the text binds; None for an unknown text."""
+        data = self.data if self._bound is None else None
+        if data is not None and len(data) <= MOST_TEXT:
+            try:
+                self._bound = BoundNames(SourceText(data, self.file).tree)
+            except UNPARSABLE:  # it was loaded by another reader than Python's
+                return None
+        return self._bound
+
+
+class LoadedTexts:
+    """The loads of this process' own modules, for its life. `tells_main`: whether `__main__` is the project's too."""
+
+    def __init__(self, *, tells_main: bool = False) -> None:
+        self.loads: dict[str, Load] = {}
+        self.former: list[tuple[str, str, weakref.ref[Any]]] = []
+        """Module, name and object of former loads."""
+        self.tells_main = tells_main
+        self._lock = threading.RLock()
+        self._news = threading.Event()
+        self.stamps = ImportStamps(self._tell)
+        self._seen = (0, 0)
+        self._looked_ns = began_ns()
+
+    def begin(self) -> None:
+        """Take stamps from now on. What is loaded already counts if its file is older than the process."""
+        self.stamps.install()
+        self.note()
+        self.settle()
+
+    def end(self) -> None:
+        """Take no stamps any more."""
+        self.stamps.remove()
+
+    def serve(self) -> None:
+        """Read texts whenever something was loaded, for ever: for programs that load outside of evaluations."""
+        while True:
+            self._news.wait()
+            self._news.clear()
+            time.sleep(QUIET_S)
+            if not self._news.is_set():
+                self.note()
+                self.settle()
+
+    def _tell(self) -> None:
+        if not self._news.is_set():
+            self._news.set()
+
+    def note(self) -> None:
+        """Remember the names of what was loaded since, as it is now. To be called where no import is under way."""
+        seen = self.stamps.count, len(sys.modules)
+        if seen == self._seen:
+            return
+        self.look()
+
+    def look(self) -> None:
+        """Note what was loaded since, however it was."""
+        with self._lock:
+            began, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
+            own = list(self._modules())
+            if any(_is_being_loaded(module) for _, module, _ in own):
+                return  # modules of one import finish the work of others
+            self._seen = seen
+            by_module = {id(module): load for load in self.loads.values() if (module := load.module()) is not None}
+            stamps, self.stamps.of = self.stamps.of, {}
+            made: set[int] = set()
+            for name, module, file in own:
+                known, same = self.loads.get(name), by_module.get(id(module))
+                # A module may be known by more than one name.
+                if same is None or (file in stamps and id(module) not in made):
+                    made.add(id(module))
+                    same = by_module[id(module)] = Load(
+                        module, file, stamps.get(file) or self._by_age(module, file), known
+                    )
+                if same is not known:
+                    self._remember(name, same)
+            self._looked_ns = began
+
+    def settle(self, most: int | None = None) -> None:
+        """Read the texts of what was noted, where they are no more than `most` files."""
+        with self._lock:
+            waiting = [one for one in self.loads.values() if not one.is_read]
+            if most is None or len(waiting) <= most:
+                for one in waiting:
+                    one.read()
+
+    def loaded(
+        self, name: str, module: types.ModuleType, file: str, text: str, standing: Mapping[str, Kept | None] = EMPTY
+    ) -> Load:
+        """Remember that a text was loaded in a module as that of its file; `standing`, names it has left alone."""
+        with self._lock:
+            self.look()
+            known = self.loads.get(name)
+            load = Load(module, file, None)
+            load.keep(take_text(load, text, read_file(file)), known)
+            load.left.settle()
+            for own, kept in standing.items():
+                load.left.put_back(own, kept)
+            self._remember(name, load)
+            return load
+
+    def rebind(self, name: str, own: str) -> Callable[[], None] | None:
+        """Remember that a load gave a module another object by a name of its own; the way back, if there is one."""
+        load = self.loads.get(name)
+        module = None if load is None else load.module()
+        if load is None or module is None:
+            return None
+        before = load.left.settle().get(own)
+        load.left.keep(own, space_of_module(module)[own])
+        return lambda: load.left.put_back(own, before)
+
+    def of(self, name: str) -> Load | None:
+        """The last load of a module, where the module is still that one; its text is read."""
+        with self._lock:
+            self.look()
+            load = self.loads.get(name)
+            if load is None or load.module() is not sys.modules.get(name):
+                return None
+            load.read()
+            return load
+
+    def _remember(self, name: str, load: Load) -> None:
+        known = self.loads.get(name)
+        self.loads[name] = load
+        if known is None or load.is_rewritten:
+            return
+        module = load.module()
+        now = {} if module is None else space_of_module(module)
+        for own, kept in known.left.settle().items():
+            value = kept.living()
+            is_other = value is not None and value is not now.get(own) and not issubclass(type(value), types.ModuleType)
+            if is_other and "." not in own and _is_from(value, name):
+                self.former.append((name, own, weakref.ref(value)))
+        self.former = [one for one in self.former if one[2]() is not None]
+
+    def _by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
+        """The stamp of a file whose load was not seen, if it is older than the last look around; else None.
+
+        Where it is hardly older, its clock may be another: then no function may live that is not of its text.
+        """
+        try:
+            status = os.stat(file)
+        except OSError:
+            return None
+        written = max(status.st_mtime_ns, status.st_ctime_ns)
+        is_old = written < self._looked_ns - CLOCKS_NS or (written <= self._looked_ns and _has_code_of(module, file))
+        return stamp_of(status) if is_old else None
+
+    def _modules(self) -> Iterator[tuple[str, types.ModuleType, str]]:
+        for name, module in list(sys.modules.items()):
+            if not issubclass(type(module), types.ModuleType) or (name == "__main__" and not self.tells_main):
+                continue
+            file = space_of_module(module).get("__file__")
+            if type(file) is str and self.stamps.is_own(file):
+                yield name, module, file
+
+
+def _has_code_of(module: types.ModuleType, file: str) -> bool:
+    """True if the functions that a module has of a file are those of its text; one that is loading has none yet."""
+    found = read_file(file) if file.endswith(".py") else None
+    values = list(space_of_module(module).values())
+    values += [function_in(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]
+    live = [one.__code__ for value in values for one in unwrapped(value) if one.__code__.co_filename == file]
+    if found is None or not live:
+        return found is not None
+    try:
+        codes = [compile(found[1], file, "exec", dont_inherit=True)]
+    except UNPARSABLE:
+        return False
+    for code in codes:
+        codes += [one for one in code.co_consts if type(one) is types.CodeType]
+    return all(any(code.co_name == one.co_name and is_same_code(code, one) for one in codes) for code in live)
+
+
+def _is_being_loaded(module: types.ModuleType) -> bool:
+    spec = space_of_module(module).get("__spec__")
+    return type(spec) is ModuleSpec and getattr(spec, "_initializing", False) is True
+
+
+def _is_from(value: object, module: str) -> bool:
+    """True if an object of a former load may be that module's own, and is not only known to it."""
+    return home_of(value) == module if is_class(value) or type(value) is types.FunctionType else True
+
+
+def take_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
+    """The bytes of a text that was loaded: those of the file, whose stamp is the load's then, if it says the same."""
+    if found is not None:
+        try:
+            if text_of(found[1]) == text.replace("\r\n", "\n").replace("\r", "\n"):
+                load.stamp = found[0]
+                return found[1]
+        except (SyntaxError, ValueError, LookupError):
+            pass
+    load.stamp = None
+    return b"\xef\xbb\xbf" + text.lstrip("\ufeff").encode("utf-8", "surrogatepass")
+
+
+def read_file(file: str) -> tuple[Stamp, bytes] | None:
+    """The stamp and the bytes of a regular file that is not too long; None for any other."""
+    try:
+        found = bytes_of(file)
+    except (OSError, ValueError):
+        return None
+    return None if found is None else (stamp_of(found[0]), found[1])

@@ -1,0 +1,225 @@
+"""Loads of files as the modules that they are: which one, and what becomes of its former load."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+from ..basics.app_seam import FILE, NAME
+from ..basics.held_definitions import ABSENT, Held, Snapshot
+from .bound_names import DEFINITION, BoundNames
+from .enum_members import is_enum
+from .loaded_texts import MOST_TEXT
+from .minimal_load import MinimalLoad
+from .renewal import forget, renew
+from .statements import UNPARSABLE, SourceText
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .bound_names import Kept
+    from .minimal_load import Step
+    from .python_drift import Drift
+
+
+def module_name(path: str, roots: list[str]) -> str | None:
+    """The dotted name under which a file can be imported, from the project's `roots` or the path; None if it cannot."""
+    if not path.endswith(".py"):
+        return None
+    for root in sorted({*roots, *map(os.path.abspath, sys.path)}, key=len, reverse=True):
+        if path.startswith(root.rstrip(os.sep) + os.sep):
+            parts = path[len(root.rstrip(os.sep)) + 1 : -3].split(os.sep)
+            if parts[-1] == "__init__" and len(parts) > 1:
+                parts.pop()
+            if all(part.isidentifier() for part in parts):
+                return ".".join(parts)
+    # The seam, which a client lays into a process whose project does not know it.
+    return NAME if path.endswith(os.sep + FILE) else None
+
+
+def is_loaded(name: str | None, path: str) -> bool:
+    """Whether the module of that name is there, and from that file."""
+    module = sys.modules.get(name) if name else None
+    return module is not None and os.path.abspath(getattr(module, "__file__", None) or "") == path
+
+
+class ModuleLoad:
+    """The load of a file, around whatever runs it: its `module`, None where the file is none and runs in `home`.
+
+    A new module that fails to load is not left behind. What others hold of a former load is `renewed` when it succeeds.
+    What changed is kept in `held` in any case. `keeps`: names that somebody bound anew are left as they are.
+    """
+
+    module: types.ModuleType | None = None
+
+    def __init__(
+        self, name: str | None, path: str, text: str, held: Held, drift: Drift, *, home: types.ModuleType, keeps: bool
+    ) -> None:
+        self.renewed: list[dict[str, str]] = []
+        """What was renewed, emptied or removed, and what was not, as `Drift.rows` has it."""
+        self._name, self._path, self._text, self._held = name, path, text, held
+        self._drift, self._texts = drift, drift.texts
+        self._home = home
+        self._keeps = keeps
+        self._standing: dict[str, Kept | None] = {}
+        self._minimal: MinimalLoad | None = None
+        self._before: object = ABSENT
+        self._snapshot: Snapshot | None = None
+
+    def begin(self) -> None:
+        """Find the module, or make it."""
+        name = self._name
+        self._held.begin_load()
+        if name is None:
+            self._snapshot = Snapshot(self._home)
+        else:
+            if "." in name:
+                importlib.import_module(name.rpartition(".")[0])
+            self._before = sys.modules.get(name, ABSENT)
+            if is_loaded(name, self._path):
+                self.module = sys.modules[name]
+                self._snapshot = Snapshot(self.module)
+            else:
+                self.module = self._new(name)
+
+    def _new(self, name: str) -> types.ModuleType:
+        spec = importlib.util.spec_from_file_location(name, self._path)
+        if spec is None:
+            raise ImportError("no loader is known for " + self._path)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        return module
+
+    def steps(self) -> list[Step] | None:
+        """All that is to run of a module whose former text is known; None where the whole of it is.
+
+        Living functions have their new code then.
+        """
+        module, name = self.module, self._name
+        load = self._texts.of(name) if name is not None and module is self._before else None
+        data = load.data if load is not None else None
+        if module is None or name is None or load is None or data is None or load.is_rewritten:
+            return None
+        if max(len(self._text), len(data)) > MOST_TEXT:
+            return None
+        standing, bound = self._drift.standing(name), load.bound()
+        definitions = {one for one in standing if bound is not None and bound.kinds.get(one) == DEFINITION}
+        try:
+            texts = SourceText(data, self._path), SourceText(self._text, self._path)
+            anew, kept = ((), standing) if self._keeps else (definitions, ())
+            minimal = MinimalLoad(module, texts, self._path, self._held, anew, kept)
+        except UNPARSABLE:
+            return None
+        if not minimal.is_possible:
+            return None
+        self._minimal = minimal
+        # Values that somebody gave to names of the module are its state.
+        left = standing if self._keeps else {*standing} - definitions - minimal.names
+        self._standing = {one: standing[one] for one in left}
+        return minimal.renew()
+
+    def end(self, *, has_failed: bool) -> None:
+        """Bring others in line with what was loaded, and keep what changed."""
+        module, name = self.module, self._name
+        self._held.end_load(name or self._home.__name__)
+        if module is None or name is None:
+            if self._snapshot is not None:
+                self._snapshot.note_changes(self._held)
+            return
+        loads, before = self._texts.loads, self._texts.loads.get(name)
+        self._change(module, name, has_failed=has_failed)
+        if not has_failed:
+            self._texts.loaded(name, module, self._path, self._text, self._standing)
+        elif before is not None:
+            loads[name] = before.with_names_of_now()
+        for row in self.renewed:
+            if row["kind"] == "renewed" and "of" not in row:
+                undo = self._texts.rebind(row["module"], row["name"])
+                if undo is not None:
+                    self._held.note("", lambda: True, undo)
+        if name in loads:
+            self._held.note_key("", loads, name, ABSENT if before is None else before)
+
+    def _change(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
+        if module is not self._before:
+            self._end_new(module, name, has_failed=has_failed)
+        elif self._snapshot is not None:
+            names = self._snapshot.names
+            if not has_failed:
+                taken = self._forget(module) if self._minimal is None else self._minimal.remove()
+                self.renewed += [{"module": name, "name": one, "kind": "removed"} for one in taken]
+            self._snapshot.note_changes(self._held)
+            if not has_failed:
+                self.renewed += renew(module, names, self._held, self._drift.closures)
+                self.renewed += self._renew_importers(module, name, names)
+                self.renewed += self._told(module, name, names)
+
+    def _forget(self, module: types.ModuleType) -> list[str]:
+        if len(self._text) > MOST_TEXT:  # to make a tree of it would take longer than all else
+            written = set(compile(self._text, self._path, "exec", dont_inherit=True).co_names)
+        else:
+            written = set(BoundNames(SourceText(self._text, self._path).tree).kinds)
+        return forget(module, self._snapshot.names, self._path, written) if self._snapshot is not None else []
+
+    def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
+        """Give modules that import a name of this one by name the object that it has now, where they have the former.
+
+        Functions and classes are renewed wherever they are.
+        """
+        space = module.__dict__
+        changed = {one for one in space if one[:2] != "__" and space[one] is not before.get(one, ABSENT)}
+        former = [(own, reference()) for home, own, reference in self._texts.former if home == name]
+        for other, own, one in self._drift.importers(name, changed) if changed else ():
+            names = sys.modules[other].__dict__
+            held = names.get(own, ABSENT)
+            # One that was gone for a while has come back.
+            is_former = one in before or any(of == one and value is held for of, value in former)
+            if held is before.get(one, held) and held is not space[one] and is_former and held is not ABSENT:
+                names[own] = space[one]
+                self._held.note_key(other + "." + own, names, own, held)
+                yield {"module": other, "name": own, "kind": "renewed"}
+
+    def _told(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
+        """The caches that a load emptied, and names that it left as they were, or made anew without need."""
+        minimal, space = self._minimal, module.__dict__
+        changed = {one for one, old in before.items() if space.get(one, ABSENT) is not old}
+        if minimal is None:
+            for one in sorted(changed & set(space)):
+                if is_enum(before[one]):
+                    yield _stays(name, one, "its members are other objects now, unequal to those that are held")
+                elif type(before[one]) is object:
+                    yield _stays(name, one, "it is another object now than what is held")
+            return
+        if minimal.is_idle:
+            yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
+        for one, count in minimal.emptied:
+            yield {"module": name, "name": one, "kind": "emptied", "of": str(count)}
+        for one, function in minimal.left:
+            self._drift.closures.add(name, one, function)
+        stays = [*minimal.stays]
+        stays += [(one, "it was computed from what changed") for one in minimal.derived(changed)]
+        for one, why in dict.fromkeys(stays):
+            yield _stays(name, one, why)
+
+    def _end_new(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
+        modules: dict[str, Any] = sys.modules
+        if has_failed:
+            modules.pop(name, None)
+            if self._before is not ABSENT:
+                modules[name] = self._before
+            return
+        if self._before is ABSENT:  # else it is one of those that were exchanged
+            self._held.note_key(name, modules, name, self._before)
+        parent, _, child = name.rpartition(".")
+        if parent:
+            space = modules[parent].__dict__
+            before = space.get(child, ABSENT)
+            setattr(modules[parent], child, module)
+            self._held.note_key(name, space, child, before)
+
+
+def _stays(module: str, name: str, why: str) -> dict[str, str]:
+    return {"module": module, "name": name, "kind": "stays", "of": why}

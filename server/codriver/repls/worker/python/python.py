@@ -1,0 +1,422 @@
+"""Python: code and files evaluated in modules, and names looked up. The first module is `__main__`, called `user`."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import bisect
+import builtins
+import contextlib
+import itertools
+import os
+import sys
+import traceback
+import types
+
+from ..basics import app_seam
+from ..basics.dialect import Dialect, NamespaceMissingError, Sources
+from ..basics.error_report import add_place, begin_parts, in_phase, trim
+from ..basics.held_definitions import Holds
+from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at
+from .bound_names import ABSENT
+from .definition_text import definition_of
+from .images import Figures, html_text, image_of, with_image
+from .loaded_texts import MOST_AT_ONCE, LoadedTexts
+from .module_loads import ModuleLoad, is_loaded, module_name
+from .python_drift import Drift
+from .python_names import complete, find, lookup, names
+from .shared_names import SharedNames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..basics.jobs import Job, Session
+
+DISPLAYHOOK = sys.displayhook
+"""As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
+MOST_RENEWED = 100
+TREE_CHARACTERS = 2**20
+"""To make a syntax tree of a longer file takes longer than all else: 7 of 9 s for 300,000 lines."""
+CO_COROUTINE = 128
+"""As in `inspect`, which takes long to import."""
+
+
+class Python(Dialect):
+    """Evaluates Python in modules, for the life of the worker. `roots`: where the project's modules are.
+
+    `home`: the first module, where that is there already.
+    """
+
+    has_hooks = True
+    runs_beside = True
+    tells_drift = True
+    home: types.ModuleType
+
+    def __init__(self, roots: list[str], home: types.ModuleType | None = None, figures: Figures | None = None) -> None:
+        super().__init__()
+        self._roots = roots
+        self._figures = figures or Figures()
+        self._sources = Sources()
+        self._texts = LoadedTexts(tells_main=home is not None)
+        self._drift = Drift(self._texts)
+        self.holds = Holds(roots)
+        self._renewed: list[dict[str, str]] = []
+        """What the last load renewed, until it is told."""
+        self._numbers = itertools.count(1)
+        self._homes = itertools.count(2)
+        self._kept: dict[str, object] = {}
+        """By module: what `_` was set to."""
+        # Code that pickles its classes or starts processes finds them in `__main__`, and never the worker there.
+        self.home = home or _new_module("__main__")
+        sys.modules["__main__"] = self.home
+
+    def versions(self) -> dict[str, str]:
+        """See `Dialect`."""
+        return {"python": ".".join(map(str, sys.version_info[:3]))}
+
+    def name_of(self, namespace: types.ModuleType) -> str:
+        """See `Dialect`."""
+        return "user" if namespace is self.home else namespace.__name__
+
+    def new_home(self) -> types.ModuleType:
+        """See `Dialect`."""
+        module = _new_module(f"user{next(self._homes)}")
+        # It reads the names of the first module, and keeps what it writes to itself.
+        module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_kept)
+        sys.modules[module.__name__] = module
+        return module
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether a name of the first module is `_` for its last value: a session's own, and none of the user's."""
+        kept = self._kept.get("__main__", self)
+        return name == "_" and self.home.__dict__.get("_") is kept
+
+    def drop_home(self, namespace: types.ModuleType) -> None:
+        """See `Dialect`."""
+        sys.modules.pop(namespace.__name__, None)
+        self._kept.pop(namespace.__name__, None)
+
+    def find(self, name: object) -> types.ModuleType | None:
+        """See `Dialect`."""
+        if name == "user":
+            return self.home
+        return sys.modules.get(name) if name and isinstance(name, str) else None
+
+    def evaluate(self, job: Job) -> None:
+        """See `Dialect`."""
+        namespace = self.name_of(job.session.namespace)
+        if job.is_beside:
+            self._evaluate(job)  # figures that are drawn on meanwhile are those of what runs on the main thread
+            return
+        with self._figures.told_by(lambda text: self.kept.tell(job, None, text, namespace, ""), job.message.get(QUOTA)):
+            if job.message["op"] == "load-file":
+                self._load(job)
+            else:
+                self._evaluate(job)
+
+    def _evaluate(self, job: Job) -> None:
+        message, session = job.message, job.session
+        module = session.namespace
+        names = module.__dict__.get("__builtins__")
+        if isinstance(names, SharedNames):
+            names.refresh()
+        if message.get("ns"):
+            module = self.find(message["ns"])
+            if module is None:
+                name = message["ns"]
+                raise NamespaceMissingError(f"no module {name!r} is imported: import it first")
+        job.file = message.get("file") or f"<eval {next(self._numbers)}>"
+        steps = self._compile(message["code"], job)
+        # Where a statement comes last, what it did is wanted, and no value of before.
+        has_value = bool(steps) and steps[-1][1]
+        for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
+            job.form = number
+            try:
+                value = self.run(code, module.__dict__, job, wants_loop=wants_loop)
+            finally:
+                self._texts.note()
+            if number == len(steps) and not job.is_beside:
+                self._figures.tell_changed(value)
+            if not is_expression:
+                continue
+            shown = self._display(value, job) if has_value else None
+            if value is not None and not job.is_beside:
+                session.last[:] = [value, *session.last[:2]]
+                self._keep(value, module)
+            if shown is not None:
+                self.kept.tell(job, value, shown[0], self.name_of(module), shown[1])
+
+    def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
+        """Run code; on the session's own event loop, which lives on between evaluations, if it awaits or needs one."""
+        return _finish(code, space, job.session, wants_loop=wants_loop)
+
+    def _keep(self, value: object, module: types.ModuleType) -> None:
+        """Name a value `_`, unless the user gave that name to something else, as translations do."""
+        before = self._kept.get(module.__name__)
+        if module.__dict__.get("_", before) is before:
+            module.__dict__["_"] = self._kept[module.__name__] = value
+
+    def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
+        # Blank lines in front make all numbers right, those of errors as well.
+        text = "\n" * (line - 1) + source
+        self._sources.keep(file, text)
+        return ast.parse(text, file).body
+
+    def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool, bool]]:
+        """The statements of `source`, as code; whether it is an expression, and wants a loop: all before any runs."""
+        session = job.session
+        found: list[tuple[types.CodeType, bool, bool]] = []
+        try:
+            flags = session.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+            for number, node in enumerate(self._parse(source, job.file, job.whole_number("line")), 1):
+                job.form = number
+                if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+                    for alias in node.names:
+                        flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
+                is_expression = isinstance(node, ast.Expr)
+                part = ast.Expression(node.value) if isinstance(node, ast.Expr) else ast.Module([node], [])
+                code = compile(part, job.file, "eval" if is_expression else "exec", flags, dont_inherit=True)
+                found.append((code, is_expression, _wants_loop(node)))
+        except Exception as error:
+            in_phase(error, "read")
+            raise
+        session.flags = flags & ~ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        return found
+
+    def module_of(self, path: str) -> str | None:
+        """The name of the module that a file is; None where it is none."""
+        return module_name(path, self._roots)
+
+    def _load(self, job: Job) -> None:
+        """Run a file in the module that it is, so that what is defined there takes effect; else in the session's.
+
+        What that changes is held where the request names a batch that may be put back.
+        """
+        message = job.message
+        path = job.file = os.path.abspath(message.get("file-path") or message.get("file-name") or "loaded.py")
+        name = self.module_of(path)
+        lines = message.get("codriver/lines") if is_loaded(name, path) else None
+        body, last = self._compile_file(path, job, lines)
+        self._renewed = []
+        value: object = ABSENT
+        space = job.session.namespace.__dict__
+        shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
+        held = self.holds.of(message.get("codriver/hold"))
+        home, keeps = job.session.namespace, message.get("codriver/how") == "keep"
+        load = ModuleLoad(name, path, message["file"], held, self._drift, home=home, keeps=keeps)
+        load.begin()
+        has_failed = True
+        try:
+            steps = None if message.get("codriver/how") == "whole" else load.steps()
+            if steps is None:
+                space = space if load.module is None else load.module.__dict__
+                exec(body, space)
+                value = ABSENT if last is None else eval(last, space)
+            else:
+                steps = [step for step in steps if self.runs(step.node, path)]
+                job.lines = [step.line for step in steps]
+                value = [ABSENT, *[step.act() for step in steps]][-1]
+            if value is not ABSENT:
+                shown = self.print(value, job)
+            self._figures.tell_changed(value)
+            has_failed = False
+        finally:
+            with job.shield:  # what was changed must be known
+                load.end(has_failed=has_failed)
+        self._renewed = load.renewed[:MOST_RENEWED]
+        app_seam.note_load()
+        value = None if value is ABSENT else value
+        self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
+
+    def runs(self, _node: ast.AST, _file: str) -> bool:
+        """True for a statement that is run where it changed."""
+        return True
+
+    def _compile_file(
+        self, path: str, job: Job, lines: list[int] | None
+    ) -> tuple[types.CodeType, types.CodeType | None]:
+        """The code of a file, and apart from it that of its last statement where that is an expression.
+
+        With `lines`, only the statements that begin there. A very long file is compiled as a whole.
+        """
+        source = job.message["file"]
+        try:
+            if lines is None and len(source) > TREE_CHARACTERS:
+                self._sources.keep(path, source)
+                code = compile(source, path, "exec", dont_inherit=True)
+                return code, None
+            body = self._parse(source, path)
+            if lines is not None:
+                body = [node for node in body if _is_future(node) or node.lineno in lines]
+            job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
+            last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+            code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
+            if not isinstance(last, ast.Expr):
+                return code, None
+            return code, compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
+        except Exception as error:
+            in_phase(error, "read")
+            raise
+
+    def _display(self, value: object, job: Job) -> tuple[str, str]:
+        """A value as text. A hook that the user set shows it too, in its own way."""
+        try:
+            if sys.displayhook is not DISPLAYHOOK:
+                sys.displayhook(value)
+        except Exception as error:
+            in_phase(error, "print")
+            raise
+        return self.print(value, job)
+
+    def print(self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
+        """See `Dialect`."""
+        length, depth = limits(job)
+        # Who asks for a part of a value is told that part, and not once more how its library would cut it.
+        asked = length if job.message["op"] == "codriver/value" else asked_limits(job)[0]
+        printer = Printer(length, depth, asked)
+        try:
+            text = html_text(value) or printer.whole(value, start, path)
+            text = with_image(text, image_of(value), job.message.get(QUOTA))
+        except Exception as error:
+            in_phase(error, "print")
+            raise
+        return text, printer.cuts.words()
+
+    def part_at(self, value: object, path: list[object]) -> object:
+        """See `Dialect`."""
+        return part_at(value, path)
+
+    def complete(self, prefix: str, namespace: types.ModuleType) -> list[dict[str, str]]:
+        """See `Dialect`."""
+        return complete(prefix, namespace)
+
+    def lookup(self, name: str, namespace: types.ModuleType) -> dict[str, Any] | None:
+        """See `Dialect`."""
+        found = lookup(name, namespace, self.name_of(namespace))
+        if found is not None and found["type"] == "variable":
+            place = self.source(name, namespace)
+            if place is not None:
+                found.update(file=place[1], line=place[2])
+        return found
+
+    def source(self, name: str, namespace: types.ModuleType) -> tuple[str, str, int] | None:
+        """See `Dialect`."""
+        value, module, dotted = find(name, namespace)
+        return None if module is None else definition_of(value, dotted, module, self._sources.newest_first())
+
+    def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
+        """See `Dialect`."""
+        return names(wanted, namespace, self.home)
+
+    def take_streams(self) -> None:
+        """See `Dialect`. From here on the process is the user's, and what is loaded is seen."""
+        self._texts.begin()
+
+    def before_answer(self) -> None:
+        """See `Dialect`."""
+        self._texts.note()
+        self._texts.settle(MOST_AT_ONCE)
+
+    def after_answer(self) -> None:
+        """See `Dialect`."""
+        self._texts.settle()
+
+    def drift(self, root: str, only: str) -> list[dict[str, str]]:
+        """See `Dialect`."""
+        renewed, self._renewed = self._renewed, []
+        return [*renewed, *self._drift.rows(root, only)]
+
+    def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
+        """See `Dialect`."""
+        parts, frames = begin_parts(error)
+        lines = [frame.lineno or 1 for frame in frames if (frame.filename, frame.name) == (job.file, "<module>")]
+        if parts["phase"] == "read":
+            parts["trace"] = []
+            if isinstance(error, SyntaxError):
+                lines = [error.lineno or 1]
+                parts.update(message=error.msg or "", file=error.filename or job.file, line=error.lineno or 1)
+                parts["column"] = error.offset or 1
+            text = "".join(traceback.format_exception_only(type(error), error))
+        else:
+            add_place(parts, frames)
+            shown = traceback.TracebackException.from_exception(error)
+            trim(shown)
+            text = "".join(shown.format())
+        if job.lines and lines:
+            job.form = _form_at(lines[0], job.lines)
+        if "column" in parts and (parts["file"], parts["line"]) == (job.file, job.whole_number("line")):
+            parts["column"] += job.whole_number("column") - 1
+        return parts, text
+
+
+def _new_module(name: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    module.__dict__["__builtins__"] = builtins
+    return module
+
+
+OF_A_LOOP = {"create_task", "ensure_future", "gather", "shield", "wrap_future", "get_running_loop", "current_task"}
+"""Functions of `asyncio` that need a loop to be running."""
+RUNS_A_LOOP = {"run", "run_until_complete", "run_forever"}
+"""Functions that refuse to be called where one is."""
+
+
+def _wants_loop(node: ast.AST) -> bool:
+    """Whether a statement itself, outside the functions it defines, calls what needs a running event loop."""
+    called = set()
+    nodes = [node]
+    while nodes:
+        one = nodes.pop()
+        if isinstance(one, ast.Call):
+            called.add(getattr(one.func, "attr", getattr(one.func, "id", "")))
+        if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            nodes += ast.iter_child_nodes(one)
+    return not called.isdisjoint(OF_A_LOOP) and called.isdisjoint(RUNS_A_LOOP)
+
+
+async def on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
+    """Run code that awaits nothing itself, where a loop runs."""
+    return eval(code, space)
+
+
+def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
+    """Run code; on the session's own event loop, which lives on between evaluations, if it awaits or needs one.
+
+    A task that it begins there goes on while a later statement awaits, and at no other time.
+    """
+    is_async = bool(code.co_flags & CO_COROUTINE)
+    if not is_async and not (wants_loop and "asyncio" in sys.modules):
+        return eval(code, space)
+    import asyncio
+
+    result: Any = eval(code, space) if is_async else on_loop(code, space)
+
+    if session.loop is None or session.loop.is_closed():
+        session.loop = asyncio.new_event_loop()
+    task = session.loop.create_task(result)
+    try:
+        return session.loop.run_until_complete(task)
+    except BaseException:
+        if not task.done():
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                session.loop.run_until_complete(task)
+        raise
+
+
+def _is_future(node: ast.stmt) -> bool:
+    """Whether a statement says how the others are to be compiled."""
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
+
+
+def _decorators_of(node: ast.stmt) -> list[ast.expr]:
+    """The decorators of a statement, which stand above the line that it is said to begin on."""
+    found: list[ast.expr] = getattr(node, "decorator_list", [])
+    return found
+
+
+def _form_at(line: int, lines: list[int]) -> int | None:
+    """The number of the statement that a line belongs to, by the lines on which they begin; None if two share it."""
+    number = bisect.bisect_right(lines, line)
+    return number if number and lines.count(lines[number - 1]) == 1 else None

@@ -1,0 +1,276 @@
+"""Drift: the differences between the project's modules as they are loaded and their files as they are now.
+
+The text that was loaded is compared with the file's, statement by statement. What is live is looked at for two
+questions alone: whether a name was bound anew since its load, and what lives on of a former load. No user code is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import os
+import sys
+
+from ..basics.class_spaces import INSTALLED, is_class
+from .bound_names import ABSENT, DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
+from .closures import FormerClosures
+from .loaded_texts import MOST_TEXT, LoadedTexts, read_file
+from .shared_names import space_of_module
+from .statements import UNPARSABLE, SourceText, compare, imported, rows_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Collection, Iterator
+    from typing import Any, Dict, Tuple
+
+    from .bound_names import Kept
+    from .import_stamps import Stamp
+    from .loaded_texts import Load
+
+    Row = Dict[str, str]
+    Differing = Tuple[str, str, str]
+
+REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
+OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
+"""Of a former load: an object under a name elsewhere; instances of a class; closures that a function made; an imported
+name that its module has no more."""
+
+
+class Drift:
+    """The project's drift, asked again and again: what was found is kept until the file or the module changes."""
+
+    def __init__(self, texts: LoadedTexts | None = None) -> None:
+        self.texts = texts or LoadedTexts()
+        self.closures = FormerClosures()
+        self._compared: dict[str, tuple[object, Stamp | None, list[Differing]]] = {}
+        """By module: the load and the file's stamp that were compared, and what came of it."""
+        self._is_within: dict[tuple[str, str], bool] = {}
+
+    def rows(self, root: str, only: str = "") -> list[Row]:
+        """A row for each difference: `module`, `name`, `kind`, and the `file` where the live code is from.
+
+        Those of a module's text have the `path` of its file.
+
+        `of`: the part that differs, or how many there are; of an old object the name that has its successor. `only`:
+        `old`, what lives on of former loads alone; `edited`, that and the differences of files.
+        """
+        self.texts.look()
+        self.texts.settle()
+        modules = self._modules_in(root)
+        found: list[Row] = []
+        replaced: list[tuple[str, str, object]] = []
+        for name, (module, load) in modules.items():
+            differences = [] if only == OLD else self._of_file(name, load)
+            found += [{**_row(name, own, kind, of=of), "path": load.file} for own, kind, of in differences]
+            if not only:
+                found += self._bound_anew(name, module, load, replaced)
+        found += self._old_names(modules, replaced)
+        found += self._unbound(modules)
+        for owner, name, count in self.closures.counts({name: (one[0], one[1].file) for name, one in modules.items()}):
+            found.append(_row(owner.__name__, name, CLOSURES, of=str(count)))
+        return [*found, *self._old_instances(modules)]
+
+    def _modules_in(self, root: str) -> dict[str, tuple[types.ModuleType, Load]]:
+        """The loaded modules whose files are in a folder, and not installed there."""
+        found = {}
+        seen: set[int] = set()
+        for name, load in sorted(self.texts.loads.items(), key=_is_alias):
+            if id(load) in seen:
+                continue
+            seen.add(id(load))
+            if (root, load.file) not in self._is_within:
+                self._is_within[root, load.file] = _is_project(os.path.realpath(load.file), os.path.realpath(root))
+            module = sys.modules.get(name)
+            if self._is_within[root, load.file] and module is not None and load.module() is module:
+                found[name] = module, load
+        return found
+
+    def _of_file(self, name: str, load: Load) -> list[Differing]:
+        """Name, kind and part of each difference of a module's text from its file."""
+        try:
+            status = os.stat(load.file)
+            stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+        except OSError:
+            stamp = None
+        if stamp is not None and stamp == load.stamp:
+            return []
+        kept = self._compared.get(name)
+        if kept is not None and kept[0] is load and kept[1] == stamp and stamp is not None:
+            return kept[2]
+        found = [(os.path.basename(load.file), "deleted", "")] if stamp is None else self._compare(load)
+        self._compared[name] = load, stamp, found
+        return found
+
+    def _compare(self, load: Load) -> list[Differing]:
+        shown = os.path.basename(load.file)
+        found, loaded = read_file(load.file), load.data
+        if found is None or loaded is None:
+            return [] if load.is_rewritten else [(shown, "unknown", "")]
+        stamp, now = found
+        if now == loaded:
+            load.stamp = stamp
+            return []
+        if len(now) > MOST_TEXT or len(loaded) > MOST_TEXT:
+            return [(shown, "edited", "")]
+        try:
+            text = SourceText(now, load.file)
+        except UNPARSABLE as error:
+            line = getattr(error, "lineno", None)
+            of = f"{getattr(error, 'msg', None) or type(error).__name__}" + (f", line {line}" if line else "")
+            return [(shown, "unparsable", of)]
+        try:
+            return list(rows_of(compare(SourceText(loaded, load.file), text)))
+        except UNPARSABLE:
+            return [(shown, "unknown", "")]
+
+    def _bound_anew(
+        self, name: str, module: types.ModuleType, load: Load, replaced: list[tuple[str, str, object]]
+    ) -> Iterator[Row]:
+        """The names that somebody bound anew since the load; of functions and classes what they were is `replaced`."""
+        if load.is_rewritten:
+            return
+        different = differing(space_of_module(module), load.left)
+        bound = load.bound() if different else None
+        for own, (value, kept) in different.items():
+            if kept is None or bound is None:
+                if value is not ABSENT and is_evaluated(value):
+                    is_known = kept is not None or (bound is not None and own in bound.kinds)
+                    yield _row(name, own, REDEFINED if is_known else GONE, code_file(value))
+                continue
+            if own not in bound.kinds or own in bound.rebound or self._is_made_later(own, value, kept, bound):
+                continue
+            if bound.kinds[own] == DEFINITION and kept is not None and kept.living() is not None:
+                replaced.append((name, own, kept.living()))
+            file = "" if value is ABSENT else code_file(value)
+            yield _row(name, own, MISSING if value is ABSENT else REDEFINED, file if file != load.file else "")
+
+    def _is_made_later(self, name: str, value: object, kept: Any, bound: Any) -> bool:
+        """True if a value, no definition, is one that the project's own functions change as they run."""
+        if bound.kinds[name] == DEFINITION or (value is not ABSENT and is_evaluated(value)):
+            return False
+        own = name.rpartition(".")[2]
+        if own in bound.rebound or ("." in name and kept.was_none):
+            return True
+        pattern = stores(own)
+        encoded = own.encode()
+        for load in list(self.texts.loads.values()):
+            data = b"" if load.is_rewritten else load.data or b""
+            if encoded in data and pattern.search(data.decode("utf-8", "replace")):
+                return True
+        return False
+
+    def _old_names(
+        self, modules: dict[str, tuple[types.ModuleType, Load]], replaced: list[tuple[str, str, object]]
+    ) -> Iterator[Row]:
+        """The names of modules that have an object of another one's former load, which has a newer one of that name."""
+        former = [(home, own, one()) for home, own, one in self.texts.former]
+        known = {id(value): (home, own) for home, own, value in (*former, *replaced) if value is not None}
+        if not known:
+            return
+        loaded = [module for module, _ in modules.values()]
+        main = sys.modules.get("__main__")
+        for module in [*loaded, *([main] if main is not None and main not in loaded else [])]:
+            space = space_of_module(module)
+            for name, value in list(space.items()):
+                of = known.get(id(value))
+                if of is None or (space.get("__name__"), name) == of:
+                    continue
+                home = sys.modules.get(of[0])
+                if home is not None and space_of_module(home).get(of[1], value) is not value:
+                    yield _row(str(space.get("__name__")), str(name), OLD, of=".".join(of))
+
+    def _old_instances(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
+        """The classes that have a successor, and instances that live on."""
+        former: dict[int, tuple[str, str]] = {}
+        living = []
+        for home, name, reference in self.texts.former:
+            kind = reference()
+            if kind is not None and is_class(kind) and home in modules:
+                living.append(kind)
+                if space_of_module(modules[home][0]).get(name, kind) is not kind:
+                    former[id(kind)] = home, name
+        if not former:
+            return
+        counts = dict.fromkeys(former, 0)
+        for one in gc.get_objects():
+            key = id(type(one))
+            if key in counts:
+                counts[key] += 1
+        for key, count in counts.items():
+            if count:
+                yield _row(*former[key], INSTANCES, of=str(count))
+
+    def standing(self, name: str) -> dict[str, Kept | None]:
+        """The names of a module that somebody bound anew since its load, dotted ones too, and what they were."""
+        load = self.texts.of(name)
+        module = load.module() if load is not None else None
+        if load is None or module is None:
+            return {}
+        found = {row["name"] for row in self._bound_anew(name, module, load, []) if row["kind"] != GONE}
+        return {own: kept for own, (_, kept) in differing(space_of_module(module), load.left).items() if own in found}
+
+    def importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
+        """The modules that import a name of a module by name: the name of each, the name there, and the one here."""
+        last, encoded = module.rpartition(".")[2].encode(), [one.encode() for one in names]
+        for name, load in list(self.texts.loads.items()):
+            data = load.data or b""
+            is_near = last in data or b"from ." in data
+            has_names = is_near and any(one in data for one in encoded)
+            if name != module and has_names and load.module() is sys.modules.get(name):
+                for source, one, own in _imports_in(data, name, load.file):
+                    if source == module and one in names:
+                        yield name, own, one
+
+    def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
+        """The names that modules import from another one, whose text has them no more: a new process fails there."""
+        gone: dict[str, set[str]] = {}
+        for name, (module, load) in modules.items():
+            names = {own for own, kind, _ in self._of_file(name, load) if kind == GONE and "." not in own} | load.gone
+            names = {one for one in names if f"{name}.{one}" not in sys.modules}
+            if names and "__getattr__" not in space_of_module(module):
+                gone[name] = names - _names_in(load.file, names)
+        if not gone:
+            return
+        for name, (_, load) in modules.items():
+            found = read_file(load.file)
+            data = found[1] if found is not None else b""
+            if not any(one.encode() in data for names in gone.values() for one in names):
+                continue
+            for source, one, own in _imports_in(data, name, load.file):
+                if one in gone.get(source, ()):
+                    yield _row(name, own, UNBOUND, of=source + "." + one)
+
+
+def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:
+    """The names that the text of a module imports, as `imported` gives them; none where it does not parse."""
+    try:
+        tree = ast.parse(data, file)
+    except UNPARSABLE:
+        return
+    yield from imported(tree, name, is_package=os.path.basename(file) == "__init__.py")
+
+
+def _is_alias(item: tuple[str, Load]) -> bool:
+    """True if a module calls itself by another name."""
+    module = item[1].module()
+    return module is not None and space_of_module(module).get("__name__") != item[0]
+
+
+def _names_in(file: str, names: set[str]) -> set[str]:
+    """The names, of those given, that a file binds; all where that cannot be told."""
+    found = read_file(file)
+    try:
+        bound = BoundNames(SourceText(found[1] if found is not None else b"", file).tree)
+    except UNPARSABLE:
+        return names
+    return names if "*" in bound.kinds else names.intersection(bound.kinds)
+
+
+def _is_project(file: str, root: str) -> bool:
+    return file.startswith(root.rstrip(os.sep) + os.sep) and not any(part in INSTALLED for part in file.split(os.sep))
+
+
+def _row(module: str, name: str, kind: str, file: str = "", of: str = "") -> Row:
+    row = {"module": module, "name": name, "kind": kind, "file": file, "of": of}
+    return {key: text for key, text in row.items() if text}

@@ -1,0 +1,418 @@
+"""The nREPL server: requests answered on the network's threads, and evaluations run one by one on the main thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import traceback
+from time import sleep
+
+from ..basics import app_seam, sensitive_texts
+from ..basics.connections import Connection, start_thread
+from ..basics.dialect import NamespaceMissingError
+from ..basics.error_report import keep, stacks, strip_own
+from ..basics.jobs import ABANDONED, Job, Session, leave_child
+from ..basics.printing import with_limits
+from . import background
+from .request_threads import RequestThreads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..basics.connections import Message
+    from ..basics.dialect import Dialect
+    from ..basics.jobs import Interrupts
+    from .standard_streams import Output
+
+VERSION = "0.2.0"
+EXCEPTHOOK = sys.excepthook
+"""As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
+LOCAL_CHARACTERS = 120
+"""Of a local's value, where a request does not say how many."""
+AGAIN_S = 0.1
+"""The wait for room where a connection cannot be accepted, as the process has too many files open."""
+CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
+"""How code ends that reads on after its input has ended; by name, as debuggers are not loaded before they are used."""
+
+
+class Server:
+    """The worker's server: its sessions, its clients, its running and waiting jobs. Lives as long as the process.
+
+    `about`: what `describe` tells beside ops and versions.
+    """
+
+    def __init__(
+        self, dialect: Dialect, interrupts: Interrupts, output: Output, about: Mapping[str, Mapping[str, object]]
+    ) -> None:
+        self._dialect = dialect
+        self._about = about
+        self._interrupts = interrupts
+        self._output = output
+        self._sessions: dict[str, Session] = {}
+        self._default = self._new_session()
+        self._listener: socket.socket | None = None
+        self._connections: list[Connection] = []
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = RequestThreads()
+        self._open: list[Job] = []
+        """What runs or waits, in the order in which it came."""
+        self.at_first: list[Callable[[], object]] = []
+        """What is done before the first evaluation."""
+        self.while_evaluating: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+        """The context in which each request of a caller runs on the main thread."""
+        self._ops = {
+            "clone": self._clone,
+            "close": self._close,
+            "describe": self._describe,
+            "eval": self._enqueue,
+            "load-file": self._enqueue,
+            "interrupt": self._interrupt,
+            "stdin": self._stdin,
+            "completions": self._completions,
+            "complete": self._completions,
+            "lookup": self._lookup,
+            "ls-sessions": self._ls_sessions,
+            "codriver/names": self._names,
+            "codriver/source": self._source,
+            "codriver/stacks": self._stacks,
+            "codriver/locals": self._locals,
+            "codriver/value": self._enqueue,
+            "codriver/restore": self._restore,
+            "codriver/seam": self._seam,
+            sensitive_texts.SENSITIVE: sensitive_texts.begin_telling,
+        }
+        if dialect.runs_beside:
+            self._ops["codriver/background"] = self._enqueue
+        if dialect.tells_drift:
+            self._ops["codriver/drift"] = self._drift
+        if dialect.tells_loaded:
+            self._ops["codriver/loaded"] = self._loaded
+        if dialect.expands:
+            self._ops["macroexpand"] = self._enqueue
+
+    def _new_session(self) -> Session:
+        session = Session(os.urandom(16).hex(), self._dialect.home)
+        self._sessions[session.id] = session
+        return session
+
+    def take_process(self) -> None:
+        """Take all that user code prints, and keep forked children from the clients."""
+        self._output.take_process()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+        self._dialect.take_streams()
+        app_seam.offer()
+
+    def _after_fork(self) -> None:
+        """Leave the sockets to the parent; the pipes bring it the output of this child as of any other."""
+        self._output.is_child, self._output.last_job = True, None
+        for connection in self._connections:
+            connection.forget()
+        if self._listener is not None:
+            self._listener.close()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    # On the network's threads
+
+    def serve(self, listener: socket.socket) -> None:
+        """Begin to accept connections, on threads of our own."""
+        self._listener = listener
+        start_thread(lambda: self._accept(listener))
+        start_thread(self._output.flush_often)
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                sock, peer = listener.accept()
+            except OSError:
+                if listener.fileno() == -1:
+                    return
+                sleep(AGAIN_S)
+                continue
+            if not self._admits(peer):
+                sock.close()
+                continue
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(sock, self._handle)
+            self._connections[:] = [one for one in self._connections if one.is_open]
+            self._connections.append(connection)
+            start_thread(connection.serve)
+
+    def _admits(self, _peer: tuple[str, int]) -> bool:
+        """Whether a client may connect."""
+        return True
+
+    def _handle(self, message: Message, connection: Connection) -> None:
+        """Answer one request, or put it in the queue."""
+        name, identity = message.get("op"), message.get("session")
+        op = self._ops.get(name) if isinstance(name, str) else None
+        session = self._default if not identity else self._sessions.get(identity) if isinstance(identity, str) else None
+        if op is None:
+            connection.refuse(message, "unknown-op", f"there is no op {name!r}")
+        elif session is None:
+            words = f"there is no session {identity!r}: it may be closed"
+            connection.refuse(message, "unknown-session", words)
+        else:
+            self._threads.perform(op, message, connection, session)
+
+    def _clone(self, message: Message, connection: Connection, session: Session) -> None:
+        clone = self._new_session()
+        clone.is_apart = bool(message.get("codriver/apart"))
+        clone.namespace = self._dialect.new_home() if clone.is_apart else session.namespace
+        connection.answer(message, {"new-session": clone.id, "status": ["done"]})
+
+    def _close(self, message: Message, connection: Connection, session: Session) -> None:
+        if session is not self._default:
+            self._sessions.pop(session.id, None)
+            self._dialect.kept.drop(session.id)
+            if session.is_apart:
+                self._dialect.drop_home(session.namespace)
+        connection.answer(message, {"status": ["done", "session-closed"]})
+
+    def _ls_sessions(self, message: Message, connection: Connection, _session: Session) -> None:
+        connection.answer(message, {"sessions": list(self._sessions), "status": ["done"]})
+
+    def _describe(self, message: Message, connection: Connection, _session: Session) -> None:
+        versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
+        versions["codriver-worker"] = {"version-string": VERSION}
+        ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
+        told = {**self._about, **app_seam.told()}
+        connection.answer(message, {"ops": ops, "versions": versions, **told, "status": ["done"]})
+
+    def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
+        field = {"load-file": "file", "codriver/value": "evaluation"}.get(message["op"], "code")
+        if not isinstance(message.get(field), str):
+            op = message["op"]
+            connection.refuse(message, "no-code", f"the op {op} needs {field!r}, a string")
+            return
+        job = Job(with_limits(message, session), connection, session, self._interrupts.shield, self._output.dirty.put)
+        with self._lock:
+            self._open.append(job)
+        if message["op"] == "codriver/background":
+            background.begin(job, self._run_beside, self._abandon)
+        else:
+            self._queue.put(job)
+
+    def _interrupt(self, message: Message, connection: Connection, session: Session) -> None:
+        wanted = message.get("interrupt-id")
+        with self._lock:
+            mine = [job for job in self._open if not message.get("session") or job.session is session]
+            job = next((job for job in mine if not wanted or job.message.get("id") == wanted), None)
+            if job is not None:
+                job.is_interrupted = True
+        if not mine:
+            connection.answer(message, {"status": ["done", "session-idle"]})
+        elif job is None:
+            words = f"what runs or waits in this session is not the evaluation {wanted!r}"
+            connection.refuse(message, "interrupt-id-mismatch", words)
+        elif job.is_begun:
+            running = job
+
+            def stop() -> None:
+                is_over = self._interrupts_of(running).stop(running)
+                note = {"codriver/note": running.abandoned or ABANDONED} if running.is_abandoned else {}
+                connection.answer(message, {**note, "status": ["done"] if is_over else ["done", "interrupt-pending"]})
+
+            # It may take its time, and this thread reads the client's next requests.
+            start_thread(stop)
+        else:
+            # The main thread passes over it.
+            self._end(job, ["done", "interrupted"])
+            connection.answer(message, {"status": ["done"]})
+
+    def _stdin(self, message: Message, connection: Connection, session: Session) -> None:
+        if not isinstance(message.get("stdin"), str):
+            connection.refuse(message, "no-stdin", "the op stdin needs 'stdin', a string")
+            return
+        session.input.put(message["stdin"])
+        connection.answer(message, {"status": ["done"]})
+
+    def _completions(self, message: Message, connection: Connection, session: Session) -> None:
+        prefix = message.get("prefix") or message.get("symbol") or ""
+        namespace = self._dialect.find(message.get("ns")) or session.namespace
+        found = self._dialect.complete(prefix, namespace)
+        connection.answer(message, {"completions": found, "status": ["done"]})
+
+    def _lookup(self, message: Message, connection: Connection, session: Session) -> None:
+        name = message.get("sym") or message.get("symbol") or ""
+        namespace = self._dialect.find(message.get("ns")) or session.namespace
+        found = self._dialect.lookup(name, namespace)
+        connection.answer(message, {"info": found, "status": ["done"] if found else ["done", "no-info"]})
+
+    def _names(self, message: Message, connection: Connection, session: Session) -> None:
+        namespace = self._dialect.find(message.get("ns")) or session.namespace
+        found = self._dialect.names(message.get("name") or "", namespace)
+        answer = (
+            {"rows": found[0], "omitted": found[1], "status": ["done"]} if found else {"status": ["done", "no-info"]}
+        )
+        connection.answer(message, answer)
+
+    def _source(self, message: Message, connection: Connection, session: Session) -> None:
+        namespace = self._dialect.find(message.get("ns")) or session.namespace
+        found = self._dialect.source(message.get("name") or "", namespace)
+        answer = dict(zip(("text", "file", "line"), found or ()))
+        connection.answer(message, {**answer, "status": ["done"]})
+
+    def _drift(self, message: Message, connection: Connection, _session: Session) -> None:
+        rows = self._dialect.drift(message.get("root") or "", message.get("only") or "")
+        connection.answer(message, {"rows": rows, "status": ["done"]})
+
+    def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
+        """Put back what the loads of a batch changed, or with `keep` forget what it was."""
+        left = self._dialect.holds.end(message.get("hold") or "", puts_back=not message.get("keep"))
+        connection.answer(message, {"left": left, "status": ["done"]})
+
+    def _loaded(self, message: Message, connection: Connection, _session: Session) -> None:
+        found = self._dialect.loaded(message.get("root") or "", message.get("known") or "")
+        connection.answer(message, {**found, "status": ["done"]})
+
+    def _seam(self, message: Message, connection: Connection, _session: Session) -> None:
+        """Ask the application's seam, while code runs too. Its getters may wait: this thread reads what comes next."""
+        name, arguments = message.get("name") or "", message.get("args") or "{}"
+
+        def ask() -> None:
+            try:
+                if name == "subscribe":
+                    # What comes of it is pushed under this message's id, for as long as the client is there.
+                    push = connection.pusher(message, "codriver/app-events")
+                    told = app_seam.subscribe(arguments, message.get("origin") or "null", push, connection.at_end)
+                else:
+                    told = app_seam.answer(name, arguments, "null")
+            except Exception as error:
+                connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
+                return
+            answer = {} if told is None else {"answer": told}
+            connection.answer(message, {**answer, **app_seam.told(), "status": ["done"]})
+
+        start_thread(ask)
+
+    def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
+        connection.answer(message, {"stacks": stacks(), "status": ["done"]})
+
+    def _locals(self, message: Message, connection: Connection, session: Session) -> None:
+        """Tell the locals of the session's last error. It runs no code of the user's, so it need not wait for any."""
+        most = message.get("characters")
+        most = most if isinstance(most, int) and most > 0 else LOCAL_CHARACTERS
+        told = [] if session.error is None else self._dialect.locals_of(session.error, most)
+        connection.answer(message, {"locals": told, "status": ["done"]})
+
+    # On the main thread
+
+    def run(self) -> None:
+        """Evaluate for ever; an interrupt by hand, at a terminal, ends it while nothing runs."""
+        self._interrupts.install()
+        while (job := self._queue.get()) is not None:
+            while self.at_first:
+                self.at_first.pop()()
+            with self._lock:
+                job.is_begun = not job.is_interrupted
+            if job.is_begun:
+                with self.while_evaluating:
+                    self._run_one(job)
+
+    def _run_one(self, job: Job) -> None:
+        self._output.begin(job)
+        self._interrupts.install()
+        error = self._interrupts.perform(job, lambda: self._act(job))
+        if self._output.is_child:
+            # User code forked, and this is the child that came back from it: the REPL is its parent's.
+            leave_child(error)
+        self._dialect.before_answer()
+        if not job.is_abandoned:
+            self._conclude(job, error)
+        self._dialect.after_answer()
+
+    def _act(self, job: Job) -> None:
+        job.connection.wait_for_room()
+        with sensitive_texts.evaluating(job.message.get("codriver/origin")):
+            if job.message["op"] == "codriver/value":
+                self._dialect.show_part(job)
+            else:
+                self._dialect.evaluate(job)
+
+    def _run_beside(self, job: Job) -> None:
+        """Run a job on the thread that is its own."""
+        with self._lock:
+            job.is_begun = not job.is_interrupted
+        if not job.is_begun:
+            return
+        self._output.begin_beside(job)
+        error = self._interrupts_of(job).perform(job, lambda: self._act(job))
+        if not job.is_abandoned:
+            self._conclude(job, error)
+
+    def _interrupts_of(self, job: Job) -> Interrupts:
+        return job.interrupts or self._interrupts
+
+    def _abandon(self, job: Job, words: str) -> None:
+        """Say that a job on a thread of its own goes on for good, as far as anybody knows."""
+        job.abandoned = words
+        job.send({"err": "codriver: " + words + "\n"})
+        self._end(job, ["done", "interrupted"])
+
+    def _conclude(self, job: Job, error: BaseException | None) -> None:
+        """Tell how an evaluation ended."""
+        if job.is_cut_off and (error is None or type(error).__name__ in CUT_OFF):
+            status = ["done", "interrupted"]
+        else:
+            status = ["done"] if error is None else self._failed(job, error)
+        if not job.is_beside:
+            self._output.finish(job)
+        # Code without a value tells where it ran here.
+        space = self._dialect.find(job.message.get("ns")) or job.session.namespace
+        self._end(job, status, {"ns": self._dialect.name_of(space)})
+
+    def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
+        with self._lock:
+            if job not in self._open:
+                return  # it was abandoned, and said so
+            self._open = [one for one in self._open if one is not job]
+        job.send({"status": status, **(fields or {}), **app_seam.told()})
+        job.over.set()
+
+    def _failed(self, job: Job, error: BaseException) -> list[str]:
+        """Report why an evaluation failed; the status it ends with."""
+        if isinstance(error, KeyboardInterrupt) and job.is_interrupted:
+            return ["done", "interrupted"]
+        if isinstance(error, NamespaceMissingError):
+            job.send({"err": str(error) + "\n"})
+            return ["done", "error", "namespace-not-found"]
+        job.session.error = error
+        keep(error)
+        told: list[tuple[dict[str, Any], str]] = []
+        # The words of an error come from user code, which may fail again, or never end.
+        failure = self._interrupts_of(job).perform(job, lambda: told.append(self._dialect.explain(error, job)))
+        if not told:
+            name = type(error).__name__
+            words = "its message cannot be shown: " + type(failure).__name__
+            unsaid = {"type": name, "message": words, "phase": "execution", "trace": []}
+            told.append((unsaid, name + ": " + words + "\n"))
+        parts, text = told[0]
+        if job.form:
+            parts["form"] = job.form
+        if seen := self._dialect.plain_locals_of(error):
+            parts["locals"] = seen
+        self._show(job, error, text)
+        name = parts["type"]
+        job.send({"ex": name, "root-ex": name, "codriver/error": parts, "status": ["eval-error"]})
+        return ["done"]
+
+    def _show(self, job: Job, error: BaseException, text: str) -> None:
+        """Print a failure: by the hook that the user set for that, else as `text`."""
+        if sys.excepthook is EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
+            job.send({"err": text})
+            return
+        failure = self._interrupts_of(job).perform(job, lambda: sys.excepthook(type(error), error, error.__traceback__))
+        if failure is not None:
+            strip_own(failure)
+            why = "".join(traceback.format_exception(type(failure), failure, failure.__traceback__))
+            job.send({"err": "Error in sys.excepthook:\n" + why + "\nOriginal exception was:\n" + text})

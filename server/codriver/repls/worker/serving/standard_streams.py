@@ -1,0 +1,302 @@
+"""The standard streams of user code: output goes to the evaluation that printed it, soon; input comes from the client.
+
+By whatever way it is printed: `sys.stdout` and `sys.stderr` are replaced, and on POSIX pipes lie behind the descriptors
+1 and 2, for child processes and C code.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import faulthandler
+import io
+import os
+import queue
+import select
+import sys
+import threading
+from time import sleep
+
+from ..basics.connections import START_THREAD, start_thread
+from ..basics.sensitive_texts import Looks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..basics.jobs import Job, Session, Shield
+
+
+class Out(io.TextIOBase):
+    """`sys.stdout` or `sys.stderr` of user code: text goes to the evaluation that printed it."""
+
+    encoding = "utf-8"
+    errors = "backslashreplace"
+    mode = "w"
+
+    def __init__(self, stream: str, printed: Callable[[str, str], None], flush: Callable[[], None]) -> None:
+        self._stream = stream
+        self._printed = printed
+        self._flush = flush
+        self.name = f"<std{stream}>"
+        if os.name == "posix":
+            self.buffer = io.FileIO(self.fileno(), "w", closefd=False)
+
+    def writable(self) -> bool:
+        """See `io.TextIOBase`."""
+        return True
+
+    def write(self, text: str) -> int:
+        """See `io.TextIOBase`."""
+        if not isinstance(text, str):
+            raise TypeError("write() argument must be str, not " + type(text).__name__)
+        self._printed(self._stream, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """See `io.TextIOBase`."""
+        self._flush()
+
+    def fileno(self) -> int:
+        """The descriptor that child processes and C code write to, where that is captured too."""
+        if os.name != "posix":
+            raise io.UnsupportedOperation("fileno")
+        return 1 if self._stream == "out" else 2
+
+    def close(self) -> None:
+        """Nothing: user code that closes its output keeps it."""
+
+
+class In(io.TextIOBase):
+    """`sys.stdin` of user code: asks the client. Empty input is the end of the file, once."""
+
+    encoding = "utf-8"
+    errors = "replace"
+    name = "<stdin>"
+    mode = "r"
+
+    def __init__(self, job_here: Callable[[], Job | None]) -> None:
+        self._job_here = job_here
+        self._rest = ""
+
+    def readable(self) -> bool:
+        """See `io.TextIOBase`."""
+        return True
+
+    def readline(self, size: int | None = -1) -> str:  # type: ignore[override]  # None is what files take too
+        """See `io.TextIOBase`."""
+        if not self._rest:
+            self._rest = self._ask()
+        end = self._rest.find("\n") + 1 or len(self._rest)
+        return self._take(end if size is None or size < 0 else min(end, size))
+
+    def read(self, size: int | None = -1) -> str:
+        """See `io.TextIOBase`."""
+        wanted = sys.maxsize if size is None or size < 0 else size
+        while len(self._rest) < wanted and (more := self._ask()):
+            self._rest += more
+        return self._take(wanted)
+
+    def _take(self, count: int) -> str:
+        text, self._rest = self._rest[:count], self._rest[count:]
+        return text
+
+    def _ask(self) -> str:
+        job = self._job_here()
+        if job is None:
+            return ""
+        if job.is_interrupted:
+            # A debugger takes an interrupt for a wish to see its prompt again.
+            job.is_cut_off = True
+            return ""
+        if job.session.input.empty():
+            job.send({"status": ["need-input"]})
+        return job.session.input.get()
+
+    def forget(self, session: Session) -> None:
+        """Drop what was not read, so that the next evaluation does not get it."""
+        self._rest = ""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                session.input.get_nowait()
+
+    def close(self) -> None:
+        """Nothing: `exit()` closes it, and the REPL goes on."""
+
+
+class Pipes:
+    """Pipes behind the descriptors 1 and 2, for the life of the worker; `printed` is given stream and text.
+
+    The terminal or pipe that standard error was is left to `faulthandler`, whose last words would be lost here.
+    """
+
+    def __init__(self, printed: Callable[[str, str], None]) -> None:
+        try:
+            from fcntl import fcntl
+        except ImportError:
+            fcntl = None  # type: ignore[assignment]
+        self._printed = printed
+        self._lock = threading.Lock()
+        self._ends: dict[int, tuple[str, codecs.IncrementalDecoder]] = {}
+        faulthandler.enable(os.dup(2))
+        for number, stream in ((1, "out"), (2, "err")):
+            reading, writing = os.pipe()
+            with contextlib.suppress(OSError):
+                # F_SETPIPE_SZ of Linux: C code that prints while it holds the interpreter's lock stops us from reading.
+                if fcntl is not None:
+                    fcntl(writing, 1031, 1 << 20)
+            os.dup2(writing, number)
+            os.close(writing)
+            self._ends[reading] = (stream, codecs.getincrementaldecoder("utf-8")("backslashreplace"))
+        for number, name in ((1, "__stdout__"), (2, "__stderr__")):
+            setattr(sys, name, os.fdopen(number, "w", 1, "utf-8", "backslashreplace", closefd=False))
+        self._flush_c = _line_buffered_c()
+        start_thread(self._watch)
+
+    def drain(self) -> None:
+        """Pass on what was written until now."""
+        # Another thread that does it may be waiting for a client, and a finalizer may call this while it is done.
+        if not self._lock.acquire(timeout=0.2):
+            return
+        try:
+            # Bounded, because a child that floods would keep us here for ever.
+            for _ in range(32):
+                ready = select.select(self._ends, [], [], 0)[0]
+                for reading in ready:
+                    stream, decoder = self._ends[reading]
+                    data = os.read(reading, 65536)
+                    self._printed(stream, decoder.decode(data))
+                    if not data:
+                        del self._ends[reading]
+                if not ready:
+                    break
+        finally:
+            self._lock.release()
+
+    def finish(self) -> None:
+        """Pass on what an evaluation wrote, buffers included."""
+        for stream in (sys.__stdout__, sys.__stderr__):
+            with contextlib.suppress(Exception):
+                stream.flush()  # type: ignore[union-attr]  # user code may have set them to anything
+        self._flush_c()
+        self.drain()
+
+    def _watch(self) -> None:
+        while self._ends:
+            select.select(self._ends, [], [])
+            self.drain()
+
+
+def _line_buffered_c() -> Callable[[], object]:
+    """Let C code's lines arrive when they are printed; give what flushes the rest of one."""
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        stdout = ctypes.c_void_p.in_dll(libc, "__stdoutp" if sys.platform == "darwin" else "stdout")
+        libc.setvbuf(stdout, None, 1, 0)  # 1 is _IOLBF
+        return lambda: libc.fflush(stdout)
+    return lambda: None
+
+
+FLUSH_S = 0.015
+"""How long printed text may wait for more, so that many small writes make few messages."""
+JOB = "codriver_job"
+"""The attribute of a thread of user code that holds the evaluation which started it."""
+
+
+class Output:
+    """The standard streams of user code, for the life of the worker, and what they hold back for a moment."""
+
+    def __init__(self, shield: Shield, make_out: Callable[..., Out] = Out) -> None:
+        self._shield = shield
+        self.dirty: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        """Jobs that have something to send."""
+        self.last_job: Job | None = None
+        """What runs on the main thread, or ran there last."""
+        self.is_child = False
+        """This is a process that user code forked: what it prints reaches the parent by the pipes."""
+        self._pipes: Pipes | None = None
+        self._looks = Looks()
+        self._out = make_out("out", self.printed, self.flush)
+        self._err = make_out("err", self.printed, self.flush)
+        self._in = In(self.job_here)
+
+    def take_process(self) -> None:
+        """Take all that user code prints, and know the threads that it starts."""
+        if os.name == "posix":
+            self._pipes = Pipes(self._printed_below)
+        self.take_streams()
+
+        def start(thread: threading.Thread) -> None:
+            setattr(thread, JOB, self.job_here())
+            START_THREAD(thread)
+
+        threading.Thread.start = start  # type: ignore[method-assign,assignment]  # so that threads know their evaluation
+
+    def begin(self, job: Job) -> None:
+        """Take what user code prints for `job` from now on."""
+        self.last_job = job
+        self.take_streams()
+
+    def begin_beside(self, job: Job) -> None:
+        """Take what user code prints on this thread, and on those that it starts, for `job`."""
+        setattr(threading.current_thread(), JOB, job)
+        self.take_streams()
+
+    def take_streams(self) -> None:
+        """Become standard output, error and input of user code, whatever it did to them."""
+        for name, stream in (("stdout", self._out), ("stderr", self._err), ("stdin", self._in)):
+            setattr(sys, name, stream)
+
+    def printed(self, stream: str, text: str) -> None:
+        """User code printed `text`."""
+        self._looks.look()
+        self._pass_on(stream, text, self.job_here())
+
+    def _printed_below(self, stream: str, text: str) -> None:
+        """A child process or C code printed `text`, for what runs."""
+        self._pass_on(stream, text, self.last_job or self.job_here())
+
+    def _pass_on(self, stream: str, text: str, job: Job | None) -> None:
+        if job is not None and text:
+            job.write(stream, text)
+        elif self.is_child:
+            os.write(1 if stream == "out" else 2, text.encode("utf-8", "backslashreplace"))
+
+    def flush(self) -> None:
+        """Send what was printed at once: the code that runs next may never let another thread run."""
+        job = self.job_here()
+        if job is None:
+            return
+        if threading.get_ident() != self._shield.main or self._shield.depth:
+            self.dirty.put(job)
+            return
+        with self._shield:
+            if self._pipes is not None:
+                self._pipes.drain()
+            job.flush()
+
+    def finish(self, job: Job) -> None:
+        """Pass on what an evaluation that is over wrote, and drop what it did not read."""
+        if self._pipes is not None:
+            self._pipes.finish()
+        self._in.forget(job.session)
+
+    def job_here(self) -> Job | None:
+        """The evaluation whose code runs on this thread, or which started it; else the last one."""
+        if threading.get_ident() == self._shield.main or self.is_child:
+            return self.last_job
+        job: Job | None = getattr(threading.current_thread(), JOB, None)
+        return job or self.last_job
+
+    def flush_often(self) -> None:
+        """Send what was printed, shortly after it was; for ever."""
+        # The name is the worker's own: a test that mocks `time.sleep` would count these, and might fail this thread.
+        while True:
+            jobs = {self.dirty.get()}
+            sleep(FLUSH_S)
+            while not self.dirty.empty():
+                jobs.add(self.dirty.get())
+            for job in jobs:
+                job.flush()

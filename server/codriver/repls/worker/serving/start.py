@@ -1,0 +1,168 @@
+"""Start of the worker: its options, its place in the project, and its end with the parent."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import importlib.util
+import os
+import signal
+import socket
+import sys
+
+from ..basics.connections import start_thread
+from ..basics.error_report import OWN_FOLDER
+from ..basics.jobs import Interrupts
+from .nrepl_server import Server
+from .standard_streams import Output
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..basics.dialect import Dialect
+
+PR_SET_PDEATHSIG = 1
+"""Source: prctl(2)."""
+CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
+"""The variable with the PYTHONPATH of whoever had this started, as `codriver_relay.starter` names it."""
+NO_BASILISP = 3
+"""The exit status when Lisp is asked for and Basilisp is not there."""
+
+
+def main() -> None:
+    """Serve until the parent ends, or an interrupt at a terminal."""
+    options = _parse()
+    if options.supervised:
+        _end_with_parent()
+    # What user code and its child processes read there would be the parent's.
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    make_dialect = _kind_of_dialect(options.dialect)
+    roots = find_roots(os.path.abspath(options.workspace))
+    # The folder of the worker is not the project's: nothing in it may be imported by accident.
+    not_again = {"", OWN_FOLDER.rstrip(os.sep), *roots}
+    sys.path[:] = [entry for entry in sys.path if entry not in not_again]
+    sys.argv = [""]
+    if options.dialect == "lisp":
+        _demand_basilisp()
+    outside = _packages_outside(roots, options.checkout) if options.checkout else {}
+    interrupts = Interrupts(is_supervised=options.supervised)
+    about = {"codriver/outside": outside} if outside else {}
+    server = Server(make_dialect(roots), interrupts, Output(interrupts.shield), about)
+    listener = socket.create_server((options.host, options.port))
+    host, port = options.host, listener.getsockname()[1]
+    sys.stdout.write(f"nREPL server started on port {port} on host {host} - nrepl://{host}:{port}\n")
+    sys.stdout.flush()
+    server.take_process()
+    server.serve(listener)
+    # Look-ups need it. Clients connect meanwhile, and later a module of the project's would come first.
+    importlib.import_module("inspect")
+    if options.unaccepted:
+        server.while_evaluating = Importable([*roots, *named_folders()])
+    else:
+        server.at_first.append(lambda: find_modules(roots))
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run()
+
+
+def find_modules(roots: list[str]) -> None:
+    """Let modules be found in the project, and where a PYTHONPATH says that this process was started without."""
+    given = os.environ.get(CLIENTS_PATH, "")
+    named = named_folders()
+    if given:
+        os.environ["PYTHONPATH"] = given  # for the processes that evaluated code starts
+    known = {*roots, *sys.path}
+    sys.path[:0] = [*roots, *(entry for entry in named if entry not in known)]
+
+
+def named_folders() -> list[str]:
+    """The folders of the PYTHONPATH that this process was started without, which its environment then has no more."""
+    given = os.environ.pop(CLIENTS_PATH, "")
+    return list(dict.fromkeys(os.path.abspath(entry) for entry in given.split(os.pathsep))) if given else []
+
+
+class Importable:
+    """A context in which modules are found in some folders, after those of all others: in none of a standard name."""
+
+    def __init__(self, folders: list[str]) -> None:
+        self._folders = folders
+        self._added: list[str] = []
+
+    def __enter__(self) -> None:
+        self._added = [folder for folder in self._folders if folder not in sys.path]
+        sys.path.extend(self._added)
+
+    def __exit__(self, *_error: object) -> None:
+        for folder in self._added:
+            if folder in sys.path:  # code may have taken it out, or put it first as well
+                del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="The REPL that codriver embeds: an nREPL server.")
+    parser.add_argument("--dialect", choices=["python", "lisp"], default="python")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0 takes any that is free")
+    parser.add_argument("--workspace", default=os.getcwd(), help="the project's folder")
+    parser.add_argument("--checkout", help="what the workspace is a linked working tree of")
+    parser.add_argument("--unaccepted", action="store_true", help="import nothing of the project but by evaluated code")
+    parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
+    return parser.parse_args()
+
+
+def _kind_of_dialect(name: str) -> Callable[[list[str]], Dialect]:
+    """The maker of the dialect that was asked for; of the two only that one is loaded.
+
+    As all that the worker imports, it is before the project's modules can be found: a stranger's may have any name.
+    """
+    if name == "python":
+        from ..python.python import Python
+
+        return Python
+    from ..lisp.lisp import Lisp
+
+    return lambda _roots: Lisp()
+
+
+def _packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
+    # A few worktrees ask; `pkgutil`, which it needs, takes a tenth of the start.
+    from .outside_packages import packages_outside
+
+    return packages_outside(roots, checkout)
+
+
+def _demand_basilisp() -> None:
+    if importlib.util.find_spec("basilisp") is None:
+        words = f"Basilisp is not installed for {sys.executable}: run `pip install 'codriver[lisp]'` there"
+        sys.stderr.write(f"codriver-worker: {words}\n")
+        sys.exit(NO_BASILISP)
+
+
+def _end_with_parent() -> None:
+    """End when the parent does: its pipe on our standard input closes, and on Linux the kernel tells."""
+    with contextlib.suppress(Exception):
+        if sys.platform == "linux":
+            import ctypes
+
+            # Code that holds the interpreter's lock would starve the thread below.
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    pipe = os.dup(0)
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(pipe, 4096):
+                pass
+        os._exit(0)
+
+    start_thread(watch)
+
+
+def find_roots(workspace: str) -> list[str]:
+    """The folders of the project's modules: the workspace, and its `src` if that holds packages and is none itself."""
+    source = os.path.join(workspace, "src")
+    if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
+        return [workspace, source]
+    return [workspace]
