@@ -256,23 +256,48 @@ def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it
         assert "basilisp" not in path.read_text() or path.stem in {"lisp", "start"}
 
 
-# The wings of the worker, and those whose modules each may import; `__main__` starts it by name.
-WINGS_OF_THE_WORKER = {
-    "basics": set(),
-    "python": {"basics"},
-    "lisp": {"basics"},
-    "serving": {"basics", "python", "lisp"},
-    "application": {"basics", "python", "serving"},
+# The wings of a large room, and those whose modules each may import. The modules at the door may import all of them,
+# and no wing imports from the door.
+WINGS = {
+    "repls/worker": {
+        "basics": set(),
+        "python": {"basics"},
+        "lisp": {"basics"},
+        "serving": {"basics", "python", "lisp"},
+        "application": {"basics", "python", "serving"},
+    },
+    "repls/jupyter": {
+        "messages": set(),
+        "finding": {"messages"},
+        "zeromq": {"finding", "messages"},
+        "servers": {"finding", "messages"},
+        "running": {"messages"},
+        "questions": {"messages", "running"},
+    },
 }
 
 
-def test_in_the_embedded_worker_no_wing_knows_those_that_use_it():
-    TopologicalSorter(WINGS_OF_THE_WORKER).prepare()
-    assert {path.name for path in WORKER.glob("*.py")} == {"__init__.py", "__main__.py"}
-    for path in WORKER.rglob("*/*.py"):
-        wing = path.parent.name
-        used = {name.split(".")[3] for name in imports(path) if name.startswith("codriver.repls.worker.")}
-        assert used <= WINGS_OF_THE_WORKER[wing] | {wing}, path
+@pytest.mark.parametrize("large", WINGS)
+def test_in_a_large_room_no_wing_knows_those_that_use_it(large):
+    wings, folder = WINGS[large], SERVER / large
+    TopologicalSorter(wings).prepare()
+    package = folder.relative_to(SERVER.parent).parts
+    assert {path.parent.name for path in folder.rglob("*/*.py")} == wings.keys()
+    for path in folder.rglob("*/*.py"):
+        names = [tuple(name.split(".")) for name in imports(path)]
+        used = {name[len(package)] for name in names if name[: len(package)] == package}
+        assert used <= wings[path.parent.name] | {path.parent.name}, path
+
+
+MOST_FLAT = 25
+
+
+def test_no_folder_has_more_rooms_than_a_reader_keeps_in_mind():
+    found = {}
+    for folder in {path.parent for path in modules()}:
+        rooms = [one for one in folder.iterdir() if one.suffix == ".py" or (one / "__init__.py").exists()]
+        found[folder.relative_to(SERVER).as_posix()] = len([one for one in rooms if one.stem != "__init__"])
+    assert {name: count for name, count in found.items() if count > MOST_FLAT} == {}
 
 
 def test_no_module_has_more_than_600_lines_and_no_function_more_than_50():
@@ -328,7 +353,7 @@ OPENERS = {
     "repls/worker/application/embedded_port_file.py": "runs in an application, without ours: its port file",
     "repls/worker/serving/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
-    "repls/jupyter/kernel_process.py": "the kernel's tables in /proc",
+    "repls/jupyter/finding/kernel_process.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
     "repls/nrepl/seam_forms/__init__.py": "the forms that come with us",

@@ -46,7 +46,7 @@ ASKS_FOR_TIMES = {
     "files/read_cache.py": "what was written a moment ago may be written again within its clock's step",
     "app/kept_lists.py": "the oldest goes first",
     "net/relay_install.py": "the oldest goes first",
-    "repls/jupyter/connection_files.py": "the newest kernel",
+    "repls/jupyter/finding/connection_files.py": "the newest kernel",
     "repls/launch/port_files.py": "a port file older than the REPL that listens",
     "repls/launch/processes.py": "a port file that was there before",
 }

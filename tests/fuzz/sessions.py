@@ -18,14 +18,14 @@ from codriver.documents.recordings import Recorded, RecordingError, as_lines, fr
 from codriver.documents.verification import Checked, Raised
 from codriver.editing.notebooks import NotANotebookError, notebook_in, with_outputs
 from codriver.repls.contract.errors import EvaluationFailedError
-from codriver.repls.jupyter import frames
-from codriver.repls.jupyter.cell_outputs import CellOutputs
-from codriver.repls.jupyter.connection_files import NotebookServer, read_connection_file, read_server_file
-from codriver.repls.jupyter.failures import failure_of, read_error, report_of
-from codriver.repls.jupyter.messages import read_message
-from codriver.repls.jupyter.notebook_servers import NotebookServerError, read_sessions
-from codriver.repls.jupyter.python_questions import read_answer, read_told
-from codriver.repls.jupyter.questions import read_completions, read_symbol
+from codriver.repls.jupyter.finding.connection_files import NotebookServer, read_connection_file, read_server_file
+from codriver.repls.jupyter.finding.notebook_servers import NotebookServerError, read_sessions
+from codriver.repls.jupyter.messages.messages import read_message
+from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
+from codriver.repls.jupyter.questions.questions import read_completions, read_symbol
+from codriver.repls.jupyter.running.cell_outputs import CellOutputs
+from codriver.repls.jupyter.running.failures import failure_of, read_error, report_of
+from codriver.repls.jupyter.servers import frames
 from fuzz.drawing import text_of
 
 FILE = Path("file.json")

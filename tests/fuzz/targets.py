@@ -24,8 +24,8 @@ from codriver.net.fair_threads import Shares
 from codriver.net.server_record import read_record
 from codriver.protocol.replies import Replies
 from codriver.protocol.stream import MessageStream
-from codriver.repls.jupyter import content_reader
-from codriver.repls.jupyter.signed_messages import Assembler, Signer
+from codriver.repls.jupyter.messages import content_reader
+from codriver.repls.jupyter.zeromq.signed_messages import Assembler, Signer
 from codriver.repls.nrepl import message
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.jupyter.channel import Channel
-from codriver.repls.jupyter.messages import Message
+from codriver.repls.jupyter.messages.channel import Channel
+from codriver.repls.jupyter.messages.messages import Message
 
 INFO = {"implementation": "scripted", "language_info": {"name": "script"}}
 

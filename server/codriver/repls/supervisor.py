@@ -29,7 +29,7 @@ from codriver.repls.contract.errors import (
 )
 from codriver.repls.events import EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
-from codriver.repls.jupyter.started_kernels import StartedKernels, say_farewell
+from codriver.repls.jupyter.finding.started_kernels import StartedKernels, say_farewell
 from codriver.repls.launch import processes, recipes
 from codriver.repls.runner import Runner
 

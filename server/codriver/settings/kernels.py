@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.alias_generators import to_camel
 
 from codriver.errors import StartError
-from codriver.repls.jupyter.named_kernels import (
+from codriver.repls.jupyter.finding.named_kernels import (
     CLI_TOKEN,
     IN_THE_OPEN,
     KernelUrl,

@@ -13,8 +13,8 @@ from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.file_changes import NotEditableError, UnreadableError, editable_path, read, show
 from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.errors import RefusedError
-from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
-from codriver.repls.jupyter.notebook_servers import where_open
+from codriver.repls.jupyter.finding.connection_files import RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.finding.notebook_servers import where_open
 from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe

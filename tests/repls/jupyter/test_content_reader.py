@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.repls.jupyter import content_reader
-from codriver.repls.jupyter.content_reader import (
+from codriver.repls.jupyter.messages import content_reader
+from codriver.repls.jupyter.messages.content_reader import (
     MAX_DEPTH,
     MAX_ELEMENTS,
     PIECE_BYTES,

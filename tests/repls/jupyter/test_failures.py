@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.repls.jupyter.failures import failure_of, plain, read_error, report_of
+from codriver.repls.jupyter.running.failures import failure_of, plain, read_error, report_of
 from codriver.tools.answers.error_reports import without_report
 
 CELL = """\

@@ -9,7 +9,7 @@ import needs
 import pytest
 
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.jupyter import python_programs
+from codriver.repls.jupyter.questions import python_programs
 
 LOOP = """
 import sys

@@ -19,7 +19,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter_values import InputNeeded, OthersCode, OthersEnding, Output, Value
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.media import Display
-from codriver.repls.jupyter import zmq_channel
+from codriver.repls.jupyter.zeromq import zmq_channel
 
 pytestmark = pytest.mark.anyio
 

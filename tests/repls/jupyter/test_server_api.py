@@ -12,10 +12,10 @@ from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
 from needs import program
 
 from codriver.repls.contract.errors import ReplUnreachableError
-from codriver.repls.jupyter import server_api
-from codriver.repls.jupyter.http_exchange import HttpExchange
-from codriver.repls.jupyter.named_kernels import TokenError, TokenSource
-from codriver.repls.jupyter.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
+from codriver.repls.jupyter.finding.http_exchange import HttpExchange
+from codriver.repls.jupyter.finding.named_kernels import TokenError, TokenSource
+from codriver.repls.jupyter.servers import server_api
+from codriver.repls.jupyter.servers.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
 
 pytestmark = pytest.mark.anyio
 SOURCE = TokenSource(variable="T")

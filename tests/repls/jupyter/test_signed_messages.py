@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from codriver.repls.jupyter import signed_messages
-from codriver.repls.jupyter.signed_messages import MOST_HEADER, Assembler, Signer
+from codriver.repls.jupyter.zeromq import signed_messages
+from codriver.repls.jupyter.zeromq.signed_messages import MOST_HEADER, Assembler, Signer
 from codriver.wire.zmtp import Piece
 
 SIGNER = Signer(b"key", "hmac-sha256")

@@ -17,16 +17,16 @@ from codriver.repls.contract.adapter import Adapter
 from codriver.repls.contract.adapter_values import Value
 from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.contract.media import TEXTS, Display
-from codriver.repls.jupyter.evaluator import Evaluator
-from codriver.repls.jupyter.expressions import leave_subshell
-from codriver.repls.jupyter.kept_bundles import KeptBundles
-from codriver.repls.jupyter.kernel import open_kernel
-from codriver.repls.jupyter.kernel_introspection import KernelIntrospection, runs_expressions
 from codriver.repls.jupyter.kernel_profile import ONE_NAMESPACE, profile_of
-from codriver.repls.jupyter.kernel_seam import KernelSeam
-from codriver.repls.jupyter.kernel_test_runner import KernelTestRunner
-from codriver.repls.jupyter.others_evaluations import OthersEvaluations
-from codriver.repls.jupyter.zmq_channel import open_zmq
+from codriver.repls.jupyter.questions.expressions import leave_subshell
+from codriver.repls.jupyter.questions.kernel_introspection import KernelIntrospection, runs_expressions
+from codriver.repls.jupyter.questions.kernel_seam import KernelSeam
+from codriver.repls.jupyter.questions.kernel_test_runner import KernelTestRunner
+from codriver.repls.jupyter.running.evaluator import Evaluator
+from codriver.repls.jupyter.running.kept_bundles import KeptBundles
+from codriver.repls.jupyter.running.kernel import open_kernel
+from codriver.repls.jupyter.running.others_evaluations import OthersEvaluations
+from codriver.repls.jupyter.zeromq.zmq_channel import open_zmq
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     )
     from codriver.repls.contract.drift_values import Difference, OnlyOf
     from codriver.repls.contract.media import CellRun
-    from codriver.repls.jupyter.channel import Carrier
-    from codriver.repls.jupyter.kernel import Kernel
+    from codriver.repls.jupyter.messages.channel import Carrier
+    from codriver.repls.jupyter.running.kernel import Kernel
 
 
 def connect_jupyter(

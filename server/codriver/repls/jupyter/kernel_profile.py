@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Capability, Profile
 from codriver.repls.contract.errors import OpTimedOutError
-from codriver.repls.jupyter.kernel_introspection import abilities
-from codriver.repls.jupyter.kernel_process import KernelProcess
+from codriver.repls.jupyter.finding.kernel_process import KernelProcess
+from codriver.repls.jupyter.questions.kernel_introspection import abilities
 from codriver.repls.nrepl import seam_providers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.repls.jupyter.kernel import Kernel
+    from codriver.repls.jupyter.running.kernel import Kernel
 
 USAGE_S: Final = 0.5
 """How long a kernel may take to tell its process id: most leave the request unanswered."""

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import anyio
 
 from codriver.errors import CodriverError, RefusedError
-from codriver.repls.jupyter.connection_files import LOOPBACK, OWN_PREFIX, RuntimeFolder, runtime_folder
-from codriver.repls.jupyter.named_kernels import (
+from codriver.repls.jupyter.finding.connection_files import LOOPBACK, OWN_PREFIX, RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.finding.named_kernels import (
     IN_THE_OPEN,
     KernelNameError,
     KernelUrl,
@@ -27,8 +27,8 @@ from codriver.repls.jupyter.named_kernels import (
     TokenSource,
     read_url,
 )
-from codriver.repls.jupyter.notebook_servers import is_alive
-from codriver.repls.jupyter.server_api import KernelGoneError, ServerApi
+from codriver.repls.jupyter.finding.notebook_servers import is_alive
+from codriver.repls.jupyter.servers.server_api import KernelGoneError, ServerApi
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
-    from codriver.repls.jupyter.channel import Channel, OnMessage
+    from codriver.repls.jupyter.messages.channel import Channel, OnMessage
 
 PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """The protocols of such kernels, in the address of a REPL."""
@@ -114,7 +114,7 @@ class ServerKernels:
 
     @asynccontextmanager
     async def _open_file(self, file: Path, found_by: Path | None, on_message: OnMessage) -> AsyncIterator[Channel]:
-        from codriver.repls.jupyter.zmq_channel import open_zmq  # noqa: PLC0415  # as above
+        from codriver.repls.jupyter.zeromq.zmq_channel import open_zmq  # noqa: PLC0415  # as above
 
         async with open_zmq(str(file), on_message, found_by=found_by) as channel:
             kernel = file.stem.removeprefix("kernel-")
@@ -149,7 +149,7 @@ class ServerKernels:
     @asynccontextmanager
     async def _connected(self, text: str, listener: Listener) -> AsyncIterator[Adapter]:
         from codriver.repls.jupyter.jupyter_adapter import connect  # noqa: PLC0415  # as above
-        from codriver.repls.jupyter.server_channel import open_server_channel  # noqa: PLC0415  # as above
+        from codriver.repls.jupyter.servers.server_channel import open_server_channel  # noqa: PLC0415  # as above
 
         try:
             url = read_url(text)

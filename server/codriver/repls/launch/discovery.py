@@ -12,7 +12,7 @@ import anyio
 from codriver.core.actions import ReplForgotten, ReplFound, Say, Searching
 from codriver.core.state import Origin
 from codriver.repls import kinds
-from codriver.repls.jupyter.connection_files import key_of_kernel
+from codriver.repls.jupyter.finding.connection_files import key_of_kernel
 from codriver.repls.launch.port_files import watch
 from codriver.repls.launch.project_python import AUTO
 from codriver.repls.launch.projects import embedded_kinds
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
-    from codriver.repls.jupyter.named_kernels import NamedKernel
+    from codriver.repls.jupyter.finding.named_kernels import NamedKernel
     from codriver.repls.launch.port_files import Found
 
 RECHECK_S = 0.25

@@ -20,8 +20,8 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
 from codriver.lisp.reader import top_level_forms
-from codriver.repls.jupyter.connection_files import OWN_PREFIX, runtime_folder
-from codriver.repls.jupyter.kernelspecs import KernelSpecError, command_of, find_kernelspec, kernel_folders
+from codriver.repls.jupyter.finding.connection_files import OWN_PREFIX, runtime_folder
+from codriver.repls.jupyter.finding.kernelspecs import KernelSpecError, command_of, find_kernelspec, kernel_folders
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, Interpreter, checkouts, find_python, find_safe_python, lies_in

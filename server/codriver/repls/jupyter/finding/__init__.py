@@ -1,0 +1,1 @@
+"""Kernels found, named and started: connection files, kernelspecs, processes, and the sessions of notebook servers."""

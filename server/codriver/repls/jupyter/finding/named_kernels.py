@@ -1,0 +1,226 @@
+"""Kernels that the user names: a connection file on this machine, or a kernel of a Jupyter Server by its URL.
+
+    /run/user/1000/jupyter/kernel-1234.json              a connection file
+    https://host/base/api/kernels/ID                     a kernel that runs there
+    https://host/base/?notebook=work/a.ipynb             the kernel of a notebook that is open there
+    https://host/base/?kernel=python3                    a kernel to start there, which ends with our server
+
+A URL holds no secret: others read it in a list of processes, a log and an answer. The token is read from a file or an
+environment variable each time that a connection is made, so that it may change while the server runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from codriver import files
+from codriver.errors import RefusedError
+from codriver.files import Links, Rules
+from codriver.net.admission import is_loopback
+from codriver.repls.jupyter.finding.connection_files import key_of_kernel, key_of_notebook
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
+"""The variable with the token for a server that only the command line names."""
+TOKEN_RULES: Final = Rules(Links.OWN, 16 * files.KIBIBYTE, is_secret=True)
+IN_THE_OPEN: Final = (
+    "{base} is not connected to, as http is not encrypted and it is another machine: whoever is on the way could read "
+    "the token, the code and its results. Name it with https://, or the near end of a tunnel (ssh -L) on 127.0.0.1; "
+    "where the way there is safe, set plainHttp = true in its [[kernels]] of your own settings"
+)
+FORMS: Final = "URL/api/kernels/ID, URL/?notebook=PATH or URL/?kernel=SPEC"
+_KEYED: Final = re.compile(r"(?:([A-Za-z][\w.-]*)=)?(.*)", re.DOTALL)
+_KERNEL: Final = re.compile(r"(.*?)/api/kernels/([\w-]{1,128})(?:/channels)?/?")
+_NO_PART_OF_A_BASE: Final = re.compile(r"/(?:lab|tree|notebooks|nbclassic|retro|doc|edit|login)(?:/.*)?\Z")
+"""The pages of a server that people see; the server itself is above them."""
+_TOKEN: Final = re.compile(r"[!-~]{1,8192}")
+
+
+class KernelNameError(ValueError):
+    """A text names no kernel. It says why, and never shows the text: that may hold a token."""
+
+
+class TokenError(RefusedError):
+    """The token of a Jupyter Server cannot be read from where it should be."""
+
+    reason = "repl-unreachable"
+
+    def __init__(self, source: TokenSource, problem: str) -> None:
+        super().__init__(f"the token of the Jupyter Server cannot be read from {source}: {problem}", hint=source.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSource:
+    """The place that the token of a server is read from; neither: the server wants none."""
+
+    file: str | None = None
+    variable: str | None = None
+
+    def __str__(self) -> str:
+        """The place in words."""
+        if self.file:
+            return f"the file {self.file}"
+        return f"the variable {self.variable}" if self.variable else "nowhere, as none is named"
+
+    @property
+    def name(self) -> str:
+        """The name that stands for the token where it is taken out of a text."""
+        return self.variable or "KERNEL_TOKEN"
+
+    @property
+    def hint(self) -> str:
+        """The sentence about a token that is missing or wrong."""
+        if self.file or self.variable:
+            return f"the token is read from {self}: put the server's token there; it is read anew at the next try"
+        return (
+            "name the token's place by tokenFile or tokenEnv in [[kernels]] of your own settings, or start codriver "
+            f"serve with it in the variable {CLI_TOKEN}"
+        )
+
+    def read(self, environ: Mapping[str, str]) -> str | None:
+        """The token; None where none is named. Waits for a disk.
+
+        Raises:
+            TokenError: it is not there, others may read it, or it is no token.
+        """
+        if self.file:
+            try:
+                token = _token_in(files.read_text(Path(self.file).expanduser(), TOKEN_RULES), self.file)
+            except FileNotFoundError:
+                raise TokenError(self, "there is no such file") from None
+            except OSError as error:
+                raise TokenError(self, error.strerror or type(error).__name__) from None
+            except ValueError:
+                raise TokenError(self, "it holds no text, or no JSON") from None
+        elif self.variable:
+            token = environ.get(self.variable, "").strip()
+            if not token:
+                raise TokenError(self, "it is not set in the environment that the server was started with")
+        else:
+            return None
+        if not _TOKEN.fullmatch(token):
+            raise TokenError(self, "what it holds is no token, which is one word of plain characters")
+        return token
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUrl:
+    """A kernel of a Jupyter Server: by its id, by the notebook that is open in it, or to be started of a kernelspec."""
+
+    base: str
+    """The server's own URL, without a slash at its end."""
+    kernel: str | None = None
+    notebook: str | None = None
+    spec: str | None = None
+    name: str = ""
+    """Tells kernels of one kernelspec apart: after `#`."""
+
+    def __str__(self) -> str:
+        """The URL as the user writes it."""
+        if self.kernel:
+            return f"{self.base}/api/kernels/{self.kernel}"
+        asked = {"notebook": self.notebook} if self.notebook else {"kernel": self.spec or ""}
+        name = f"#{self.name}" if self.name else ""
+        return f"{self.base}/?{urlencode(asked, quote_via=quote, safe='/')}{name}"
+
+    @property
+    def address(self) -> str:
+        """The address of the REPL."""
+        return f"jupyter+{self}"
+
+    @property
+    def key(self) -> str:
+        """The session key to suggest: after the notebook or the kernelspec."""
+        return (key_of_notebook(self.notebook) if self.notebook else None) or key_of_kernel(self.spec or "")
+
+    @property
+    def is_in_the_open(self) -> bool:
+        """Whether what goes there can be read on the way: not encrypted, and to another machine."""
+        parts = urlsplit(self.base)
+        return parts.scheme == "http" and not is_loopback(parts.hostname or "")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedKernel:
+    """A kernel that the user names, with all that is needed to reach it."""
+
+    place: KernelUrl | Path
+    """The URL, or the path of a connection file."""
+    key: str | None = None
+    token: TokenSource = field(default_factory=TokenSource)
+    env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """For a kernel that is started: the variables `KERNEL_…` that the server is given for it."""
+    is_plain_allowed: bool = False
+    """The way to the server is safe without encryption."""
+
+
+def _token_in(text: str, file: str) -> str:
+    """The token in a file: all of it, or of a server's own `jpserver-*.json` that under `token`.
+
+    Raises:
+        ValueError: it is no JSON.
+    """
+    if not file.endswith(".json"):
+        return text.strip()
+    told = json.loads(text)
+    token = told.get("token") if isinstance(told, dict) else None
+    return token if isinstance(token, str) else ""
+
+
+def split_key(text: str) -> tuple[str | None, str]:
+    """The key and the rest of `[KEY=]FILE|URL`."""
+    found = _KEYED.fullmatch(text)
+    assert found is not None  # noqa: S101  # every text is of this form
+    return found[1], found[2]
+
+
+def read_place(text: str) -> KernelUrl | Path:
+    """The kernel that a text names.
+
+    Raises:
+        KernelNameError: it names none.
+    """
+    if "://" in text:
+        return read_url(text)
+    path = Path(text).expanduser()
+    if not path.is_absolute():
+        raise KernelNameError("a connection file is named by its absolute path, or with ~")
+    return path
+
+
+def read_url(text: str) -> KernelUrl:
+    """The kernel that a URL names.
+
+    Raises:
+        KernelNameError: it names none, or holds a secret.
+    """
+    try:
+        parts = urlsplit(text)
+        host, _port = parts.hostname, parts.port
+    except ValueError:
+        raise KernelNameError("it is no URL that can be read") from None
+    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if parts.username is not None or parts.password is not None or "token" in asked or "token=" in parts.fragment:
+        raise KernelNameError(
+            "a URL with a token or a password is not taken, as lists of processes and logs show it: take it out, and "
+            f"name its place by tokenFile or tokenEnv in [[kernels]] of your own settings, or put it into {CLI_TOKEN}"
+        )
+    if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\x00-\x1f]", text):
+        raise KernelNameError("a kernel's URL begins with http:// or https:// and a host")
+    origin = f"{parts.scheme}://{parts.netloc.lower()}"
+    if found := _KERNEL.fullmatch(parts.path):
+        return KernelUrl(origin + found[1], kernel=found[2])
+    base = origin + _NO_PART_OF_A_BASE.sub("", parts.path.rstrip("/"))
+    if notebook := asked.get("notebook"):
+        return KernelUrl(base, notebook=notebook.lstrip("/"))
+    if "kernel" in asked:
+        return KernelUrl(base, spec=asked["kernel"], name=parts.fragment)
+    raise KernelNameError(f"it names a server and no kernel of it; the forms are {FORMS}")

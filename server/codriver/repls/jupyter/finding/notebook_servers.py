@@ -1,0 +1,132 @@
+"""Sessions of Jupyter Servers on this machine: which kernel belongs to which notebook, asked with the server's token.
+
+Source: Jupyter Server's REST API, `GET /api/sessions`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from codriver.errors import CodriverError
+from codriver.repls.jupyter.finding.connection_files import LOOPBACK
+from codriver.repls.jupyter.finding.http_exchange import HttpExchange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from codriver.repls.jupyter.finding.connection_files import NotebookServer
+
+ANSWER_S: Final = 2.0
+MAX_ANSWER_BYTES: Final = 1 << 20
+
+ADDED_BY_EDITOR: Final = re.compile(r"-jvsc-[0-9a-f-]{32,36}(?=(?:\.ipynb)?$)")
+"""What VS Code puts into the name of a notebook whose session it asks for. Source: vscode-jupyter, `jvscIdentifier`."""
+
+
+class NotebookServerError(CodriverError):
+    """A Jupyter Server did not tell its sessions. The message is a clause that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookSession:
+    """A notebook or console that is open in a server, and its kernel."""
+
+    path: Path
+    """Absolute."""
+    kernel_id: str
+    kernel_name: str
+    url: str
+    """The kernel's own at the server, without a token."""
+
+
+def is_alive(server: NotebookServer) -> bool:
+    """Whether the process that wrote the server's file may be there: a dead one's port is perhaps a stranger's now."""
+    if os.name == "nt":  # where signal 0 ends a process
+        return True
+    try:
+        os.kill(server.process_id, 0)
+    except PermissionError:
+        return False  # another user's, and so not the one that wrote this user's file
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
+    """The sessions of a server on this machine. Waits for its answer, 2 s at most.
+
+    The token goes to loopback addresses alone, in a header, and no redirection is followed.
+
+    Raises:
+        NotebookServerError: it did not tell.
+    """
+    parts = urlsplit(server.url)
+    if parts.hostname not in LOOPBACK or parts.scheme not in ("http", "https"):
+        raise NotebookServerError(f"it is not asked at {server.url}, which is no loopback address")
+    # Loopback, and a certificate that its user made: nobody signs one for localhost.
+    tls = ssl._create_unverified_context() if parts.scheme == "https" else None  # noqa: S323, SLF001  # its own name
+    exchange = HttpExchange(server.url, timeout_s=ANSWER_S, max_bytes=MAX_ANSWER_BYTES)
+    token = {"Authorization": f"token {server.token}"} if server.token else {}
+    try:
+        status, data = exchange.run("GET", "/api/sessions", headers={"Accept": "application/json", **token}, tls=tls)
+    except (OSError, http.client.HTTPException) as error:
+        raise NotebookServerError(f"nothing answers at {server.url} ({error})") from error
+    if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+        raise NotebookServerError(f"the server at {server.url} refused the token in {server.path}")
+    if status != http.client.OK:
+        raise NotebookServerError(f"the server at {server.url} answered with status {status}")
+    return read_sessions(server, data)
+
+
+def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
+    """The server in which a notebook is open, or may be, in words; None where it is open in none of these.
+
+    Waits for the answers of those whose folder it is in.
+    """
+    for server in servers:
+        if not (notebook.is_relative_to(server.root.resolve()) and is_alive(server)):
+            continue
+        try:
+            open_there = any(session.path.resolve() == notebook for session in sessions_of(server))
+        except NotebookServerError as error:
+            if isinstance(error.__cause__, ConnectionRefusedError):
+                continue  # it is gone, and its process id is another's
+            return f"the Jupyter Server at {server.url}, perhaps ({error})"
+        if open_there:
+            return f"the Jupyter Server at {server.url}"
+    return None
+
+
+def read_sessions(server: NotebookServer, data: bytes) -> tuple[NotebookSession, ...]:
+    """The sessions in a server's answer; what is none is passed over.
+
+    Raises:
+        NotebookServerError: it is no list.
+    """
+    try:
+        rows = json.loads(data)
+    except (ValueError, RecursionError):
+        rows = None
+    if not isinstance(rows, list):
+        raise NotebookServerError(f"the server at {server.url} answered with something else than a list")
+    return tuple(found for row in rows if (found := _read(server, row)))
+
+
+def _read(server: NotebookServer, row: object) -> NotebookSession | None:
+    kernel = row.get("kernel") if isinstance(row, dict) else None
+    if not isinstance(row, dict) or not isinstance(kernel, dict):
+        return None
+    path, id_, name = row.get("path"), kernel.get("id"), kernel.get("name")
+    if not (isinstance(path, str) and path and isinstance(id_, str) and id_.replace("-", "").isalnum()):
+        return None
+    # As the server joins them: a path that begins with a slash is below its folder too.
+    absolute = Path(os.path.normpath(server.root / ADDED_BY_EDITOR.sub("", path.lstrip("/"))))
+    return NotebookSession(absolute, id_, str(name or ""), f"{server.url.rstrip('/')}/api/kernels/{id_}")

@@ -1,0 +1,117 @@
+"""Kernels that a server starts: their connection files, from the first start to the server's end, and their farewell.
+
+A file keeps its ports and key while its kernel is restarted, so that a human's console which is connected to it stays
+so. It lies in Jupyter's runtime folder, where `jupyter console --existing` looks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver import files
+from codriver.errors import StartError
+from codriver.files import Links
+from codriver.repls.jupyter.finding.connection_files import OWN_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+ANSWER_S: Final = 2.0
+
+
+class StartedKernels:
+    """The connection files of the kernels that one server starts, for its life. All of it may wait for a disk."""
+
+    def __init__(self) -> None:
+        self._written: set[Path] = set()
+
+    def prepare(self, file: Path) -> None:
+        """Have the file there: written before a kernel's first start, the same at the next.
+
+        Raises:
+            StartError: it cannot be written.
+        """
+        from jupyter_client.connect import write_connection_file  # noqa: PLC0415  # slow, and an extra
+
+        if file in self._written and file.exists():
+            return
+        try:
+            file.parent.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+            _remove_those_of_the_dead(file.parent)
+            with contextlib.suppress(FileNotFoundError):
+                _remove(file)
+            write_connection_file(str(file), key=secrets.token_hex(32).encode())
+        except OSError as error:
+            raise StartError(f"the connection file {file} of a kernel cannot be written: {error}") from error
+        self._written.add(file)
+
+    def discard(self, file: Path) -> None:
+        """Remove a file that led to no kernel: its ports may be somebody else's by now. Again is harmless."""
+        self._written.discard(file)
+        with contextlib.suppress(OSError):
+            _remove(file)
+
+    def discard_all(self) -> None:
+        """Remove all files that are left."""
+        for file in tuple(self._written):
+            self.discard(file)
+
+
+def _remove(file: Path) -> None:
+    with files.locate(file, Links.NEVER, root=file.parent, is_last_followed=False) as place:
+        place.remove()
+
+
+def _remove_those_of_the_dead(folder: Path) -> None:
+    """Remove what servers left that were killed."""
+    for path in _of_the_dead(folder):
+        with contextlib.suppress(OSError):
+            _remove(path)
+
+
+def _of_the_dead(folder: Path) -> Iterator[Path]:
+    for path in folder.glob(f"{OWN_PREFIX}*.json"):
+        process, _, _ = path.name.removeprefix(OWN_PREFIX).partition("-")
+        if os.name == "nt" or not process.isdecimal():  # where signal 0 ends a process
+            continue
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            yield path
+        except (OSError, OverflowError):
+            continue
+
+
+async def say_farewell(file: Path) -> None:
+    """Ask the kernel of a connection file to end, so that it runs what is to run at its end; never raises."""
+    try:
+        await anyio.to_thread.run_sync(_request_shutdown, file, abandon_on_cancel=True)
+    except Exception as error:  # noqa: BLE001  # whatever is wrong with it, it is ended all the same
+        logger.info("the kernel of %s was not asked to end: %r", file, error)
+
+
+def _request_shutdown(file: Path) -> None:
+    """Ask, and wait for the answer.
+
+    Source: Jupyter messaging protocol 5.4, "Kernel shutdown", on the control channel.
+    """
+    from jupyter_client.blocking.client import BlockingKernelClient  # noqa: PLC0415  # slow, and an extra
+
+    client = BlockingKernelClient()
+    try:
+        client.load_connection_file(str(file))
+        client.control_channel.start()
+        client.shutdown()
+        client.control_channel.get_msg(timeout=ANSWER_S)
+    finally:
+        client.stop_channels()
+        client.context.destroy(linger=0)

@@ -1,0 +1,209 @@
+"""The tests of a Python project, run in a kernel: by our own program, on its main thread, silently.
+
+What the tests print is told as it comes. The run waits for its turn as an evaluation does, and no client sees its code.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, cast
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, Failure, TestSelection
+from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.net.tasks import TaskSet
+from codriver.repls.contract.adapter_values import (
+    UNKNOWN_TEST,
+    Ending,
+    Interruption,
+    Output,
+    TestResult,
+    TestRun,
+    Value,
+)
+from codriver.repls.contract.errors import EvaluationFailedError, NamespaceMissingError, OpTimedOutError
+from codriver.repls.contract.test_report import report_text, words_of
+from codriver.repls.dialects import WORKER_PYTHON
+from codriver.repls.jupyter.messages.messages import mapping_of, text_of
+from codriver.repls.jupyter.questions.expressions import silently, told_by
+from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
+from codriver.repls.jupyter.running.exchange import Exchange
+from codriver.repls.jupyter.running.execution import Execution
+from codriver.repls.jupyter.running.kernel import EXECUTE
+from codriver.repls.nrepl.introspection import marked
+from codriver.repls.nrepl.message import as_map
+from codriver.repls.nrepl.responses import tests_of
+from codriver.repls.nrepl.test_runner import alternatives
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from codriver.core.values import Request
+    from codriver.repls.contract.adapter_values import Ended, Event, Listener
+    from codriver.repls.jupyter.questions.python_questions import PythonQuestions
+    from codriver.repls.jupyter.running.kernel import Kernel
+    from codriver.wire.bencode import Value as BencodeValue
+
+IDLE_S: Final = 2.0
+"""How long after its reply a run waits for what the tests printed last."""
+AFTER_INTERRUPT_S: Final = 2.0
+WHAT: Final = "the test run"
+STOPPED: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
+
+
+class KernelTestRunner:
+    """Runs the tests of one Python kernel, for the life of its connection. `interrupt` stops what the kernel runs."""
+
+    __test__ = False  # for pytest: it is none
+
+    def __init__(
+        self, kernel: Kernel, python: PythonQuestions, listener: Listener, interrupt: Callable[[], Awaitable[str]]
+    ) -> None:
+        self._kernel = kernel
+        self._python = python
+        self._listener = listener
+        self._interrupt_kernel = interrupt
+        self._runs: list[_Run] = []
+        self._tasks = TaskSet()
+
+    async def end(self) -> None:
+        """End all that runs, when its connection is over."""
+        await self._tasks.end()
+
+    def start(self, request: Request, ended: Ended) -> None:
+        """Run tests as an evaluation. See `Adapter.start_evaluation`."""
+        self._kernel.check_open()
+        self._tasks.start(self._evaluate(request, ended))
+
+    async def run_tests(
+        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
+    ) -> TestRun:
+        """Run tests. See `Adapter.run_tests`."""
+        del session  # a kernel has one
+        with anyio.move_on_after(timeout_s):
+            try:
+                return await self._run(TestSelection(namespace, test), None)
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True), suppress(CodriverError):
+                    await self._interrupt_kernel()
+                raise
+        raise OpTimedOutError("test", timeout_s)
+
+    async def interrupt(self) -> Interruption:
+        """Stop the run that was begun first, or take it back where it waits for its turn."""
+        if not self._runs:
+            return Interruption("idle")
+        run = self._runs[0]
+        if run.waiting is not None:
+            run.waiting.cancel()
+            await run.over.wait()
+            return Interruption("interrupted")
+        note = await self._interrupt_kernel()
+        with anyio.move_on_after(AFTER_INTERRUPT_S):
+            await run.over.wait()
+        return Interruption("interrupted") if run.over.is_set() else Interruption("requested", note=note)
+
+    async def _evaluate(self, request: Request, ended: Ended) -> None:
+        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+        try:
+            asked = request.tests or TestSelection()
+            run = await self._run(asked, request.id)
+            self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh)))
+            failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
+            said = f"{request.code}: {words_of(run)}"
+            how = Ending("failed" if failure else "done", failure=failure, said=said)
+            if run.stopped:
+                how = Ending("interrupted", failure=failure, said=said)
+        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+            how = error
+        finally:
+            ended(how)
+
+    async def _run(self, asked: TestSelection, evaluation: str | None) -> TestRun:
+        run = _Run(evaluation, self._listener, self._kernel)
+        self._runs.append(run)
+        try:
+            run.waiting = anyio.CancelScope()
+            with run.waiting:
+                async with self._kernel.turn():
+                    run.waiting = None
+                    await self._python.bring_in_now()
+                    reply = await run.send(self._python.test_expression(code_of(asked)))
+                return self._marked(run_of(reply, asked, "".join(run.printed)))
+            return STOPPED
+        finally:
+            self._runs.remove(run)
+            run.over.set()
+
+    def _marked(self, run: TestRun) -> TestRun:
+        """The run with the frames in files of the workspace as the user's."""
+        workspace = self._python.workspace
+        results = [replace(result, frames=marked(result.frames, workspace)) for result in run.results]
+        return replace(run, results=tuple(results))
+
+
+class _Run:
+    """One test run under way."""
+
+    def __init__(self, evaluation: str | None, listener: Listener, kernel: Kernel) -> None:
+        self.printed: list[str] = []
+        self.waiting: anyio.CancelScope | None = None
+        """Of its wait for a turn, where it can be taken back."""
+        self.over = anyio.Event()
+        self._evaluation = evaluation
+        self._listener = listener
+        self._kernel = kernel
+
+    async def send(self, expression: str) -> Mapping[str, object]:
+        """Send the expression, and wait for its end; what the kernel tells of it."""
+        execution = Execution(self._heard, self._kernel.info.quirks)
+        exchange = self._kernel.post("shell", EXECUTE, silently(expression), Exchange(execution.take))
+        try:
+            await exchange.replied.wait()
+            with anyio.move_on_after(IDLE_S):
+                await exchange.idle.wait()
+        finally:
+            self._kernel.finish(exchange)
+        self._kernel.check_open()
+        return told_by(exchange.reply)
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, Output):
+            self.printed.append(event.text)
+            if self._evaluation is not None:
+                self._listener(self._evaluation, Output("out", event.text))
+
+
+def code_of(asked: TestSelection) -> str:
+    """The expression that runs the tests, in Python."""
+    return WORKER_PYTHON.expression(
+        "test-fresh" if asked.fresh else "test",
+        ns=asked.namespace or "",
+        name=asked.test or "",
+        match=asked.match or "",
+        words=alternatives(asked.match or ""),
+        only=asked.only,
+        root="",
+    )
+
+
+def run_of(told: Mapping[str, object], asked: TestSelection, printed: str) -> TestRun:
+    """The run that the kernel's answer reports.
+
+    Raises:
+        NamespaceMissingError: there is no such module or file.
+        EvaluationFailedError: there is no such test, or it does not load.
+    """
+    if text_of(told, "ename") == "KeyboardInterrupt":
+        return STOPPED
+    answer = read_told(WHAT, told)
+    if text_of(mapping_of(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
+        return STOPPED
+    data = as_map(cast("BencodeValue", read_answer(WHAT, answer)))
+    if not data:
+        raise EvaluationFailedError(WHAT, Failure("unreadable", "the kernel told nothing of it"))
+    if data.get("missing"):
+        raise NamespaceMissingError(asked.namespace or "")
+    return tests_of(data, WORKER_PYTHON, output=printed)

@@ -1,0 +1,350 @@
+"""The evaluator of one kernel: sends code when it is its turn, tells its events, and how it ended.
+
+One execution is in flight at a time. It is over when its reply came and the kernel is idle again; some kernels tell its
+value later still. One that the kernel dropped unread, as another client's code failed before it, is sent again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, Failure, Form
+from codriver.errors import ReplDisconnectedError
+from codriver.net.tasks import TaskSet
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, Interruption, Output
+from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
+from codriver.repls.jupyter.running.cell_outputs import CellOutputs
+from codriver.repls.jupyter.running.exchange import Exchange
+from codriver.repls.jupyter.running.execution import CUT_BY_SERVER, Execution, left_out_note
+from codriver.repls.jupyter.running.failures import failure_of, not_run, report_of
+from codriver.repls.jupyter.running.kernel import EXECUTE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from codriver.core.values import Request
+    from codriver.repls.contract.adapter import Looks
+    from codriver.repls.contract.adapter_values import Ended, Event, Listener
+    from codriver.repls.contract.media import CellRun
+    from codriver.repls.jupyter.messages.messages import Message
+    from codriver.repls.jupyter.running.failures import Told
+    from codriver.repls.jupyter.running.kernel import Kernel
+
+IDLE_S: Final = 2.0
+"""How long after its reply, with nothing more of it, an execution waits for the kernel to be idle: that message may
+have been dropped."""
+
+REPLY_S: Final = 10.0
+"""How long after the kernel is idle an execution waits for its reply."""
+
+LATE_S: Final = 2.0
+"""How long after its end an execution waits at most for a value behind a flood of output."""
+
+AFTER_INTERRUPT_S: Final = 2.0
+MOST_SENT: Final = 4
+"""How often code is sent at most that the kernel drops unread."""
+
+KEPT_CELLS: Final = 100
+END_OF_INPUT: Final = "\x04"
+"""The line that ipykernel takes for the end of the input."""
+
+NO_IDLE: Final = "the kernel answered and never said that it is idle again: some of the output may be missing"
+NO_REPLY: Final = "the kernel is idle and never answered: whether the code ran to its end is not known"
+STILL_RUNS: Final = "the kernel took the interrupt and its code still runs"
+TAKEN_BACK: Final = "it was not sent yet: the kernel was busy with other code"
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """One evaluation under way."""
+
+    request: Request
+    ended: Ended
+    execution: Execution | None = None
+    """The form that was sent and is not over."""
+    waiting: anyio.CancelScope | None = None
+    """Of its wait for a turn, where it can be taken back."""
+    over: anyio.Event = field(default_factory=anyio.Event)
+    is_stopping: bool = False
+    cell: CellOutputs | None = None
+    input_ahead: list[str] = field(default_factory=list)
+    """Lines that were given before the code asked for them."""
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The code that is sent, one form after the other. A notebook's cell is sent as it is."""
+        return (() if self.request.cell else self.request.forms) or (Form(self.request.code, 1, 1),)
+
+
+class Programs(Protocol):
+    """Our own programs in a kernel: the way in which it loads files, and what it tells of a failure."""
+
+    def load_code(self, request: Request) -> str:
+        """The code that loads the file of a request of that kind."""
+        ...
+
+    async def prepare_load(self) -> None:
+        """Have the kernel ready for that code, which is about to be sent: the turn is ours."""
+        ...
+
+    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
+        """The first few plain locals of the place where the execution of that number failed: the turn is ours."""
+        ...
+
+
+class Evaluator:
+    """Runs the evaluations of one adapter, for its life."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        listener: Listener,
+        programs: Programs,
+        *,
+        looks: Looks | None = None,
+    ) -> None:
+        self._kernel = kernel
+        self._listener = listener
+        self._programs = programs
+        self._looks = looks
+        self._quirks = kernel.info.quirks
+        self._works: list[_Work] = []
+        """In their order; the first is under way."""
+        self._order = anyio.Lock()
+        self._cells: dict[str, CellOutputs] = {}
+        self._tasks = TaskSet()
+
+    def start(self, request: Request, ended: Ended) -> None:
+        """Send code to be run, form by form, or a file to be loaded. See `Adapter.start_evaluation`."""
+        if request.session != MAIN_SESSION:
+            raise SessionNotOpenError(request.session)
+        self._kernel.check_open()
+        if request.kind == "load-file":
+            request = replace(request, code=self._programs.load_code(request), forms=())
+        work = _Work(request, ended)
+        if request.cell is not None:
+            work.cell = self._cells[request.id] = CellOutputs()
+            for old in list(self._cells)[:-KEPT_CELLS]:
+                del self._cells[old]
+        self._works.append(work)
+        self._tasks.start(self._run(work))
+
+    def cell_run(self, evaluation: str) -> CellRun | None:
+        """The outputs of a cell's evaluation. Given once."""
+        outputs = self._cells.pop(evaluation, None)
+        return outputs.run() if outputs else None
+
+    async def end(self) -> None:
+        """End all that runs, when its connection is over."""
+        await self._tasks.end()
+
+    async def _run(self, work: _Work) -> None:
+        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+        try:
+            async with self._order:
+                if self._looks is not None:
+                    await self._looks.before()
+                how = self._misplaced(work.request) or await self._evaluate(work)
+                if self._looks is not None and self._looks.is_last(work.request):
+                    await self._looks.after()
+        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+            how = error
+        finally:
+            self._works.remove(work)
+            work.over.set()
+            work.ended(how)
+
+    def _misplaced(self, request: Request) -> Ending | None:
+        """The ending of code for a namespace: a kernel has one."""
+        own = "__main__" if self._kernel.info.language == "python" else None
+        if request.namespace in (None, "", own) or request.kind != "evaluate":
+            return None
+        words = f"a kernel evaluates in one namespace only, and {request.namespace!r} was asked for; nothing was sent"
+        return Ending("failed", failure=Failure(NAMESPACE_MISSING, words))
+
+    async def _evaluate(self, work: _Work) -> Ending:
+        notes: tuple[str, ...] = ()
+        for index, form in enumerate(work.forms, 1):
+            execution, said = await self._execute(work, form)
+            notes = (*notes, *(note for note in said if note not in notes))
+            if execution is None or execution.is_interrupted or (work.is_stopping and self._was_stopped(execution)):
+                return Ending("interrupted", notes=notes)
+            if failure := self._failure(work.request, execution, index):
+                if execution.error is not None:
+                    report = report_of(failure, language=self._kernel.info.language)
+                    self._listener(work.request.id, Output("err", report))
+                return Ending("failed", failure=failure, notes=notes)
+        return Ending("done", notes=notes)
+
+    def _was_stopped(self, execution: Execution) -> bool:
+        """Whether what was to be interrupted ended by that: in Python, other errors are the code's own."""
+        return execution.error is None or not self._quirks.runs_expressions
+
+    def _failure(self, request: Request, execution: Execution, index: int) -> Failure | None:
+        if execution.status == "aborted":
+            return not_run()
+        if execution.error is None:
+            return None
+        failure = replace(self._read(execution.error, execution), locals=execution.locals)
+        if request.kind != "evaluate" and failure.file is None:
+            failure = replace(failure, file=request.file)
+        if request.cell or not request.forms:
+            return failure
+        offset = request.forms[index - 1].line - 1
+        is_own = failure.line is not None and failure.file is None
+        return replace(failure, form=index, line=(failure.line or 0) + offset if is_own else failure.line)
+
+    def _read(self, error: Told, execution: Execution) -> Failure:
+        return failure_of(error, language=self._kernel.info.language, cell=execution.count)
+
+    async def _execute(self, work: _Work, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
+        """The course of a form, and notes on it; no course where it was taken back before it was sent."""
+        execution: Execution | None = None
+        notes: tuple[str, ...] = ()
+        for _ in range(MOST_SENT):
+            with anyio.CancelScope() as waiting:
+                work.waiting = waiting
+                if work.is_stopping:
+                    waiting.cancel()
+                async with self._kernel.turn():
+                    work.waiting = None
+                    if work.request.kind == "load-file":
+                        await self._programs.prepare_load()
+                    execution, notes = await self._send(work, form.text)
+                    if execution.error is not None and not (execution.is_interrupted or work.is_stopping):
+                        failure = self._read(execution.error, execution)
+                        execution.locals = await self._programs.plain_locals(failure, execution.count)
+            if execution is None or execution.status != "aborted":
+                break
+        return execution, notes
+
+    async def _send(self, work: _Work, code: str) -> tuple[Execution, tuple[str, ...]]:
+        request = work.request
+        work.execution = execution = Execution(partial(self._heard, work), self._quirks)
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": True,
+            "stop_on_error": False,  # a failure of ours must not abort what a human has sent meanwhile
+        }
+        metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
+        if request.who and self._looks is not None and self._looks.takes_origin:
+            metadata["codriver/origin"] = {"who": request.who, "evaluation": request.id}
+        exchange = self._kernel.post(
+            "shell", EXECUTE, content, Exchange(_taking(execution, work.cell)), metadata=metadata
+        )
+        try:
+            notes = await self._settle(exchange, execution)
+        finally:
+            self._kernel.finish(exchange)
+            execution.is_over = True
+            work.execution = None
+        return execution, notes
+
+    async def _settle(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
+        """Wait for both signs of the end, in whatever order they come; notes on one that does not."""
+        await exchange.ending.wait()
+        if exchange.replied.is_set():
+            notes = () if await exchange.wait(exchange.idle, IDLE_S, self._progress) else (NO_IDLE,)
+        else:
+            notes = () if await exchange.wait(exchange.replied, REPLY_S, self._progress) else (NO_REPLY,)
+        if notes:
+            self._kernel.forget_running(exchange.id)
+        self._kernel.check_open()
+        if self._quirks.late_value_s and execution.error is None:
+            with anyio.move_on_after(LATE_S):
+                await self._wait_for_value(execution, self._quirks.late_value_s)
+        if execution.is_cut:
+            notes = (*notes, CUT_BY_SERVER)
+        if execution.left_out or execution.problem:
+            notes = (*notes, left_out_note(execution.left_out, execution.problem))
+        return notes
+
+    def _progress(self) -> int:
+        return self._kernel.channel.received_bytes
+
+    async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
+        """Wait for a value that comes after the end, until the kernel says nothing for a moment."""
+        while not execution.has_value.is_set():
+            heard = self._kernel.heard
+            with anyio.move_on_after(silence_s):
+                await execution.has_value.wait()
+            if heard == self._kernel.heard:
+                break
+
+    def _heard(self, work: _Work, event: Event) -> None:
+        self._listener(work.request.id, event)
+        execution = work.execution
+        if execution is not None and execution.waits_for_input and work.input_ahead:
+            self._reply_input(execution, work.input_ahead.pop(0))
+
+    async def send_input(self, text: str) -> None:
+        """Give lines to code that reads from stdin; those that nobody asked for yet wait. Empty: the input's end."""
+        work = self._works[0] if self._works else None
+        if work is None:
+            return
+        lines = text.splitlines() or [END_OF_INPUT if self._quirks.runs_expressions else ""]
+        work.input_ahead += lines
+        if work.execution is not None and work.execution.waits_for_input:
+            self._reply_input(work.execution, work.input_ahead.pop(0))
+
+    def _reply_input(self, execution: Execution, line: str) -> None:
+        execution.waits_for_input = False
+        self._kernel.channel.post("stdin", "input_reply", {"value": line})
+
+    async def interrupt(self) -> Interruption:
+        """Stop what runs of ours, or take back what was not sent yet; what others evaluate goes on."""
+        work = self._works[0] if self._works else None
+        if work is None:
+            return Interruption("idle")
+        work.is_stopping = True
+        if work.waiting is not None:
+            work.waiting.cancel()
+            await work.over.wait()
+            return Interruption("interrupted", note=TAKEN_BACK)
+        note = await self.interrupt_kernel()
+        with anyio.move_on_after(AFTER_INTERRUPT_S):
+            await work.over.wait()
+        if work.over.is_set():
+            return Interruption("interrupted")
+        return Interruption("requested", note=note)
+
+    async def interrupt_others(self) -> Interruption:
+        """Stop what another client evaluates. See `Adapter.interrupt_others`."""
+        running = self._kernel.running_for_others
+        if running is None:
+            return Interruption("idle")
+        note = await self.interrupt_kernel()
+        if await self._kernel.wait_ended(running, AFTER_INTERRUPT_S):
+            return Interruption("interrupted")
+        return Interruption("requested", note=note)
+
+    async def interrupt_kernel(self) -> str:
+        """Interrupt the kernel in the way that works for it; a sentence on what that may not stop."""
+        quirks, channel = self._quirks, self._kernel.channel
+        note = f"{STILL_RUNS}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
+        # A kernel that gets a message may signal itself alone, and wait on for its child process.
+        if (quirks.interrupt_by == "signal" or quirks.survives_signal) and await channel.interrupt():
+            return note
+        if quirks.interrupt_by == "none" or not quirks.answers_on_control:
+            raise CapabilityMissingError("interrupt", quirks.interrupt_note)
+        await self._kernel.ask("interrupt_request", {}, socket="control", timeout_s=AFTER_INTERRUPT_S)
+        return note
+
+
+def _taking(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
+    """The listener of an execution's messages: its own, and that of the notebook's cell."""
+    if cell is None:
+        return execution.take
+
+    def take(message: Message) -> None:
+        execution.take(message)
+        cell.take(message)
+
+    return take

@@ -1,0 +1,70 @@
+"""Evaluations of other clients of a kernel: a human's cells, told as events under ids of their own.
+
+All of a kernel's clients hear what it publishes, but nobody hears another's replies and questions for input. What runs
+silently, and what widgets exchange, is nobody's evaluation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.recent import Recent
+from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
+from codriver.repls.jupyter.messages.messages import text_of
+from codriver.repls.jupyter.running.execution import Execution
+from codriver.repls.jupyter.running.failures import failure_of, report_of
+
+if TYPE_CHECKING:
+    from codriver.repls.contract.adapter_values import Event, Listener
+    from codriver.repls.jupyter.messages.messages import Message
+    from codriver.repls.jupyter.running.kernel import KernelInfo
+
+KEPT: Final = 200
+"""Executions whose late output is still told as theirs."""
+
+
+class OthersEvaluations:
+    """The executions of other clients of one kernel, for the life of its connection."""
+
+    def __init__(self, listener: Listener, info: KernelInfo) -> None:
+        self._listener = listener
+        self._info = info
+        self._executions: Recent[str, Execution] = Recent(KEPT)
+
+    def take(self, message: Message) -> None:
+        """A message on iopub that no request of ours caused."""
+        execution = self._executions.get(message.parent_id)
+        if message.type == "execute_input" and execution is None:
+            self._begin(message)
+        elif execution is None:
+            self._stray(message)
+        else:
+            execution.take(message)
+            if message.state == "idle" and not execution.is_over:
+                self._end(message.parent_id, execution)
+
+    def _begin(self, message: Message) -> None:
+        told_as = message.parent_id
+
+        def tell(event: Event) -> None:
+            self._listener(told_as, event)
+
+        execution = self._executions[told_as] = Execution(tell, self._info.quirks)
+        tell(OthersCode(message.text("code")))
+        execution.take(message)
+
+    def _end(self, told_as: str, execution: Execution) -> None:
+        execution.is_over = True
+        ending = OthersEnding("done")
+        if execution.is_interrupted:
+            ending = OthersEnding("interrupted")
+        elif execution.error is not None:
+            failure = failure_of(execution.error, language=self._info.language, cell=execution.count)
+            self._listener(told_as, Output("err", report_of(failure, language=self._info.language)))
+            ending = OthersEnding("failed", failure)
+        self._listener(told_as, ending)
+
+    def _stray(self, message: Message) -> None:
+        """Tell output that nobody owns: a kernel's at its start, or of an execution that began before we came."""
+        if message.type == "stream" and (text := text_of(message.content, "text")):
+            self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))

@@ -1,0 +1,279 @@
+"""The REST calls of a Jupyter Server: list, start, interrupt, restart and delete kernels, with its refusals in words.
+
+Jupyter Server, JupyterHub (whose user's server is `https://hub/user/NAME/`), Kernel Gateway and Enterprise Gateway have
+the same calls. The token goes in the header `Authorization` and nowhere else, to the server that was named and to no
+other: a redirect is not followed. Source: jupyter_server, "REST API".
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import anyio
+
+from codriver.errors import RefusedError
+from codriver.log.control_characters import one_line
+from codriver.repls.contract.errors import ReplUnreachableError
+from codriver.repls.jupyter.finding.http_exchange import HttpExchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codriver.repls.jupyter.finding.named_kernels import TokenSource
+
+CALL_S: Final = 10.0
+START_S: Final = 120.0
+"""A gateway answers once its kernel runs, for which a cluster may have to find room."""
+SHOWN_CHARACTERS: Final = 200
+"""Of what the server says about a refusal."""
+OK, REDIRECTS, SERVER_FAULTS = range(200, 300), range(300, 400), range(500, 600)
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
+NOT_RUNNING: Final = (424, 503)
+"""The answers of a Hub for a user whose server does not run."""
+
+
+class ServerAnswerError(RefusedError):
+    """A Jupyter Server refused a call. `status` is that of HTTP."""
+
+    reason = "repl-unreachable"
+
+    def __init__(self, base: str, status: int, problem: str, *, hint: str) -> None:
+        super().__init__(f"the Jupyter Server at {base} {problem}", hint=hint, details={"endpoint": base})
+        self.status = status
+
+
+class TokenRefusedError(ServerAnswerError):
+    """The server wants a token, or another one."""
+
+
+class KernelGoneError(ServerAnswerError):
+    """There is no such kernel on the server, or no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelModel:
+    """A kernel as its server lists it. `state` is of little use: it says `starting` until the first client comes."""
+
+    id: str
+    spec: str
+    state: str
+    connections: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSession:
+    """A notebook or console that is open in a server: its path there, and its kernel."""
+
+    path: str
+    kernel: KernelModel
+
+
+class ServerApi:
+    """The calls of one server.
+
+    Each raises, beside what it names: `ReplUnreachableError` where nobody answers in time, `TokenRefusedError`,
+    `TokenError` where there is none to be read, and `ServerAnswerError` for what else is refused.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        token: TokenSource,
+        environ: Mapping[str, str],
+        *,
+        timeout_s: float = CALL_S,
+        keep_secret: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """`timeout_s`: for a call that starts no process. `keep_secret` is told the token before it is shown."""
+        self.base = base
+        self._timeout_s = timeout_s
+        self._token = token
+        self._environ = environ
+        self._keep_secret = keep_secret
+        self._limiter = anyio.CapacityLimiter(4)
+        self._tls: ssl.SSLContext | None = None
+
+    async def kernels(self) -> tuple[KernelModel, ...]:
+        """The kernels that run there. A Kernel Gateway does not tell unless it is told to."""
+        return tuple(map(_kernel, _list(await self._call("GET", "/api/kernels"))))
+
+    async def sessions(self) -> tuple[ServerSession, ...]:
+        """The notebooks and consoles that are open there. A Kernel Gateway has none."""
+        found = _list(await self._call("GET", "/api/sessions"))
+        return tuple(ServerSession(str(one.get("path", "")), _kernel(_object(one.get("kernel")))) for one in found)
+
+    async def kernel(self, kernel: str) -> KernelModel:
+        """One kernel.
+
+        Raises:
+            KernelGoneError: there is none of this id.
+        """
+        return _kernel(_object(await self._call("GET", _path(kernel))))
+
+    async def start(self, spec: str, env: Mapping[str, str]) -> KernelModel:
+        """A new kernel of a kernelspec, the server's default one where `spec` is empty.
+
+        Of `env` a gateway takes the variables `KERNEL_…`, and a Jupyter Server none.
+        """
+        wanted = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
+        return _kernel(_object(await self._call("POST", "/api/kernels", wanted, timeout_s=START_S)))
+
+    async def interrupt(self, kernel: str) -> None:
+        """Interrupt what a kernel runs.
+
+        Raises:
+            KernelGoneError: there is none of this id.
+        """
+        await self._call("POST", f"{_path(kernel)}/interrupt", {})
+
+    async def restart(self, kernel: str) -> None:
+        """End the kernel's process and start another under the same id.
+
+        Raises:
+            KernelGoneError: there is none of this id.
+        """
+        try:
+            await self._call("POST", f"{_path(kernel)}/restart", {}, timeout_s=START_S)
+        except ServerAnswerError as error:
+            if error.status in SERVER_FAULTS:  # of one that is gone a Jupyter Server says 500
+                await self.kernel(kernel)
+            raise
+
+    async def delete(self, kernel: str) -> None:
+        """End a kernel; one that is gone already is no failure."""
+        with suppress(KernelGoneError):
+            await self._call("DELETE", _path(kernel))
+
+    def headers(self) -> dict[str, str]:
+        """The header that shows the token. Waits for a disk."""
+        token = self._token.read(self._environ)
+        if token and self._keep_secret is not None:
+            self._keep_secret(self._token.name, token)
+        return {"Authorization": f"token {token}"} if token else {}
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The rules for certificates: they are verified, by what the system trusts. None of a server without TLS."""
+        if self._tls is None and self.base.startswith("https:"):
+            self._tls = ssl.create_default_context()
+        return self._tls
+
+    def refusal(self, status: int, said: str, path: str) -> ServerAnswerError:
+        """The error for an answer that refuses."""
+        said = f" ({one_line(said[:SHOWN_CHARACTERS])})" if said else ""
+        if status in (UNAUTHORIZED, FORBIDDEN) or status in REDIRECTS:
+            if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
+                problem = f"does not list its kernels, or wants another token: HTTP {status}{said}"
+                hint = f"a Kernel Gateway lists none unless told to: name the kernel's id; else {self._token.hint}"
+            else:
+                problem = f"wants a token, or another one than it was shown: HTTP {status}{said}"
+                hint = self._token.hint
+            return TokenRefusedError(self.base, status, problem, hint=hint)
+        if status == NOT_FOUND and path != "/api/kernels":
+            return KernelGoneError(
+                self.base,
+                status,
+                f"knows no such kernel: HTTP {status}{said}",
+                hint="it was deleted, or the server started anew: name one that runs there, or one to be started",
+            )
+        hint = "check the URL: it is the server's own, as far as its path ends before /lab or /tree"
+        if status in NOT_RUNNING:
+            hint = "a Hub answers so when the user's server does not run: start it there, and it is tried again"
+        return ServerAnswerError(self.base, status, f"refuses: HTTP {status}{said}", hint=hint)
+
+    async def _call(
+        self, method: str, path: str, body: Mapping[str, object] | None = None, *, timeout_s: float | None = None
+    ) -> object:
+        timeout_s = timeout_s or self._timeout_s
+        exchange = HttpExchange(self.base, timeout_s=timeout_s)
+        try:
+            with anyio.fail_after(timeout_s):
+                status, answer = await anyio.to_thread.run_sync(
+                    partial(self._exchange, exchange, method, path, body), abandon_on_cancel=True, limiter=self._limiter
+                )
+        except TimeoutError:
+            cause = f"it did not answer {method} {path} within {timeout_s:g} s"
+            raise ReplUnreachableError(self.base, cause) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise ReplUnreachableError(self.base, say(error)) from None
+        finally:
+            exchange.abort()
+        if status not in OK:
+            raise self.refusal(status, _message(answer), path)
+        return _json(answer, self.base)
+
+    def _exchange(
+        self, exchange: HttpExchange, method: str, path: str, body: Mapping[str, object] | None
+    ) -> tuple[int, bytes]:
+        headers = {**self.headers(), "Accept": "application/json", "Content-Type": "application/json"}
+        said = None if body is None else json.dumps(body).encode()
+        return exchange.run(method, path, headers=headers, body=said, tls=self.tls())
+
+
+def say(error: BaseException) -> str:
+    """Why a server was not reached, in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"its certificate is not trusted ({error.verify_message}): have the system trust its authority, or name "
+            "that by the variable SSL_CERT_FILE"
+        )
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or error}): it may speak plain http"
+    if isinstance(error, socket.gaierror):
+        return "its host name is not known"
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    if isinstance(error, http.client.HTTPException):
+        return f"what listens there does not speak HTTP as a Jupyter Server does ({type(error).__name__})"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def _path(kernel: str) -> str:
+    return f"/api/kernels/{quote(kernel, safe='')}"
+
+
+def _message(answer: bytes) -> str:
+    """The reason that a refusal gives: its `message` in JSON."""
+    try:
+        told = json.loads(answer)
+    except (ValueError, RecursionError):
+        return ""
+    said = told.get("message") or told.get("reason") if isinstance(told, dict) else None
+    return said if isinstance(said, str) else ""
+
+
+def _json(answer: bytes, base: str) -> object:
+    if not answer.strip():
+        return None
+    try:
+        told: object = json.loads(answer)
+    except (ValueError, RecursionError):
+        raise ServerAnswerError(
+            base, 200, "answers with something else than JSON", hint="check the URL: it is not that of the server"
+        ) from None
+    return told
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _kernel(told: Mapping[str, Any]) -> KernelModel:
+    connections = told.get("connections")
+    return KernelModel(
+        str(told.get("id", "")),
+        str(told.get("name", "")),
+        str(told.get("execution_state", "")),
+        connections if isinstance(connections, int) else 0,
+    )

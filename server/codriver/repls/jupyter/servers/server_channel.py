@@ -1,0 +1,344 @@
+"""The channel to a kernel of a Jupyter Server: one session over one WebSocket after the other, until it is given up.
+
+When the last client's WebSocket drops, the server keeps what the kernel says, and gives it to the client that comes
+back with the same session id. So that id stays the same as long as the channel lives, and what was said meanwhile comes
+in its order. With another client connected, as a JupyterLab tab is, the server keeps nothing.
+
+Nothing is sent again. After each return the kernel is asked a question behind all that was sent before: when that is
+answered and code that was sent is not, its end was lost on the way, and the channel is over.
+
+Source: jupyter_server, `ZMQChannelsWebsocketConnection`: `connect`, `disconnect`, `_limit_rate`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
+
+import anyio
+import anyio.lowlevel
+
+from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.net.tasks import own_tasks
+from codriver.repls.contract.errors import NotAnReplError
+from codriver.repls.jupyter.messages.channel import Channel
+from codriver.repls.jupyter.messages.messages import RATE_LIMIT, SOCKETS, Message, new_header, read_message
+from codriver.repls.jupyter.servers.frames import Frame, FrameError
+from codriver.repls.jupyter.servers.server_api import KernelGoneError, TokenRefusedError
+from codriver.repls.jupyter.servers.server_socket import SocketLostError, open_socket
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from codriver.repls.jupyter.messages.channel import OnMessage
+    from codriver.repls.jupyter.messages.messages import Socket
+    from codriver.repls.jupyter.servers.server_api import ServerApi
+    from codriver.repls.jupyter.servers.server_socket import ServerSocket
+
+FIRST_S: Final = 90.0
+"""How long a kernel may take until it says its first word: a server opens the WebSocket of one that just starts."""
+ASK_AGAIN_S: Final = 2.0
+AWAY_S: Final = 30.0
+AWAY_BUSY_S: Final = 600.0
+"""How long to try to come back, and how long while code of ours runs: the server may keep what it says."""
+FIRST_RETRY_S: Final = 0.1
+LONGEST_RETRY_S: Final = 5.0
+POLL_S: Final = 30.0
+"""How often the server is asked whether the kernel is there: one that is deleted leaves its WebSockets open."""
+EXECUTE: Final = "execute_request"
+
+
+@dataclass(slots=True)
+class _Sent:
+    """Code that was sent, until its reply comes."""
+
+    has_begun: bool = False
+    """The kernel said something of it."""
+
+
+@asynccontextmanager
+async def open_server_channel(
+    api: ServerApi, kernel: str, on_message: OnMessage, *, first_s: float = FIRST_S
+) -> AsyncIterator[Channel]:
+    """A channel to a kernel of a server, which has said its first word. See `messages.channel.Carrier`.
+
+    Raises:
+        ReplUnreachableError: nobody answers there.
+        ServerAnswerError: the server refuses, or has no such kernel.
+        NotAnReplError: what answers there is no Jupyter Server, or the kernel says nothing.
+        PackageMissingError: `websockets` is not installed.
+    """
+    channel = ServerChannel(api, kernel, on_message)
+    opened = await open_socket(api, kernel, channel.session)
+    try:
+        async with own_tasks() as tasks:
+            tasks.start_soon(channel.run, opened)
+            tasks.start_soon(channel.poll)
+            await channel.await_first_word(first_s)
+            yield channel
+    finally:
+        channel.end("it was closed by us")
+
+
+class ServerChannel(Channel):
+    """A channel to a kernel of a Jupyter Server. Lives as long as the context of `open_server_channel`."""
+
+    def __init__(self, api: ServerApi, kernel: str, on_message: OnMessage) -> None:
+        self._api = api
+        self._kernel = kernel
+        self._on_message = on_message
+        self._session = uuid4().hex
+        self._outgoing: deque[Frame] = deque()
+        self._has_outgoing = anyio.Event()
+        self._sent: dict[str, _Sent] = {}
+        """Code that was sent to the main shell and not answered."""
+        self._own: set[str] = set()
+        """The ids of our own questions, whose answers nobody else asked for."""
+        self._probe = ""
+        """The question that was asked after the last return."""
+        self._doubtful: Mapping[str, _Sent] = {}
+        """What of that was under way at the last loss."""
+        self._loss = ""
+        """The last loss, in words."""
+        self._heard = anyio.Event()
+        self._doubt = anyio.Event()
+        """Set where the kernel may be gone."""
+        self._cause: str | None = None
+        self._closed = anyio.Event()
+
+    @property
+    def session(self) -> str:
+        """Our session id, which the server knows us by when we come back."""
+        return self._session
+
+    @property
+    def place(self) -> str:
+        """The kernel's URL."""
+        return f"{self._api.base}/api/kernels/{self._kernel}"
+
+    @property
+    def can_interrupt(self) -> bool:
+        """The server can."""
+        return True
+
+    @property
+    def can_restart(self) -> bool:
+        """The server can."""
+        return True
+
+    def post(
+        self,
+        socket: Socket,
+        type: str,  # noqa: A002  # the protocol's word
+        content: Mapping[str, object],
+        *,
+        metadata: Mapping[str, object] | None = None,
+        subshell: str | None = None,
+    ) -> str:
+        """Put a message in order to be sent, at once; its id. While we are away it waits. See `Channel.post`."""
+        if self._cause is not None:
+            raise ReplDisconnectedError(self._cause)
+        frame = self._frame(socket, type, content, metadata or {}, subshell)
+        self._outgoing.append(frame)
+        self._has_outgoing.set()
+        return cast("str", frame.header["msg_id"])
+
+    async def wait_closed(self) -> str:
+        """Wait until the channel is over and give the cause in words."""
+        await self._closed.wait()
+        return self._cause or "the connection ended"
+
+    async def silence(self) -> str:
+        """Why the kernel may have answered nothing."""
+        return "the Jupyter Server took the connection, and its kernel answered nothing: it may just start, or be stuck"
+
+    async def interrupt(self) -> bool:
+        """Have the server interrupt the kernel, as its kernelspec says."""
+        await self._api.interrupt(self._kernel)
+        return True
+
+    async def restart(self) -> None:
+        """Have the server restart the kernel; its messages tell that, and end the connection."""
+        await self._api.restart(self._kernel)
+
+    def end(self, cause: str) -> None:
+        """End the channel. What was not sent never is."""
+        self._cause = self._cause or cause
+        self._closed.set()
+
+    async def await_first_word(self, within_s: float) -> None:
+        """Wait until the kernel says anything, asking it again and again.
+
+        Raises:
+            NotAnReplError: it says nothing, or the connection ended.
+        """
+        with anyio.move_on_after(within_s):
+            while not self._heard.is_set() and self._cause is None:
+                self._ask("control")
+                with anyio.move_on_after(ASK_AGAIN_S):
+                    await self._heard.wait()
+        if self._cause is not None or not self._heard.is_set():
+            raise NotAnReplError(self.place, self._cause or await self.silence(), protocol="Jupyter")
+
+    async def run(self, opened: ServerSocket) -> None:
+        """Read and write until it is over, coming back after each loss."""
+        current: ServerSocket | None = opened
+        while current is not None and self._cause is None:
+            try:
+                lost = await self._use(current)
+            except FrameError as error:
+                self.end(str(error))
+                return
+            finally:
+                await current.close()
+            current = await self._come_back(lost)
+
+    async def _use(self, current: ServerSocket) -> SocketLostError:
+        """Read and write over one WebSocket until it is lost, and why.
+
+        Raises:
+            FrameError: what came is no message.
+        """
+        async with own_tasks() as tasks:
+            tasks.start_soon(self._write, current)
+            tasks.start_soon(current.watch)
+            try:
+                while True:
+                    self._take(await current.receive())
+                    # What is there already comes without a turn of the loop, which others need.
+                    await anyio.lowlevel.checkpoint()
+            except SocketLostError as lost:
+                return lost
+
+    async def _write(self, current: ServerSocket) -> None:
+        with suppress(SocketLostError):
+            while current.is_open:
+                if self._outgoing:
+                    frame = self._outgoing.popleft()
+                    if frame.header["msg_type"] == EXECUTE and "subshell_id" not in frame.header:
+                        self._sent[frame.header["msg_id"]] = _Sent()
+                    await current.send(frame)
+                else:
+                    self._has_outgoing = anyio.Event()
+                    await self._has_outgoing.wait()
+
+    async def _come_back(self, lost: SocketLostError) -> ServerSocket | None:
+        """Another WebSocket for the same session; None when that is given up, or there is nothing to come back to."""
+        since, delay_s = anyio.current_time(), FIRST_RETRY_S
+        self._probe, self._doubtful = "", self._sent.copy()
+        while self._cause is None:
+            try:
+                opened = await open_socket(self._api, self._kernel, self._session)
+            except (KernelGoneError, TokenRefusedError) as error:
+                self.end(f"{lost.cause}, and there is no way back: {error}")
+            except RefusedError as error:
+                away_s = anyio.current_time() - since
+                if away_s > (AWAY_BUSY_S if self._sent else AWAY_S):
+                    self.end(f"{lost.cause}, and for {away_s:.0f} s there was no way back: {error}")
+                await anyio.sleep(delay_s)
+                delay_s = min(LONGEST_RETRY_S, 2 * delay_s)
+            else:
+                self._loss = f"{lost.cause} for {anyio.current_time() - since:.1f} s"
+                if self._doubtful and (lost.is_stalled or await self._has_company()):
+                    self._tell_gap()
+                self._probe = self._ask("shell")
+                return opened
+        return None
+
+    async def _has_company(self) -> bool:
+        """Whether another client is connected to the kernel, for whose sake the server kept nothing for us."""
+        with suppress(RefusedError):
+            return (await self._api.kernel(self._kernel)).connections > 1
+        return False
+
+    def _tell_gap(self) -> None:
+        """Say in the output of what runs that some of it may be missing."""
+        text = f"[{self._loss}: what the code printed meanwhile may be missing here]\n"
+        for id_ in self._doubtful:
+            told = Message("iopub", "stream", content={"name": "stderr", "text": text})
+            self._on_message(replace(told, parent_id=id_, parent_type=EXECUTE, parent_session=self._session))
+
+    async def poll(self) -> None:
+        """Notice that the kernel was deleted: its WebSocket stays open."""
+        while self._cause is None:
+            self._doubt = anyio.Event()
+            with anyio.move_on_after(POLL_S):
+                await self._doubt.wait()
+            try:
+                if (await self._api.kernel(self._kernel)).state == "dead":
+                    self.end("the kernel died, and its server has given it up")
+            except KernelGoneError:
+                self.end("the kernel was deleted on its server")
+            except RefusedError:
+                continue  # whether the server can be reached shows on the WebSocket
+
+    def _take(self, frame: Frame) -> None:
+        if frame.channel not in SOCKETS:
+            return
+        message = replace(read_message(frame.channel, _raw(frame)), problem=frame.problem)
+        self._heard.set()
+        if message.session == self._session:
+            message = _of_server(message)
+        if sent := self._sent.get(message.parent_id):
+            sent.has_begun = True
+            if message.socket == "shell":
+                del self._sent[message.parent_id]
+        if message.type == "shutdown_reply":
+            self._doubt.set()
+        if message.parent_id in self._own and message.socket != "iopub":
+            if message.parent_id == self._probe:
+                self._judge()
+            return
+        self._on_message(message)
+
+    def _judge(self) -> None:
+        """Look for code that was sent before the loss and has no answer, where a later question has: it never comes."""
+        self._probe = ""
+        unanswered = [sent for id_, sent in self._doubtful.items() if id_ in self._sent]
+        if not unanswered:
+            return
+        if any(sent.has_begun for sent in unanswered):
+            known = "the code is over, and its outcome is not known: the server keeps it only where no other client is"
+        else:
+            known = "whether the code reached the kernel is not known"
+        self.end(f"{self._loss}; {known}. The kernel is idle now, and what is defined in it is there")
+
+    def _ask(self, socket: Socket) -> str:
+        """Ask the kernel who it is, before all that waits to be sent; the question's id."""
+        frame = self._frame(socket, "kernel_info_request", {}, {}, None)
+        self._own.add(frame.header["msg_id"])
+        self._outgoing.appendleft(frame)
+        self._has_outgoing.set()
+        return cast("str", frame.header["msg_id"])
+
+    def _frame(
+        self,
+        socket: Socket,
+        type: str,  # noqa: A002
+        content: Mapping[str, object],
+        metadata: Mapping[str, object],
+        subshell: str | None,
+    ) -> Frame:
+        return Frame(socket, new_header(type, self._session, subshell), metadata=metadata, content=content)
+
+
+def _raw(frame: Frame) -> Mapping[str, object]:
+    return {
+        "header": frame.header, "parent_header": frame.parent_header, "metadata": frame.metadata,
+        "content": frame.content,
+    }  # fmt: skip
+
+
+def _of_server(message: Message) -> Message:
+    """A message that the server itself made, in our name: of no kernel's session, and told in one line."""
+    said = message.text("text")
+    if message.type != "stream" or not said.startswith(RATE_LIMIT):
+        return replace(message, session="")
+    limit = re.search(r"iopub_\w+_limit=\S+ \(\w+/sec\)", said)
+    told = f" ({limit[0]})" if limit else ""
+    text = f"{said.partition('.')[0]}: the Jupyter Server left out output here{told}\n"
+    return replace(message, session="", content={"name": "stderr", "text": text})

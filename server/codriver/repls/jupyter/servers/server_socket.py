@@ -1,0 +1,261 @@
+"""One WebSocket to a kernel of a Jupyter Server: opened, read, written, watched and closed, nothing tried again.
+
+`websockets` is imported when the first one is opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import socket
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import anyio
+
+from codriver.net.keepalive import probe_when_silent
+from codriver.net.loop_turns import in_turns
+from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
+from codriver.repls.jupyter.messages.content_reader import SHORT_BYTES
+from codriver.repls.jupyter.servers import frames
+from codriver.repls.jupyter.servers.frames import SUBPROTOCOL, Frame, FrameError
+from codriver.repls.jupyter.servers.server_api import say
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection, connect
+    from websockets.protocol import Event
+
+    from codriver.repls.jupyter.servers.server_api import ServerApi
+
+OPEN_S: Final = 20.0
+PING_S: Final = 10.0
+PONG_S: Final = 15.0
+FIRST_PONG_S: Final = 75.0
+"""A server looks at what comes when its kernel has answered it, for which it waits up to a minute."""
+CLOSE_S: Final = 1.0
+TOO_BIG: Final = 1009
+"""The code of a close by who gets a longer message than it reads. Source: RFC 6455, "Defined Status Codes"."""
+MOST_WAITING: Final = 2
+"""Frames that wait to be read; the rest waits in the system, and then in the server."""
+MOST_PINGS: Final = 100
+"""Pings of a server in a second, and in one piece of what comes, before it is given up: servers send one in 30 s."""
+PIECE_BYTES: Final = 4096
+"""So much is read at once where it may hold more pings than that: each takes some 10 µs, and has two bytes."""
+PING_HEAD: Final = b"\x89"
+"""The first byte of a ping. Source: RFC 6455, "Base framing protocol"."""
+
+
+class SocketLostError(Exception):
+    """A WebSocket ended. `cause` says why; `is_stalled`: it went without a sign, and what came last may be lost."""
+
+    def __init__(self, cause: str, *, is_stalled: bool = False) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.is_stalled = is_stalled
+
+
+class PingFloodError(FrameError):
+    """A Jupyter Server sends pings without end, each of which has to be answered."""
+
+    def __init__(self) -> None:
+        super().__init__(f"more than {MOST_PINGS} pings came within a second")
+
+
+class ServerSocket:
+    """An open WebSocket, for its life."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self._connection = connection
+        self._speaks_v1 = connection.subprotocol == SUBPROTOCOL
+        self._is_answering = False
+        """Whether anything came."""
+        self._is_stalled = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether what is sent now goes out, as far as we know."""
+        return self._connection.state.name == "OPEN"
+
+    async def receive(self) -> Frame:
+        """The next message.
+
+        Raises:
+            SocketLostError: none comes any more.
+            FrameError: what came is none, or pings without end.
+        """
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415  # see the module's docstring
+
+        try:
+            data = await self._connection.recv()
+        except ConnectionClosed as closed:
+            if getattr(self._connection, "is_flooded", False):
+                raise PingFloodError from None
+            raise self._lost(closed) from None
+        self._is_answering = True
+        if self._speaks_v1 and isinstance(data, str):
+            raise FrameError("it is text, where binary frames were agreed on")
+        return await self._decoded(data)
+
+    async def _decoded(self, data: str | bytes) -> Frame:
+        """The message in a frame; of a long one it is read in turns."""
+        is_short, token = len(data) <= SHORT_BYTES, secrets.token_hex(16)
+        if self._speaks_v1 and isinstance(data, bytes):
+            return frames.decode(data) if is_short else await in_turns(frames.decoding(data, token))
+        return frames.decode_legacy(data) if is_short else await in_turns(frames.decoding_legacy(data, token))
+
+    async def send(self, frame: Frame) -> None:
+        """Send a message.
+
+        Raises:
+            SocketLostError: the connection is lost; the message may have gone out.
+        """
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
+
+        try:
+            await self._connection.send(frames.encode(frame) if self._speaks_v1 else frames.encode_text(frame))
+        except ConnectionClosed as closed:
+            raise self._lost(closed) from None
+
+    async def watch(self) -> None:
+        """Ask now and then whether the server is there; end the connection, and return, when it does not answer.
+
+        A proxy may hold a connection whose other half is long gone.
+        """
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
+
+        with suppress(ConnectionClosed):
+            while await self._is_there(PONG_S if self._is_answering else FIRST_PONG_S):
+                await anyio.sleep(PING_S)
+            self._is_stalled = True
+        self._connection.transport.abort()
+
+    async def _is_there(self, within_s: float) -> bool:
+        with anyio.move_on_after(within_s):
+            pong = asyncio.ensure_future(await self._connection.ping())
+            pong.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio complains of it
+            done, _ = await asyncio.wait({pong}, timeout=within_s)
+            self._is_answering = self._is_answering or bool(done)
+            return bool(done)
+        return False
+
+    async def close(self) -> None:
+        """End the connection. Twice is harmless."""
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(CLOSE_S):
+                await self._connection.close()
+            self._connection.transport.abort()
+
+    def _lost(self, closed: Exception) -> SocketLostError:
+        if self._is_stalled:
+            return SocketLostError("the way to the Jupyter Server stalled", is_stalled=True)
+        sent, received = getattr(closed, "sent", None), getattr(closed, "rcvd", None)
+        if sent is not None and sent.code == TOO_BIG:
+            return SocketLostError(f"{frames.TOO_LONG}, and was cut for that", is_stalled=True)
+        if received is None:
+            return SocketLostError("the connection to the Jupyter Server was cut")
+        said = f": {received.reason}" if received.reason else ""
+        return SocketLostError(f"the Jupyter Server closed the connection with {received.code}{said}")
+
+
+async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket:
+    """A WebSocket to a kernel, under a session id of ours.
+
+    Raises:
+        ReplUnreachableError: nobody answers there in time.
+        ServerAnswerError: the server refuses.
+        NotAnReplError: what answers there is no Jupyter Server.
+        PackageMissingError: `websockets` is not installed.
+    """
+    try:
+        client = await anyio.to_thread.run_sync(_client)
+    except ImportError:
+        raise PackageMissingError(api.base, "jupyter", "websockets") from None
+    headers, tls = await anyio.to_thread.run_sync(lambda: (api.headers(), api.tls()))
+    path = f"/api/kernels/{quote(kernel, safe='')}"
+    url = f"ws{api.base.removeprefix('http')}{path}/channels?session_id={session}"
+    from websockets.exceptions import InvalidHandshake, InvalidStatus  # noqa: PLC0415
+
+    try:
+        with anyio.fail_after(OPEN_S):
+            return ServerSocket(await client(url, additional_headers=headers, ssl=tls))
+    except TimeoutError:
+        raise ReplUnreachableError(api.base, f"it did not open a WebSocket within {OPEN_S:g} s") from None
+    except InvalidStatus as error:
+        raise api.refusal(error.response.status_code, error.response.reason_phrase, path) from None
+    except InvalidHandshake as error:
+        cause = f"it does not open a WebSocket ({type(error).__name__})"
+        raise NotAnReplError(api.base, cause, protocol="Jupyter") from None
+    except (OSError, EOFError) as error:
+        raise ReplUnreachableError(api.base, say(error)) from None
+
+
+@cache
+def _client() -> type[connect]:
+    """The client of `websockets` as it is used here: no log and no other server is told the token."""
+    from websockets.asyncio.client import connect  # noqa: PLC0415
+
+    # At the level DEBUG it would log the header with the token.
+    silent = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001  # no setting of the root's reaches it
+    connection = _connection()
+
+    class Client(connect):
+        def __init__(self, uri: str, **given: Any) -> None:
+            super().__init__(
+                uri, create_connection=connection, subprotocols=[SUBPROTOCOL], compression=None, logger=silent,  # type: ignore[list-item]
+                open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=frames.MAX_FRAME_BYTES,
+                max_queue=MOST_WAITING, proxy=None, **given,
+            )  # fmt: skip
+
+        def process_redirect(self, exc: Exception) -> Exception | str:
+            return exc
+
+    return Client
+
+
+def _connection() -> type[ClientConnection]:
+    """A connection of `websockets` that is acknowledged at once, and given up where pings come without end."""
+    from websockets.asyncio.client import ClientConnection  # noqa: PLC0415
+    from websockets.frames import Opcode  # noqa: PLC0415
+
+    class Connection(ClientConnection):
+        is_flooded = False
+        second, pings = 0, 0
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            raw = transport.get_extra_info("socket")
+            if raw is not None:
+                probe_when_silent(raw, idle_s=10, interval_s=5, probes=3)
+            _acknowledge_at_once(transport)
+
+        def data_received(self, data: bytes) -> None:
+            _acknowledge_at_once(self.transport)
+            step = PIECE_BYTES if data.count(PING_HEAD) > MOST_PINGS else len(data)
+            for start in range(0, len(data), step):
+                if self.is_flooded:
+                    return
+                super().data_received(data[start : start + step])
+
+        def process_event(self, event: Event) -> None:
+            super().process_event(event)
+            if getattr(event, "opcode", None) is not Opcode.PING:
+                return
+            second = int(self.loop.time())
+            self.pings = self.pings + 1 if second == self.second else 1
+            self.second = second
+            if self.pings > MOST_PINGS and not self.is_flooded:
+                self.is_flooded = True
+                self.transport.abort()
+
+    return Connection
+
+
+def _acknowledge_at_once(transport: asyncio.BaseTransport) -> None:
+    """Have the system acknowledge at once: a Jupyter Server sends small pieces, each waiting 40 ms for that else."""
+    raw, option = transport.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
+    if raw is not None and option is not None:
+        with suppress(OSError):
+            raw.setsockopt(socket.IPPROTO_TCP, option, 1)

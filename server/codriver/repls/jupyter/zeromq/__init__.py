@@ -1,0 +1,1 @@
+"""The channel to a kernel over ZeroMQ: sockets, signed messages, and inboxes within bounds."""

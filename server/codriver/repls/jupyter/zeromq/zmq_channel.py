@@ -1,0 +1,362 @@
+"""The channel to a kernel over ZeroMQ: four sockets that are always read, within bounds, whatever the kernel says.
+
+Before they are connected, the kernel's port is asked whether ZeroMQ listens there at all.
+
+Source: Jupyter documentation, "Connection files" and "Messaging in Jupyter".
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
+
+import anyio
+from anyio.abc import SocketAttribute
+
+from codriver import files
+from codriver.errors import ReplDisconnectedError
+from codriver.files import Links, Rules
+from codriver.net.found_ports import objection_at, objection_to
+from codriver.net.kernel_sockets import plain
+from codriver.net.loop_turns import Turns
+from codriver.net.tasks import own_tasks
+from codriver.repls.contract.errors import (
+    NotAnReplError,
+    PackageMissingError,
+    ReplUnreachableError,
+    StrangeListenerError,
+)
+from codriver.repls.jupyter.finding.kernel_process import find_process
+from codriver.repls.jupyter.messages.channel import Channel
+from codriver.repls.jupyter.messages.messages import NOTHING, SOCKETS, new_header, text_of
+from codriver.repls.jupyter.zeromq.inbox import Dropped
+from codriver.repls.jupyter.zeromq.message_reader import pieces_of, read_received, told_as_dropped
+from codriver.repls.jupyter.zeromq.signed_messages import Signer
+from codriver.repls.jupyter.zeromq.zmq_socket import CLOSED, open_socket
+from codriver.wire.zmtp import SIGNATURE_BYTES, is_greeting
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from codriver.repls.jupyter.finding.kernel_process import KernelProcess
+    from codriver.repls.jupyter.messages.channel import OnMessage
+    from codriver.repls.jupyter.messages.messages import Socket
+    from codriver.repls.jupyter.zeromq.zmq_socket import ZmqSocket
+
+KERNEL: Final = "Jupyter kernel"
+FILE_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
+"""It says where code is sent, so nobody else may write it."""
+
+PROBE_S: Final = 1.0
+DRAIN_S: Final = 0.2
+"""How long what a kernel said last may take to come, on other sockets than the one that is closed."""
+
+BEAT_S: Final = 5.0
+"""How long a kernel behind a tunnel may be without a heartbeat: busy kernels of some languages have none."""
+
+WRONG_KEY: Final = (
+    "its connection file is not that of the kernel that listens there, or that kernel has been busy all the while"
+)
+
+
+@asynccontextmanager
+async def open_zmq(place: str, on_message: OnMessage, *, found_by: Path | None = None) -> AsyncIterator[ZmqChannel]:
+    """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.messages.channel.Carrier`.
+
+    `found_by`: the same file, where nobody named it: then whoever listens at its ports has to be this user's.
+
+    Raises:
+        ReplUnreachableError: there is no such file, it is none, or nobody listens there.
+        StrangeListenerError: it was found, and somebody else listens there, or nobody can tell.
+        NotAnReplError: what listens there does not speak ZeroMQ.
+        PackageMissingError: jupyter_client is not installed.
+    """
+    information = await anyio.to_thread.run_sync(_read, place)
+    if find_spec("jupyter_client") is None:
+        raise PackageMissingError(place, "jupyter", "jupyter_client")
+    signer = _signer(place, information)
+    await _probe(place, information, found_by)
+    process = await anyio.to_thread.run_sync(find_process, place) if _is_loopback(information) else None
+    channel = ZmqChannel(place, information, signer, on_message, process)
+    try:
+        await channel.open()
+        async with own_tasks() as tasks:
+            for name in SOCKETS:
+                tasks.start_soon(channel.read, name)
+                tasks.start_soon(channel.tell, name)
+            if not _is_loopback(information):
+                tasks.start_soon(channel.watch_beat)
+            yield channel
+    finally:
+        with anyio.CancelScope(shield=True):
+            await channel.close()
+
+
+class ZmqChannel(Channel):
+    """A channel over ZeroMQ. Lives as long as the context of `open_zmq`."""
+
+    def __init__(
+        self,
+        place: str,
+        information: Mapping[str, object],
+        signer: Signer,
+        on_message: OnMessage,
+        process: KernelProcess | None,
+    ) -> None:
+        self._place = place
+        self._information = information
+        self._signer = signer
+        self._on_message = on_message
+        self._process = process
+        self._session = uuid4().hex
+        self._sockets: dict[Socket, ZmqSocket] = {}
+        self._cause: str | None = None
+        self._closed = anyio.Event()
+        self._is_idle = False
+        """Whether the kernel said so last."""
+        self.restarted_by: Callable[[], Awaitable[None]] | None = None
+        """The way in which whoever started the kernel restarts it for us, where there is one."""
+
+    async def open(self) -> None:
+        """Connect all sockets, each under our session's name: a question for input goes to who sent the code.
+
+        Raises:
+            ReplUnreachableError: one of them cannot be connected.
+        """
+        try:
+            for name in SOCKETS:
+                kind = "SUB" if name == "iopub" else "DEALER"
+                self._sockets[name] = await open_socket(self._information, name, kind, self._session, self._signer)
+        except OSError as error:
+            raise ReplUnreachableError(self._place, f"its socket {name} cannot be connected: {error}") from error
+
+    @property
+    def session(self) -> str:
+        """Our session id."""
+        return self._session
+
+    @property
+    def place(self) -> str:
+        """The path of the connection file."""
+        return self._place
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the kernel runs on this machine."""
+        return _is_loopback(self._information)
+
+    @property
+    def notebook(self) -> str | None:
+        """The notebook that the server which started the kernel wrote into the file."""
+        session = text_of(self._information, "jupyter_session")
+        return session if session.endswith(".ipynb") and Path(session).is_absolute() else None
+
+    @property
+    def can_restart(self) -> bool:
+        """True where a server on this machine has started the kernel."""
+        return self.restarted_by is not None
+
+    async def restart(self) -> None:
+        """Have the server that started the kernel restart it."""
+        await (self.restarted_by or super().restart)()
+
+    @property
+    def can_interrupt(self) -> bool:
+        """Whether the kernel's process is known."""
+        return self._process is not None
+
+    @property
+    def process_id(self) -> int | None:
+        """The kernel's process, where its command names the connection file."""
+        return self._process.id if self._process else None
+
+    def post(
+        self,
+        socket: Socket,
+        type: str,  # noqa: A002  # the protocol's word
+        content: Mapping[str, object],
+        *,
+        metadata: Mapping[str, object] | None = None,
+        subshell: str | None = None,
+    ) -> str:
+        """Put a message in order to be sent, at once; its id. See `Channel.post`."""
+        if self._cause is not None:
+            raise ReplDisconnectedError(self._cause)
+        header = new_header(type, self._session, subshell)
+        self._sockets[socket].send(self._signer.parts(header, NOTHING, metadata or NOTHING, content))
+        return str(header["msg_id"])
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes so far, also those of a message that is not whole yet."""
+        return sum(socket.received_bytes for socket in self._sockets.values())
+
+    async def read(self, socket: Socket) -> None:
+        """Read one socket until it is closed, which ends the channel."""
+        cause = await self._sockets[socket].read()
+        await anyio.sleep(DRAIN_S)
+        is_closed = cause == CLOSED
+        self._end("the kernel's process ended, or was restarted" if is_closed else cause)
+
+    async def tell(self, socket: Socket) -> None:
+        """Tell of what came on one socket, until cancelled. What is long is read, and told, in turns."""
+        turns = Turns()
+        while True:
+            await self._tell_next(socket, turns)
+
+    async def _tell_next(self, socket: Socket, turns: Turns) -> None:
+        taken = await self._sockets[socket].take()
+        if isinstance(taken, Dropped):
+            message = told_as_dropped(socket, taken)
+        else:
+            message = await read_received(socket, taken)
+        del taken
+        if message.state:
+            self._is_idle = message.state == "idle"
+        for piece in pieces_of(message):
+            self._on_message(piece)
+            if turns.is_over:
+                await turns.leave_off()
+
+    async def wait_closed(self) -> str:
+        """Wait until the channel is over and give the cause in words."""
+        await self._closed.wait()
+        return self._cause or "the connection ended"
+
+    async def silence(self) -> str:
+        """Why the kernel may have answered nothing. See `Channel.silence`."""
+        if any(socket.unsigned for socket in self._sockets.values()):
+            return "its connection file is not that of the kernel that listens there, which signs with another key"
+        return WRONG_KEY
+
+    async def interrupt(self) -> bool:
+        """Send SIGINT to the kernel's process group, where its process is known."""
+        return self._process is not None and self._process.interrupt()
+
+    async def watch_beat(self) -> None:
+        """End the channel when there is no heartbeat for a while and another sign that the kernel is gone.
+
+        Through a tunnel its sockets stay open then.
+        """
+        beat: ZmqSocket | None = None
+        with suppress(OSError):
+            beat = await open_socket(self._information, "hb", "REQ", "", self._signer)
+        try:
+            async with own_tasks() as tasks:
+                if beat is not None:
+                    tasks.start_soon(beat.read)
+                await self._await_silence(beat)
+                tasks.cancel_scope.cancel()
+        finally:
+            if beat is not None:
+                with anyio.CancelScope(shield=True):
+                    await beat.close()
+
+    async def _await_silence(self, beat: ZmqSocket | None) -> None:
+        heard, missed_s = 0, 0.0
+        while True:
+            if beat is not None and beat.received_bytes > heard:
+                heard, missed_s = beat.received_bytes, 0.0
+                beat.send((b"", b"ping"))
+            if missed_s >= BEAT_S and (self._is_idle or await _greeting(self._information) is None):
+                self._end(f"the kernel has had no heartbeat for {missed_s:g} s")
+                return
+            await anyio.sleep(1)
+            missed_s += 1
+
+    def _end(self, cause: str) -> None:
+        self._cause = self._cause or cause
+        self._closed.set()
+
+    async def close(self) -> None:
+        """Close the sockets; the kernel lives on. Again is harmless."""
+        self._end("it was closed by us")
+        async with anyio.create_task_group() as tasks:
+            for socket in self._sockets.values():
+                tasks.start_soon(socket.close)
+
+
+def _read(place: str) -> Mapping[str, object]:
+    """The contents of the connection file."""
+    try:
+        found = json.loads(files.read(Path(place), FILE_RULES))
+    except FileNotFoundError as error:
+        raise ReplUnreachableError(place, "there is no such connection file: its kernel ended") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ReplUnreachableError(place, f"its connection file cannot be read: {error}") from error
+    ports = [found.get(f"{name}_port") for name in ("shell", "control", "stdin", "iopub", "hb")] if found else []
+    if not isinstance(found, dict) or not all(isinstance(port, int) for port in ports) or not text_of(found, "ip"):
+        raise ReplUnreachableError(place, "it is no connection file: it lacks `ip` or one of five ports")
+    return found
+
+
+async def _probe(place: str, information: Mapping[str, object], found_by: Path | None) -> None:
+    """Raise unless ZeroMQ listens at the kernel's port, and nobody else's where the file was `found_by` us."""
+    try:
+        greeting = await _greeting(information, found_by)
+    except OSError as error:
+        raise ReplUnreachableError(place, f"its address cannot be used: {error}") from error
+    if greeting is None:
+        raise ReplUnreachableError(place, "nothing listens there: the connection file is left over from a kernel")
+    if not is_greeting(greeting):
+        cause = "what listens at its port does not speak ZeroMQ: the connection file is left over from a kernel"
+        raise NotAnReplError(place, cause, protocol=KERNEL)
+
+
+async def _greeting(information: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
+    """The first bytes that are said at the shell's port, which ZeroMQ says unasked; None if nobody listens there.
+
+    Raises:
+        StrangeListenerError: the file was `found_by` us, and somebody else listens at a port in it, or nobody can tell.
+    """
+    host, port = text_of(information, "ip"), cast("int", information["shell_port"])
+    said = b""
+    with anyio.move_on_after(PROBE_S):
+        try:
+            if text_of(information, "transport") == "ipc":
+                stream: anyio.abc.ByteStream = await anyio.connect_unix(f"{host}-{port}")
+            else:
+                stream = await anyio.connect_tcp(host, port)
+        except OSError:
+            return None
+        async with stream:
+            if found_by is not None and text_of(information, "transport") != "ipc":
+                raw = stream.extra(SocketAttribute.raw_socket)
+                await anyio.to_thread.run_sync(_check_listeners, raw, information, found_by)
+            try:
+                while len(said) < SIGNATURE_BYTES:
+                    said += await stream.receive(SIGNATURE_BYTES)
+            except (anyio.EndOfStream, anyio.BrokenResourceError):
+                pass
+    return said
+
+
+def _check_listeners(shell: socket.socket, information: Mapping[str, object], file: Path) -> None:
+    """Raise where something speaks against sending to whoever listens at the ports in the file, the shell's first."""
+    here, *_ = plain(shell.getpeername())
+    others = ((here, cast("int", information[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb"))
+    objections = chain([objection_to(shell, file)], (objection_at(place, file) for place in others))
+    if why := next(filter(None, objections), None):
+        raise StrangeListenerError("that kernel's ports", file, why, way=f"--kernel {file}")
+
+
+def _is_loopback(information: Mapping[str, object]) -> bool:
+    host = text_of(information, "ip")
+    return text_of(information, "transport") == "ipc" or host.startswith("127.") or host in ("localhost", "::1")
+
+
+def _signer(place: str, information: Mapping[str, object]) -> Signer:
+    """The key with which the kernel signs."""
+    if text_of(information, "curve_publickey"):
+        raise ReplUnreachableError(place, "its connections are encrypted (CURVE): start it without that")
+    scheme = text_of(information, "signature_scheme") or "hmac-sha256"
+    try:
+        return Signer(text_of(information, "key").encode(), scheme)
+    except ValueError as error:
+        raise ReplUnreachableError(place, f"its messages are signed by {scheme!r}, which is not known here") from error
