@@ -17,6 +17,8 @@ from every_command import COMMANDS
 from forked import Forked, can_fork
 from live_server import RELAY, WAIT_S, environ, serving
 
+from codriver.setup.hooks import known_hooks
+
 SECRET = "a-private-key-that-nobody-may-see"
 SETTINGS = ("codriver.toml", "pyproject.toml")
 FILES = (
@@ -56,8 +58,9 @@ SHAPES = (
     "folder",
     "garbage",
 )
-WITH_HOOKS = tuple(word for name in ("qwen", "copilot", "cline", "opencode") for word in ("--client", name))
-HOOKS = ("init", *WITH_HOOKS, "--hooks", "--agents-md", "--scope", "workspace")
+WITH_HOOKS = tuple(word for name in known_hooks() for word in ("--client", name))
+HOOKS = ("init", *WITH_HOOKS, "--hooks", "--agents-md")
+HOOK_FILES = sorted({file.path for files in known_hooks().values() for file in files} | {"AGENTS.md"})
 MOST_BYTES = 150 * 2**20
 MEASURE = (
     "import resource, subprocess, sys; status = subprocess.call(sys.argv[2:]); "
@@ -146,12 +149,13 @@ def test_no_command_reads_writes_or_hangs_beyond_the_workspace(checkout, tmp_pat
     checkout(shape, names)
     for command in (*COMMANDS, HOOKS):
         said, status, memory = run(command, tmp_path)
-        assert status in (0, 1, 2, 3, 4), (command, said)
+        assert status in (0, 1, 3, 4), (command, said)
         assert SECRET not in said, command
         assert "Traceback" not in said, (command, said)
         assert memory < MOST_BYTES, command
     assert secret.read_text() == f"{SECRET}\n"
-    assert [entry.name for entry in secret.parent.iterdir()] == [secret.name]
+    # Cline's entry is the user's own.
+    assert {entry.name for entry in secret.parent.iterdir()} == {secret.name, ".cline"}
 
 
 def ask_relay(folder):
@@ -281,6 +285,43 @@ def test_a_jar_of_a_million_entries_is_not_listed(checkout, tmp_path):
     _, status, memory = run(["doctor"], tmp_path)
     assert status in (0, 1)
     assert memory < MOST_BYTES
+
+
+def test_no_link_leads_hooks_or_words_for_agents_out_of_the_workspace(checkout, tmp_path, secret):
+    """Each of these files of the user would be taken for the checkout's, changed and taken out again."""
+    workspace, theirs = checkout("folder", []), {}
+    for name in HOOK_FILES:
+        own = theirs[name] = secret.parent / name.replace("/", "-")
+        own.write_text("{}\n")
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).symlink_to(own)
+    for words in ((*HOOKS, "--force"), (*HOOKS, "--remove")):
+        said, status, _ = run(words, tmp_path)
+        assert status == 1, said
+        for name in HOOK_FILES:
+            assert f"{workspace / name}: it cannot be read: it leads out of" in said, (words, name, said)
+    for name, own in theirs.items():
+        assert (workspace / name).is_symlink(), name
+        assert own.read_text() == "{}\n", name
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
+def test_no_pipe_is_taken_for_hooks_or_words_for_agents(checkout, tmp_path):
+    """Whoever opened one would read what another program has for it, and put a file in its place."""
+    workspace, held = checkout("folder", []), []
+    for name in HOOK_FILES:
+        shape_file(workspace / name, "pipe", None)
+        held.append(os.open(workspace / name, os.O_RDWR))
+        os.write(held[-1], b"{}\n")
+    for words in ((*HOOKS, "--force"), (*HOOKS, "--remove")):
+        said, status, _ = run(words, tmp_path)
+        assert status == 1, said
+        for name in HOOK_FILES:
+            assert f"{workspace / name}: it cannot be read: it is a pipe" in said, (words, said)
+    for name, descriptor in zip(HOOK_FILES, held, strict=True):
+        assert (workspace / name).is_fifo(), name
+        assert os.read(descriptor, 9) == b"{}\n", name
+        os.close(descriptor)
 
 
 def test_no_link_leads_a_client_file_out_of_the_workspace(checkout, tmp_path, secret):

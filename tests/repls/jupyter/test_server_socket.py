@@ -38,6 +38,29 @@ async def test_a_server_that_pings_without_end_is_given_up_before_its_pings_are_
     assert len(answered) < PINGS // 20
 
 
+async def test_a_redirect_is_not_followed_as_it_would_take_the_token_elsewhere(tmp_path):
+    heard, token = [], tmp_path / "token"
+    token.write_text("a-token-of-the-user")
+    token.chmod(0o600)
+
+    async def listen(connection):
+        heard.append(connection.request.headers["Authorization"])
+
+    async with serve(listen, "127.0.0.1", 0) as elsewhere:
+
+        def move(connection, request):
+            heard.append(request.headers["Authorization"])
+            answer = connection.respond(302, "")
+            answer.headers["Location"] = f"ws://127.0.0.1:{elsewhere.sockets[0].getsockname()[1]}/"
+            return answer
+
+        async with serve(listen, "127.0.0.1", 0, process_request=move) as server:
+            api = ServerApi(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", TokenSource(str(token)), {})
+            with anyio.fail_after(60), pytest.raises(Exception, match="302"):
+                await open_socket(api, "k", "s")
+    assert heard == ["token a-token-of-the-user"]
+
+
 async def test_a_message_that_is_longer_than_is_read_is_named_as_the_cause(monkeypatch):
     monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 1000)
 
