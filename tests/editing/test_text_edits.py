@@ -138,6 +138,17 @@ async def test_what_a_guard_says_refuses_the_batch(tmp_path):
     assert (tmp_path / "notes.md").read_text() == "one"
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("file", ["notes.md", "pictures.ipynb"])
+async def test_a_text_beyond_the_size_of_any_is_not_read(tmp_path, file):
+    """A notebook is one, too, though its cells are listed up to another size: an edit takes its memory many times."""
+    text = f'{{"cells":[],"picture":"{"x" * 8 * 2**20}"}}'
+    (tmp_path / file).write_text(text)
+    with pytest.raises(EditsRefusedError, match="8,388,608 bytes are the most"):
+        await edit(tmp_path, file, ReplaceText("picture", "photo"))
+    assert (tmp_path / file).read_text() == text
+
+
 HEAVY = {
     "many places": ("ab\n" * 1_000_000, "a"),
     "ends of line": ("\r\n" * 1_000_000, "\n" * 500_000 + "x"),

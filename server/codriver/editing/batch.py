@@ -7,7 +7,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.editing.file_changes import Change, NotEditableError, UnreadableError, check_is_source, read, show
+from codriver.editing.file_changes import (
+    MAX_FILE_BYTES,
+    Change,
+    NotEditableError,
+    UnreadableError,
+    check_is_source,
+    read,
+    show,
+)
 from codriver.editing.file_languages import HY, UTF_8, FileEdit, apply, check_new, check_whole, encoding_of
 from codriver.editing.text_edits import ReplaceText
 from codriver.errors import RefusedError
@@ -211,7 +219,7 @@ def _read_before(
 ) -> Snapshot:
     """The file as it is, when it can be what the edits are for."""
     try:
-        before = read(path, workspace)
+        before = read(path, workspace, most_bytes=MAX_FILE_BYTES)
         if not is_any_text:
             check_is_source(path, before.data, *(creation.content for creation in creations.values()))
     except NotEditableError as error:

@@ -41,7 +41,7 @@ _SCRIPT = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|
 MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 """No source file is as large, and reading one takes a second."""
 MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
-"""A notebook holds its pictures."""
+"""A notebook holds its pictures. So much of it is looked at and gets outputs; its text is edited as any other."""
 
 
 class NotEditableError(Exception):
@@ -193,15 +193,15 @@ class UnreadableError(Exception):
     """A file cannot be edited, for the reason said."""
 
 
-def read(path: Path, workspace: Path) -> Snapshot:
-    """The file at `path` as it is now; `MISSING` when there is none.
+def read(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snapshot:
+    """The file at `path` as it is now; `MISSING` when there is none. `most_bytes` None: as many as its kind may have.
 
     Raises:
         UnreadableError: it is no regular file, too large, reached by a link, or cannot be read or written by us.
     """
     try:
         with locate_file(path, workspace) as place:
-            return snapshot_of(place)
+            return snapshot_of(place, most_bytes=most_bytes)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
@@ -213,9 +213,10 @@ def locate_file(path: Path, workspace: Path) -> Place:
     return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
 
 
-def snapshot_of(place: Place) -> Snapshot:
+def snapshot_of(place: Place, *, most_bytes: int | None = None) -> Snapshot:
     """The file that has the place's name; FileNotFoundError if none has, and otherwise raises as `read` and OSError."""
-    most_bytes = MAX_NOTEBOOK_BYTES if place.path.suffix == ".ipynb" else MAX_FILE_BYTES
+    if most_bytes is None:
+        most_bytes = MAX_NOTEBOOK_BYTES if place.path.suffix == ".ipynb" else MAX_FILE_BYTES
     data, status = place.read_with_status(Rules(Links.NEVER, most_bytes))
     if not status.st_mode & 0o222 or not place.is_writable():
         raise UnreadableError("it is read-only")
