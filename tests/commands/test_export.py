@@ -1,5 +1,6 @@
 """`codriver export` and `codriver replay`: from a session that ran to a test, and a recording run once more."""
 
+import json
 import os
 import subprocess
 import sys
@@ -104,6 +105,18 @@ def test_a_recording_is_listed_and_replayed_and_says_what_differs(live):
     assert done.returncode == 1
     assert "recorded: 7; in a fresh REPL: 6" in done.stdout
     assert ET.parse(report).getroot().attrib["failures"] == "1"
+
+
+def test_a_recording_starts_no_command_line_of_its_own(live):
+    mark = live.workspace / "ran"
+    done, file = written(live, "hostile.jsonl", *live.ids[:1])
+    assert done.returncode == 0, done.stderr
+    head, *rows = file.read_text().splitlines()
+    head = json.dumps(json.loads(head) | {"repl": f"touch {mark}"})
+    file.write_text("\n".join([head, *rows]))
+    done = live.run("replay", str(file))
+    assert (done.returncode, "names a command line" in done.stderr) == (2, True), done.stderr
+    assert not mark.exists()
 
 
 def test_what_is_to_be_exported_is_chosen_in_one_way(live):

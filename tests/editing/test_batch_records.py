@@ -101,6 +101,21 @@ def test_a_batch_that_is_over_leaves_no_record(folder, records):
     assert everything(folder) == after
 
 
+def test_a_record_is_the_users_alone_and_holds_files_up_to_a_bound(folder):
+    for name in ("a.clj", "b.clj"):
+        (folder / name).write_bytes(b";" * 100_000)
+    assert run_killed(folder, 6) == -signal.SIGKILL
+    [record] = kept(folder)
+    assert record.stat().st_size > 200_000
+    assert [path.stat().st_mode & 0o777 for path in (record, record.parent)] == [0o600, 0o700]
+    for name in ("a.clj", "b.clj"):
+        (folder / name).write_bytes(b";" * 40 * 2**20)
+    both = [Change(folder / name, read(folder / name, folder, most_bytes=2**30), b"") for name in ("a.clj", "b.clj")]
+    again = BatchRecords(folder.parent / "more", folder)
+    with again.kept(both, {change.path: ".a.0123456789ab.tmp" for change in both}):
+        assert [path.stat().st_size < 1000 for path in (folder.parent / "more").iterdir()] == [True]
+
+
 def test_what_somebody_changed_since_stays_and_is_told(folder, records):
     assert run_killed(folder, 9) == -signal.SIGKILL
     (folder / "a.clj").write_text("(saved by the user)\n")

@@ -199,6 +199,17 @@ def test_a_task_is_its_clients_own(live, client, gate):
     assert fields(result(client, task))["status"] == "done"
 
 
+def test_no_bit_of_the_id_of_a_task_is_known_beforehand(live):
+    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+        ids = []
+        for _ in range(40):
+            task = begin(client, "1")
+            result(client, task)
+            ids.append(int(task["taskId"], 16))
+    ones = [sum(one >> bit & 1 for one in ids) for bit in range(128)]
+    assert all(0 < count < len(ids) for count in ones), "by chance once in four thousand million runs"
+
+
 def test_input_is_asked_of_the_client_of_2025_while_it_waits_for_the_result(live):
     with speaking(live, OLDER, capabilities=ASKS[OLDER]) as client:
         task = begin(client, "a = input('name? ')\nb = input('age? ')\n(a, b)")

@@ -1,5 +1,6 @@
 """The port file of a program's REPL: one for each process that serves, through reloaders, forks and helpers."""
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -152,6 +153,19 @@ def test_another_user_is_hung_up_on(program):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "b''\n" or "reset" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "head", [b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\0\x01"]
+)
+def test_what_begins_as_http_or_tls_does_is_closed_and_nothing_behind_it_runs(program, head):
+    code = f"open({str(program.folder / 'ran')!r}, 'w')".encode()
+    with socket.create_connection(("127.0.0.1", program.port), timeout=60) as sock:
+        sock.sendall(head + b"d4:code%d:%s2:id1:12:op4:evale" % (len(code), code))
+        with contextlib.suppress(ConnectionResetError):
+            assert sock.recv(100) == b""
+    assert texts(program.evaluate("price(3)"), "value") == ["6"]
+    assert not (program.folder / "ran").exists()
 
 
 def test_a_folder_that_cannot_be_written_in_is_said_and_the_repl_runs(tmp_path):
