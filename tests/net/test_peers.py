@@ -1,4 +1,5 @@
 import contextlib
+import dis
 import json
 import os
 import socket
@@ -113,6 +114,13 @@ def test_only_the_same_token_matches():
     assert not token_matches("secret", "")
     assert not token_matches("secret", "\udcff")
     assert not token_matches("", "")
+
+
+def test_a_token_is_compared_in_constant_time():
+    """No comparison of its own leaves at the first byte that differs."""
+    steps = list(dis.get_instructions(token_matches))
+    assert "compare_digest" in token_matches.__code__.co_names
+    assert not [step for step in steps if step.opname in ("COMPARE_OP", "IS_OP", "CONTAINS_OP")]
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the user of a TCP peer")
@@ -257,6 +265,11 @@ def test_what_rides_behind_another_protocol_evaluates_nothing(live, tmp_path, da
     before = evaluated(live)
     assert unanswered(live, data + evaluation(tmp_path / "mark")) == b""
     assert evaluated(live) == [*before, "'marker'"]
+
+
+@linux
+def test_a_server_listens_on_loopback_alone(live):
+    assert listening_hosts(live.port) == ["127.0.0.1"]
 
 
 def test_the_same_bytes_without_a_stranger_before_them_do_evaluate(live, tmp_path):

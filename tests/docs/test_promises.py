@@ -1,0 +1,114 @@
+"""The promises of the security page and the table of faults: each names tests that are there and where they run."""
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+PAGE = (TESTS / "trust" / "README.md").read_text()
+SETTINGS = (TESTS.parent / "server" / "SETTINGS.md").read_text()
+SECURITY = (TESTS.parent / "SECURITY.md").read_text()
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`(?:\s+(\([^()]+\)))?")
+"""A test, and the words in brackets on where it runs."""
+SKIPPED = re.compile(
+    r"pytest\.skip\(|skipif|importorskip|\bneeds[._]|do_without|real_kernels|real_repls|jupyter_servers"
+)
+"""The text of a test, or of what it is given, that may be skipped where something is missing."""
+
+
+def between(text, start, end):
+    return text.partition(start)[2].partition(end)[0]
+
+
+def rows(table):
+    """The rows of a table, without its head."""
+    lines = [line.strip("| ").split(" | ") for line in table.strip().splitlines() if line.startswith("| ")]
+    return [line for line in lines[1:] if set(line[0]) != {"-"}]
+
+
+FAULTS = rows(between(PAGE, "<!-- reliability -->", "<!-- /reliability -->"))
+WHO = rows(between(SECURITY, "## Who can do what", "## What is promised"))
+PROMISES = re.split(r"\n(?=- )", between(SECURITY, "## What is promised\n", "## What is not promised").strip())[1:]
+
+
+@functools.cache
+def module(file):
+    """A module of tests, by the names that stand at its top."""
+    found = {}
+    for node in ast.parse((TESTS / file).read_text()).body:
+        names = [node.name] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else []
+        if isinstance(node, ast.Assign):
+            names = [one.id for one in node.targets if isinstance(one, ast.Name)]
+        for inner in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                found[inner.name] = inner
+        found |= dict.fromkeys(names, node)
+    return found
+
+
+def is_skipped_somewhere(file, name):
+    """Whether a test may be skipped, going by its text and that of what it uses of its module."""
+    found, seen, todo = module(file), set(), [name, "pytestmark"]
+    while todo:
+        if (one := todo.pop()) in seen or one not in found:
+            continue
+        seen.add(one)
+        if SKIPPED.search(ast.unparse(found[one])):
+            return True
+        todo += [node.id for node in ast.walk(found[one]) if isinstance(node, ast.Name)]
+        todo += [node.arg for node in ast.walk(found[one]) if isinstance(node, ast.arg)]
+    return False
+
+
+def check(text, where=""):
+    """See that a text names tests that are there, and says of each that may be skipped where it runs."""
+    named = NAMED.findall(text)
+    assert named, f"it names no test: {text}"
+    for file, name, words in named:
+        assert name.startswith("test_")
+        assert name in module(file), f"{file} has no {name}"
+        if is_skipped_somewhere(file, name):
+            assert re.match(r"\((as root|where|on)\b", words or where), f"say where {file}::{name} runs: {text}"
+
+
+def test_every_row_of_the_table_of_faults_says_what_happens_and_names_a_test():
+    assert len(FAULTS) > 30
+    for row in FAULTS:
+        assert len(row) == 3, row
+        assert all(row), row
+
+
+@pytest.mark.parametrize("row", FAULTS, ids=lambda row: row[0])
+def test_a_fault_names_a_test_that_is_there_and_where_it_runs(row):
+    check(row[2], where="".join(re.findall(r"\([^()]+\)$", row[1])))
+
+
+@pytest.mark.parametrize("row", WHO, ids=lambda row: row[0])
+def test_who_can_do_what_names_tests_that_are_there_but_of_root(row):
+    if row[0] != "Root":
+        check(row[3], where="".join(re.findall(r"\([^()]+\)$", row[3])))
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise[2:50])
+def test_a_promise_names_tests_that_are_there_and_where_they_run(promise):
+    before, shown, named = " ".join(promise.split()).partition(" Shown by ")
+    assert shown, f"no test is named: {before}"
+    assert "tests/" not in before, "tests stand at the end"
+    assert re.fullmatch(r"(?:`[^`]+`(?: \([^()]+\))?(?:, |\.$))+", named), named
+    check(named)
+
+
+def test_no_promise_is_passed_over():
+    """Where the page is written otherwise, it is not taken for one without promises."""
+    section = between(SECURITY, "## What is promised", "## What is not promised")
+    assert len(PROMISES) == section.count("\n- ")
+    assert len(PROMISES) > 40
+
+
+@pytest.mark.parametrize("setting", ["requireToken", "enableMcpReplEvaluation"])
+def test_a_setting_that_the_security_page_names_is_there(setting):
+    assert f"`{setting}" in SECURITY
+    assert f"| `{setting}` |" in SETTINGS
