@@ -122,7 +122,7 @@ def main():
         texts.look()
         for name in asked.names:
             space = {"__name__": f"use_of_{name}"}
-            for statement in ast.parse(USES[name]).body:
+            for statement in ast.parse(USES.get(name, f"import {name}")).body:
                 exec(compile(ast.Module([statement], []), "<eval 1>", "exec"), space)
                 texts.note()
             texts.settle()

@@ -100,7 +100,7 @@ def test_a_run_that_hangs_in_a_new_process_is_ended_with_it_and_says_where(live,
     (live.workspace / "test_hanging.py").write_text(HANGING)
     mark.unlink(missing_ok=True)
     for timeout_ms in (4000, 16_000, 50_000):  # longer where the new process did not come as far in time
-        answer = ask(client, fresh=True, namespace="test_hanging.py", timeoutMs=timeout_ms)
+        answer = ask(client, fresh=True, namespace="test_hanging.py", timeoutMs=timeout_ms, onTimeout="interrupt")
         assert answer["reason"] == "timed-out"
         if mark.exists() and mark.read_text():
             break

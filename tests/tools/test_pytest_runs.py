@@ -220,8 +220,8 @@ def test_files_that_cannot_be_imported_say_the_reason_first_and_where(live, clie
 def test_a_file_that_cannot_be_read_says_why(client, write, text, words):
     write(test_unread=text)
     answer = ask(client, namespace="test_unread")
-    assert answer["reason"] == "evaluation-failed"
-    assert words in answer["message"]
+    assert (answer["reason"], counts(answer)) == ("tests-failed", (0, 0, 0, 1))
+    assert words in answer["results"][0]["actual"]
 
 
 def test_a_broken_conftest_says_why(client, write):
@@ -252,10 +252,10 @@ def test_a_pytest_that_cannot_be_imported_says_so_in_few_words(client, write):
         value(client, "sys.modules.update(kept)")
 
 
-def test_a_file_that_fails_while_it_is_imported_keeps_its_place(client, write):
+def test_a_file_that_fails_while_it_is_imported_keeps_its_place(live, client, write):
     write(test_unread="print('begun')\n1 / 0\n")
-    said = ask(client, namespace="test_unread")["stdout"]
-    assert 'test_unread.py", line 2, in <module>' in said
+    (row,) = ask(client, namespace="test_unread")["results"]
+    assert (row["file"], row["line"]) == (str(live.workspace / "test_unread.py"), 2)
 
 
 def test_a_repl_whose_folder_is_gone_says_so(tmp_path):
@@ -380,3 +380,9 @@ def test_without_pytest_plain_tests_run_and_the_others_are_named(tmp_path):
         answer = ask(client, namespace="test_plain")
         assert counts(answer) == (1, 1, 0, 0)
         assert "test_plain.test_given takes arguments or is async; install pytest" in answer["stdout"]
+        words = "pytest 7 or later is not installed in this REPL's environment ("
+        assert words in ask(client, namespace="test_plain.py")["message"]
+        (workspace / "test_needy.py").write_text("import pytest\n")
+        assert words in ask(client, namespace="test_needy")["message"]
+        value(client, "import sys; sys.modules.pop('test_plain')")
+        assert words in str(ask(client))

@@ -182,7 +182,7 @@ def test_tests_that_take_too_long_are_interrupted_and_the_repl_goes_on(live, cli
     code = "import types, sys\nslow = types.ModuleType('slow')\nsys.modules['slow'] = slow\n"
     code += "exec('def test_forever():\\n  while True: pass', slow.__dict__)"
     assert client.call("evaluate_code", code=code, replSessionKey="py")["ok"]
-    answer = ask(client, namespace="slow", replSessionKey="py", timeoutMs=1000)
+    answer = ask(client, namespace="slow", replSessionKey="py", timeoutMs=1000, onTimeout="interrupt")
     assert (answer["ok"], answer["reason"]) == (False, "timed-out")
     assert client.call("evaluate_code", code="1 + 1", replSessionKey="py")["result"] == "2"
 
@@ -235,3 +235,28 @@ def test_a_repl_without_tests_says_what_would_run_them(tmp_path):
             answer = ask(client)
             assert (answer["reason"], answer["capability"]) == ("capability-missing", "test")
             assert "in a shell" in answer["hint"]
+
+
+def test_a_run_of_lisp_says_how_far_it_is(live, client):
+    gate = live.workspace / "lisp-gate"
+    waits = f'(while (not (.exists (pathlib/Path "{gate}"))) (time/sleep 0.01))'
+    text = "(ns suite.long (:require [basilisp.test :refer [deftest is]]) (:import pathlib time))\n"
+    body = f"(if (= 1 (swap! begun inc)) (is (= 1 2)) (do {waits} (is true)))"
+    text += f"(def begun (atom 0))\n(deftest one {body})\n(deftest other {body})\n"
+    (live.workspace / "long.lpy").write_text(text)
+    assert client.call("load_file", filePath="long.lpy", replSessionKey="lpy")["ok"]
+    begun = ask(client, namespace="suite.long", replSessionKey="lpy", timeoutMs=300)
+    told = {}
+
+    def has_told():
+        told.update(client.call("get_evaluation", evaluationId=begun["evaluationId"], waitMs=50))
+        return told.get("tests") == 1
+
+    try:
+        until(has_told, "a test to end")
+        assert (told["status"], counts(told)) == ("running", (1, 0, 1, 0))
+        assert [row["outcome"] for row in told["results"]] == ["fail"]
+    finally:
+        gate.touch()
+    ended = client.call("get_evaluation", evaluationId=begun["evaluationId"], waitMs=20_000)
+    assert counts(ended) == (2, 1, 1, 0)

@@ -136,7 +136,7 @@ def test_without_a_namespace_all_loaded_tests_run(client):
 def test_a_test_that_never_ends_is_given_up_and_the_next_run_is_sound(script, client):
     assert client.call("evaluate_code", code=ENDLESS[script.name])["ok"]
     try:
-        answer = ask(client, namespace="endless", timeoutMs=1000)
+        answer = ask(client, namespace="endless", timeoutMs=1000, onTimeout="interrupt")
         assert (answer["ok"], answer["reason"]) == (False, "timed-out")
         assert ask(client, namespace="shop.orders-test", test="good")["ok"]
     finally:  # the REPL is others' too, who run all its tests

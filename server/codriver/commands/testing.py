@@ -86,6 +86,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
     """
     here, began = workspace.resolve(), datetime.now(UTC)
     given = {"timeoutMs": int(timeout * 1000), "match": match, "failed": failed, "replSessionKey": session}
+    given["onTimeout"] = "interrupt"
     cases: list[Case] = []
     statuses, outputs = [], []
     with connected(here, start=start) as connection:
@@ -120,7 +121,7 @@ def _answer(connection: client.Connection, asked: dict[str, Any], workspace: Pat
     try:
         with patience(lambda: coming_repls(workspace)):
             while True:
-                answer = connection.call("run_tests", {**asked, "report": True, "who": "codriver-cli"})
+                answer = connection.call("run_tests", {**asked, "report": True, "again": False, "who": "codriver-cli"})
                 if answer.get("reason") not in {"capability-missing", "no-repl"}:
                     return answer
                 # A REPL may have come between the answer and this look, so what is new is asked once more.

@@ -121,11 +121,13 @@ class TestSelection:
     """Nothing but these: namespace and name of each."""
     fresh: bool = False
     """In a new process, which has loaded nothing yet."""
+    again: bool = False
+    """They ran in the REPL just now, and failed."""
 
     def __str__(self) -> str:
         """The tests in words."""
         named = "/".join(part for part in (self.namespace, self.test) if part)
-        words = [named or ("what failed last" if self.only else "all tests")]
+        words = [named or ("what failed" if self.again else "what failed last" if self.only else "all tests")]
         words += [f"matching {self.match}"] if self.match else []
         return " ".join([*words, *(["in a new process"] if self.fresh else [])])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codriver.tools.acts.test_runs import TestArguments, run_tests
-from codriver.tools.calls.base import ROWS, Tool, answer_schema
+from codriver.tools.calls.base import ROWS, TEXTS, Tool, answer_schema
 
 TOOLS = (
     Tool(
@@ -20,6 +20,9 @@ TOOLS = (
             count="integer",
             omitted="integer",
             stdout="string",
+            onlyInThisRepl=TEXTS,
+            evaluationId="string",
+            status="string",
             elapsedMs="integer",
             sessionKey="string",
         ),

@@ -252,6 +252,14 @@ class Adapter(KernelOperations, Protocol):
         """
         _refuse(self.profile, "test")
 
+    async def tests_so_far(self, evaluation: str) -> TestRun | None:
+        """The tests that have ended of a run under way, of those in `results` only what did not pass.
+
+        None where the REPL tells nothing before the end, or nothing has ended yet. Never raises.
+        """
+        del evaluation
+        return None
+
     async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
         """The last error of `session`; None when there was none.
 

@@ -17,11 +17,11 @@ NAMED = 10
 """Failures that one line names."""
 
 
-def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
+def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False) -> str:
     """The report as JSON: the counts, the results that failed, then those that passed, and the test it stopped in.
 
     `times` has the namespace, the name and the seconds of each test that ended; `fresh` is there when they ran in a
-    new process.
+    new process, `again` when they ran there because they were red in the REPL.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
@@ -37,6 +37,8 @@ def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
         fields["stopped"] = _row(run.stopped)
     if is_fresh:
         fields["fresh"] = True
+    if is_again:
+        fields["again"] = True
     return json.dumps(fields, ensure_ascii=False)
 
 

@@ -231,6 +231,10 @@ class JupyterAdapter(Adapter):
         _check(session)
         return await self._require_tests().run_tests(namespace, test, timeout_s=timeout_s)
 
+    async def tests_so_far(self, evaluation: str) -> TestRun | None:
+        """The tests that have ended of a run under way. See `Adapter.tests_so_far`."""
+        return self._tests.so_far(evaluation) if self._tests is not None else None
+
     def _require_tests(self) -> KernelTestRunner:
         if self._tests is None:
             raise CapabilityMissingError("test", self._profile.missing.get("test"))

@@ -175,6 +175,7 @@ class NreplAdapter(KernelOperations):
         self.macroexpand = introspection.macroexpand
         self._tests = TestRunner(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
         self.run_tests = self._tests.run_tests
+        self.tests_so_far = self._tests.so_far
         self.last_stacktrace = introspection.last_stacktrace
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value

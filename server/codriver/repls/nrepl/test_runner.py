@@ -28,11 +28,13 @@ from codriver.repls.contract.errors import (
     NamespaceMissingError,
     OpTimedOutError,
 )
+from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.contract.test_report import report_text, words_of
 from codriver.repls.nrepl import responses, test_files
 from codriver.repls.nrepl.introspection import check, marked, read_data, require
 from codriver.repls.nrepl.message import Message, as_map
 from codriver.repls.nrepl.responses import Reply
+from codriver.repls.nrepl.session_pool import TOOL_SESSION
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire import bencode
 
+SO_FAR_S: Final = 1.0
+"""How long the tests that have ended are asked for: a REPL may answer nothing while code runs."""
 INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
 PENDING_S: Final = 0.05
@@ -84,6 +88,8 @@ class TestRunner:
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
         self._testing = anyio.Lock()
+        self._progress: dict[str, TestProgress] = {}
+        """By evaluation that runs tests."""
         self._given_up: anyio.Event | None = None
         """Of a run that goes on after its answer."""
         self._tasks = TaskSet()
@@ -116,6 +122,18 @@ class TestRunner:
                 raise
         raise OpTimedOutError("test", timeout_s)
 
+    async def so_far(self, evaluation: str) -> TestRun | None:
+        """The tests that have ended of a run under way. See `Adapter.tests_so_far`."""
+        progress = self._progress.get(evaluation)
+        is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.ask
+        if progress is None or progress.run is not None or is_deaf:
+            return progress.run if progress is not None else None
+        with suppress(CodriverError, anyio.BrokenResourceError), anyio.move_on_after(SO_FAR_S):
+            answer = await self._sessions.ask(TOOL_SESSION, self._dialect.expression("test-partial"))
+            run = responses.tests_of(read_data("the test run", answer, self._dialect), self._dialect, output="")
+            return replace(run, results=tuple(one for one in run.results if one.outcome != "pass"), stopped=None)
+        return None
+
     async def _interrupt(self) -> None:
         if "interrupt" in self._profile.capabilities:
             target = self._sessions.get(TEST_SESSION)
@@ -123,9 +141,11 @@ class TestRunner:
 
     async def _evaluate(self, request: Request, ended: Ended) -> None:
         how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+        asked = request.tests or TestSelection()
+        self._progress[request.id] = TestProgress()
         try:
-            run = await self._run(request.tests or TestSelection(), request.session, request.id)
-            self._listener(request.id, Value(report_text(run, is_fresh=bool(request.tests and request.tests.fresh))))
+            run = await self._run(asked, request.session, request.id)
+            self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh, is_again=asked.again)))
             said = f"{request.code}: {words_of(run)}"
             failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
             status = "interrupted" if run.stopped else "failed" if failure else "done"
@@ -133,6 +153,7 @@ class TestRunner:
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
             how = error
         finally:
+            del self._progress[request.id]
             ended(how)
 
     async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
@@ -248,8 +269,11 @@ class TestRunner:
         """The answer to what runs the user's code, whose output and requests for input are passed on as they come."""
         messages: list[Message] = []
         reply = Reply(evaluation, self._listener)
+        progress = self._progress.get(evaluation or "") or TestProgress()
 
         def heard(message: Message) -> None:
+            if text := message.text("out"):
+                message = replace(message, fields={**message.fields, "out": progress.take(text)})
             messages.append(message)
             if evaluation is not None:
                 if text := message.text("out") or message.text("err"):

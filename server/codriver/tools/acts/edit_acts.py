@@ -137,7 +137,13 @@ class LiveSteps:
                 return False
             given: dict[str, object] = {"namespace": name, "replSessionKey": repl, "who": self._given_who}
             # What a load of a file that is not of the act would change, the act could not put back.
-            given |= {"timeoutMs": int(left_s * 1000), "passed": True, "load": False}
+            given |= {
+                "timeoutMs": int(left_s * 1000),
+                "passed": True,
+                "load": False,
+                "again": False,
+                "onTimeout": "interrupt",
+            }
             try:
                 answer = await run_tests(call, TestArguments.model_validate(given))
                 found, is_well = dict(answer.fields), answer.ok

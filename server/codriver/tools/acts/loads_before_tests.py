@@ -21,6 +21,7 @@ from codriver.errors import CodriverError, RefusedError
 from codriver.tools.acts.file_loads import read_source
 from codriver.tools.acts.submission import begin
 from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.truth.conflicts import other_editor
 from codriver.tools.truth.drift_notes import EDITED, drift_of, few, notes_of_load
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ class _Loads:
             current = await self._load(module, paths[module], texts[module])
             if current.status != "done":
                 return Loaded((_failed(module, current), *_said(done), *notes), needs_new_process=True)
-            done.append(f"{module} ({few(names[module])})")
+            by = other_editor(self._call, self._who, Path(paths[module]))
+            done.append(f"{module} ({few(names[module])}{f', by {by}' if by else ''})")
             notes += await notes_of_load(self._call, self._target.repl)
         return Loaded((*_said(done), *dict.fromkeys(notes)))
 

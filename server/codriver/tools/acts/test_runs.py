@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import Request, TestSelection
-from codriver.errors import RefusedError
-from codriver.log.transcripts import read
-from codriver.repls.contract.adapter_values import UNKNOWN_TEST
+from codriver.errors import CodriverError, RefusedError
 from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.test_report import report_text
 from codriver.tools.acts.loads_before_tests import Loaded, load_edited
 from codriver.tools.acts.submission import begin
-from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
+from codriver.tools.acts.test_reports import is_named, report_of, row_json, run_json, runs_before
+from codriver.tools.acts.tests_again import look_again, of_same_code, told_only_live
+from codriver.tools.answers.answer_budget import budget, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
 from codriver.tools.answers.error_reports import without_interruption, without_own_traceback
 from codriver.tools.answers.evaluation_answers import describe
@@ -31,17 +31,11 @@ from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_o
 from codriver.tools.truth.drift_notes import notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Json
     from codriver.tools.calls.session_choice import Target
 
-MAX_RESULTS = 100
-"""Results of one answer: who fails more than this reads the first ones first."""
-MAX_FRAMES = 5
 ALL_TESTS = str(TestSelection())
-MAX_READ_CHARACTERS = 32 * 2**20
 STACKS_BYTES = 2000
 HINTS = {
     "bad-arguments": "write words of test names with and, or and not before a word: parser and not slow or reader",
@@ -51,6 +45,9 @@ HINTS = {
     "repl-disconnected": "see list_sessions; tests are never run twice by themselves",
 }
 """By why tests could not be run."""
+
+FAILED = "results lists errors and failures first; stacktrace with this evaluationId has all frames"
+ONLY_LIVE = "onlyInThisRepl passes in a new process: the REPL holds what makes it fail; see what_changed, restart_repl"
 
 HINT = "load the test file with load_file first, or in Python give its module or path as namespace"
 HY_HINT = "give the test file, as tests/test_core.hy, as namespace: Hy's files are run where they are named or loaded"
@@ -92,8 +89,11 @@ class TestArguments(Evaluating):
     fresh: bool = Field(default=False, description="In a new process.")
     load: bool = Field(default=True, json_schema_extra={UNLISTED: True})
     """Whether modules of Python that were edited since their load are loaded first."""
+    again: bool = Field(default=True, json_schema_extra={UNLISTED: True})
+    """Whether what is red in a REPL of Python runs again in a new process, where it was green or nothing was edited."""
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=100, le=600_000)
+    on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
     passed: bool = False
     """Whether those that passed are listed, too."""
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
@@ -102,7 +102,7 @@ class TestArguments(Evaluating):
 
 async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     """Run tests, and say what failed first."""
-    who = call.who(arguments.who)
+    who, ends_at = call.who(arguments.who), anyio.current_time() + arguments.timeout_ms / 1000
     file = (arguments.namespace or "").partition("::")[0]
     target = chosen(call, arguments.repl_session_key, who, file=file)
     check_tree(call, target, who, arguments.repl_session_key)
@@ -125,8 +125,10 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     )
     begin(call, target, who, request)
     is_limited = "timeout_ms" in arguments.model_fields_set
-    current = await wait(call, request.id, arguments.timeout_ms / 1000, may_last=not is_limited)
-    if current.status != "running":
+    current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()), may_last=not is_limited)
+    if current.status != "running" or arguments.on_timeout == "continue":
+        if arguments.again:
+            await look_again(call, current, who, ends_at - anyio.current_time())
         return await _described(call, current, arguments, loaded)
     # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
     with anyio.CancelScope(shield=True):
@@ -166,7 +168,9 @@ async def describe_run(
     """
     transcript = call.services.transcripts.get(evaluation.id)
     report = await report_of(call, evaluation) if evaluation.over else None
-    if transcript is None or not (evaluation.over and (report or evaluation.status == "failed")):
+    if not evaluation.over:
+        return await _running(call, evaluation, asked)
+    if transcript is None or not (report or evaluation.status == "failed"):
         return await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call))
     said = transcript.out.last(budget(call)).text
     if report is None:
@@ -191,18 +195,34 @@ async def describe_run(
     session = key_of(call.state, evaluation)
     fields |= {"elapsedMs": elapsed, "sessionKey": session}
     if stopped:
-        if _is_named(stopped):
-            fields["stoppedIn"] = _row(stopped, call.services.workspace)
+        if is_named(stopped):
+            fields["stoppedIn"] = row_json(stopped, call.services.workspace)
         if "frames" not in stopped and transcript.own_stacks:
             fields["stacks"] = tail(transcript.own_stacks, STACKS_BYTES).text
     if not wants_detail(call, asked):
         fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation, session))
     if evaluation.status == "done":
         return Answer(fields, handed_out=telling.handed_out)
-    hint = "results lists errors and failures first; stacktrace with this evaluationId has all frames"
+    only_live = told_only_live(call, evaluation)
+    hint = ONLY_LIVE if only_live else FAILED
+    fields |= only_live
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
     fields |= {"evaluationId": evaluation.id, "reason": reason, "hint": hint}
     return Answer(fields, ok=False, handed_out=telling.handed_out)
+
+
+async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Answer:
+    """The answer about a run under way: how many tests have ended, and which of them did not pass."""
+    answer = await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call) // 2)
+    so_far = None
+    if evaluation.status == "running":
+        with suppress(CodriverError):
+            so_far = await call.services.repls.adapter(evaluation.repl).tests_so_far(evaluation.id)
+    if so_far is None:
+        return answer
+    report = json.loads(report_text(so_far))
+    fields = run_json(report, "", call.services.workspace, passed=False, max_bytes=budget(call) // 2)
+    return replace(answer, fields={**answer.fields, **fields})
 
 
 def _refused(evaluation: Evaluation, said: str) -> Answer:
@@ -222,20 +242,11 @@ async def _notes(call: Call, evaluation: Evaluation, report: Json) -> tuple[str,
     if repl is None:
         return ()
     if not report.get("fresh"):
-        return await notes_of_tests(call, repl)
-    runs = await _runs_before(call, evaluation.repl, evaluation.session)
-    return notes_of_fresh(outcomes(report), [outcomes(one) for one in runs if not one.get("fresh")])
-
-
-async def _runs_before(call: Call, repl: str, session: str) -> list[Json]:
-    """The reports of a session's runs that are over and not forgotten, the newest first."""
-    runs = [
-        one
-        for one in call.state.evaluations.values()
-        if one.kind == "run-tests" and one.over and (one.repl, one.session) == (repl, session)
-    ]
-    reports = [await report_of(call, one) for one in reversed(runs)]
-    return [report for report in reports if report is not None]
+        notes, is_current = await notes_of_tests(call, repl)
+        call.services.ledger.tests.current.setdefault(evaluation.id, is_current)
+        return notes
+    runs = await of_same_code(call, await runs_before(call, evaluation.repl, evaluation.session))
+    return notes_of_fresh(outcomes(report), [outcomes(told) for _, told in runs if not told.get("fresh")])
 
 
 async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...]:
@@ -244,62 +255,10 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
     Raises:
         NoFailuresError: there was none, or it is forgotten.
     """
-    for report in (await _runs_before(call, target.repl.id, target.session.name))[:1]:
+    runs = await runs_before(call, target.repl.id, target.session.name)
+    for report in [told for _, told in runs if not told.get("again")][:1]:
         rows = [row for row in report["results"] if row["outcome"] != "pass"]
-        rows += [stopped] if (stopped := report.get("stopped")) and _is_named(stopped) else []
+        rows += [stopped] if (stopped := report.get("stopped")) and is_named(stopped) else []
         if rows:
             return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
     raise NoFailuresError
-
-
-async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
-    """The report of a run that is over; None where it gave none, or it is forgotten."""
-    transcript = call.services.transcripts.get(evaluation.id)
-    if transcript is None or not transcript.values():
-        return None
-    piece = await read(partial(transcript.result.read, 0, MAX_READ_CHARACTERS), transcript)
-    report: Json = json.loads(piece.text)
-    return report
-
-
-def run_json(
-    report: Json, said: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
-) -> dict[str, object]:
-    """A test run under the keys of an answer; the output from its end. `whole`: every result, and the tests' times."""
-    listed = [row for row in report["results"] if whole or passed or row["outcome"] != "pass"]
-    output = tail(said, max_bytes // 4).text
-    max_bytes -= json_bytes(output)
-    shown = [
-        _row(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
-        for row in listed[: None if whole else MAX_RESULTS]
-    ]
-    rows, note, _ = fit(shown, max_bytes)
-    counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
-    fields: dict[str, object] = {**counts, "results": rows, "count": len(rows)}
-    if len(listed) > len(rows):
-        fields["omitted"] = len(listed) - len(rows)
-    if whole:
-        fields["times"] = fit(report.get("times", []), max_bytes // 4)[0]
-    if note:
-        fields["notes"] = [note.partition(":")[0]]
-    if said:
-        fields["stdout"] = output
-    return fields
-
-
-def _row(row: Json, workspace: Path) -> dict[str, object]:
-    """A result, with the project's frames alone, innermost first."""
-    frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
-    kept = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
-    return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
-
-
-def _is_named(stopped: Json) -> bool:
-    """Whether the REPL knows the test that it was stopped in; it was in none while it looked for them."""
-    return bool(stopped["test"] != UNKNOWN_TEST)
-
-
-def _words(frame: Mapping[str, object], workspace: Path) -> str:
-    file = Path(str(frame.get("file")))
-    shown = file.relative_to(workspace) if file.is_relative_to(workspace) else file
-    return f"{shown}:{frame.get('line')} in {frame.get('function')}"

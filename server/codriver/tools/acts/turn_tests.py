@@ -100,7 +100,12 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
     repl = _server(call, path)
     if repl is None:
         return None
-    given = {"namespace": namespace, "replSessionKey": repl.key, "timeoutMs": int(left_s * 1000)}
+    given = {
+        "namespace": namespace,
+        "replSessionKey": repl.key,
+        "timeoutMs": int(left_s * 1000),
+        "onTimeout": "interrupt",
+    }
     try:
         return await run_tests(call, TestArguments.model_validate(given))
     except (RefusedError, ReplDisconnectedError):
@@ -172,6 +177,7 @@ def _is_test(path: Path) -> bool:
 
 def _words(fields: Json, home: str) -> Iterator[str]:
     """The failed tests of a run, each with its place below the folder `home`, and what it said."""
+    only_here = fields.get("onlyInThisRepl", ())
     for row in fields.get("results", ()):
         if row.get("outcome") == "pass":
             continue
@@ -180,4 +186,5 @@ def _words(fields: Json, home: str) -> Iterator[str]:
         if "expected" in row:
             said.append(f"expected {row['expected']}")
         name = "/".join(part for part in (row.get("ns"), row.get("test")) if part)
-        yield f"{name}{place}: {'; '.join(said) or row.get('outcome')}"[:SHOWN_CHARACTERS]
+        here = " (in this REPL alone; it passes in a new process)" if row.get("test") in only_here else ""
+        yield f"{name}{place}{here}: {'; '.join(said) or row.get('outcome')}"[:SHOWN_CHARACTERS]

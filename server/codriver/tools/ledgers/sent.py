@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from codriver.tools.ledgers.cell_writes import CellWrites
 
 MOST_EDITS_NOTED: Final = 200
+MOST_RUNS: Final = 200
 
 
 @dataclass(slots=True)
@@ -38,6 +39,18 @@ class EditsNoted:
 
 
 @dataclass(slots=True)
+class TestsRun:
+    """The runs of tests in REPLs of Python, by evaluation, for the life of one server."""
+
+    __test__ = False  # for pytest: it is none
+
+    current: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Whether what was loaded was as the files said when the run was over."""
+    only_live: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Of runs whose red tests ran again in a new process: those that passed there."""
+
+
+@dataclass(slots=True)
 class Ledger:
     """Everything that callers sent and wrote, for the life of one server."""
 
@@ -49,5 +62,7 @@ class Ledger:
     """Files that were edited and not tested since."""
     saves: Saves = field(default_factory=Saves)
     """Files that we wrote, which a watcher leaves alone."""
+    tests: TestsRun = field(default_factory=TestsRun)
+    """Runs of tests, and what is known of their code."""
     lisp: LispKnown = field(default_factory=LispKnown)
     """Forms of Lisp that each REPL is known to have loaded."""

@@ -113,6 +113,13 @@ def note_of_write(call: Call, who: str, path: Path, shown: str) -> str:
     return _others_edit(call, shown, edit, call.services.ledger.conflicts.edited(path, edit))
 
 
+def other_editor(call: Call, who: str, path: Path) -> str:
+    """The caller who edited a file last, where that is another one than `who`; blank where nobody is known to have."""
+    edits = call.services.ledger.conflicts.edits.get(path, ())
+    own = Edit(who, call.client, call.services.now())
+    return edits[-1].who if edits and not is_own(call.state, own, edits[-1]) else ""
+
+
 def _text(data: bytes | None) -> str | None:
     """The text of a file as it is kept; blank where there was none, None where it is too long."""
     return None if data is not None and len(data) > EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")

@@ -36,7 +36,7 @@ EDITED: Final = ("edited", "missing", "gone")
 UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
 """Kinds of differences that stand for a whole file."""
 PASSES: Final = "pass"
-NEVER_LIVE: Final = "no test of these has run in the REPL: call without fresh, too, to see where they differ"
+NEVER_LIVE: Final = "no test of these has run in the REPL with this code: call without fresh, too, to see differences"
 MOST_STALE: Final = 3
 MOST_NAMES: Final = 5
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
@@ -61,16 +61,28 @@ async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
     return (*told, *_bounded(stale_line(one) for one in found if one.kind in STALE))
 
 
-async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Notes for who has just run tests: what they may have run that is not what the files say."""
-    found = await _drift(call, repl, "edited")
+async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]:
+    """Notes for who has just run tests on what they may have run that is not what the files say; whether it was that.
+
+    A name that was bound anew in the REPL is told; the code of the files is loaded all the same.
+    """
+    is_python = repl.dialect == "python"
+    found = await _drift(call, repl, "" if is_python else "edited")
     edited: dict[str, list[str]] = {}
+    anew: list[str] = []
     for one in found:
-        if one.kind in EDITED or one.kind in UNREAD:
+        if one.kind not in (*EDITED, *UNREAD, *(["redefined"] if is_python else [])):
+            continue
+        if is_python and not (one.path or one.kind in UNREAD):
+            anew.append(one.full)
+        elif one.kind != "deleted":
             edited.setdefault(one.module, []).append(one.name)
+    is_current = not edited and not any(one.kind == "deleted" for one in found)
     stale = [f"{module} was edited since its load ({few(names)}): load_file it" for module, names in edited.items()]
-    instead = ", or fresh: true" if repl.dialect == "python" else ""
-    return _bounded([*stale, *(stale_line(one) + instead for one in found if one.kind in STALE)])
+    stale += [f"the file of {one.module} is deleted" for one in found if one.kind == "deleted"]
+    stale += [f"bound anew in the REPL, so a new process has it otherwise: {few(anew)}"] if anew else []
+    instead = ", or fresh: true" if is_python else ""
+    return _bounded([*stale, *(stale_line(one) + instead for one in found if one.kind in STALE)]), is_current
 
 
 async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
@@ -175,7 +187,7 @@ def outcomes(report: Json) -> dict[tuple[str, str], str]:
 def notes_of_fresh(fresh: Outcomes, live: Iterable[Outcomes]) -> tuple[str, ...]:
     """Notes for who ran tests in a new process: which of them ended otherwise in the REPL, at last.
 
-    `live`: the outcomes of the REPL's own runs, the newest first.
+    `live`: the outcomes of the REPL's own runs of the same code, the newest first.
     """
     last: dict[tuple[str, str], str] = {}
     for run in live:

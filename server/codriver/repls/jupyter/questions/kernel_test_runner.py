@@ -24,6 +24,7 @@ from codriver.repls.contract.adapter_values import (
     Value,
 )
 from codriver.repls.contract.errors import EvaluationFailedError, NamespaceMissingError, OpTimedOutError
+from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.contract.test_report import report_text, words_of
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.jupyter.messages.messages import mapping_of, text_of
@@ -91,6 +92,10 @@ class KernelTestRunner:
                 raise
         raise OpTimedOutError("test", timeout_s)
 
+    def so_far(self, evaluation: str) -> TestRun | None:
+        """The tests that have ended of a run under way. See `Adapter.tests_so_far`."""
+        return next((run.progress.run for run in self._runs if run.evaluation == evaluation), None)
+
     async def interrupt(self) -> Interruption:
         """Stop the run that was begun first, or take it back where it waits for its turn."""
         if not self._runs:
@@ -110,7 +115,7 @@ class KernelTestRunner:
         try:
             asked = request.tests or TestSelection()
             run = await self._run(asked, request.id)
-            self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh)))
+            self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh, is_again=asked.again)))
             failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
             said = f"{request.code}: {words_of(run)}"
             how = Ending("failed" if failure else "done", failure=failure, said=said)
@@ -149,10 +154,11 @@ class _Run:
 
     def __init__(self, evaluation: str | None, listener: Listener, kernel: Kernel) -> None:
         self.printed: list[str] = []
+        self.progress = TestProgress()
         self.waiting: anyio.CancelScope | None = None
         """Of its wait for a turn, where it can be taken back."""
         self.over = anyio.Event()
-        self._evaluation = evaluation
+        self.evaluation = evaluation
         self._listener = listener
         self._kernel = kernel
 
@@ -170,10 +176,10 @@ class _Run:
         return told_by(exchange.reply)
 
     def _heard(self, event: Event) -> None:
-        if isinstance(event, Output):
-            self.printed.append(event.text)
-            if self._evaluation is not None:
-                self._listener(self._evaluation, Output("out", event.text))
+        if isinstance(event, Output) and (text := self.progress.take(event.text)):
+            self.printed.append(text)
+            if self.evaluation is not None:
+                self._listener(self.evaluation, Output("out", text))
 
 
 def code_of(asked: TestSelection) -> str:

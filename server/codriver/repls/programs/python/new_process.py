@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import signal
@@ -85,6 +86,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     find_as_the_repl_does()
     believe_no_former_code()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     answer = said(asked)
     sys.stdout.flush()
     sys.stderr.flush()

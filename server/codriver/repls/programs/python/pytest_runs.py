@@ -15,7 +15,7 @@ import sys
 import traceback
 
 from .interrupts import be_deaf
-from .run_values import OUTPUT, TEXT, beneath, file_of, frames_of, own, pytest
+from .run_values import OUTPUT, TEXT, SoFar, beneath, file_of, frames_of, own, pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Plugin:
         self.causes: dict[str, BaseException] = {}
         self.patterns: list[str] = []
         self.before, self.is_silent = set(sys.modules), sys.dont_write_bytecode
-        self.broken: BaseException | None = None
+        self.so_far = SoFar(sys.stdout)
         self.is_known = self.is_stopped = False
 
     def tests(self, patterns: Iterable[str]) -> Iterator[str]:
@@ -152,8 +152,7 @@ class Plugin:
     def pytest_exception_interact(self, node: Any, call: Any, report: Report) -> None:
         """Note why a file could not be collected."""
         if not isinstance(node, pytest.Item) and call.excinfo is not None:
-            self.broken = call.excinfo.value.__cause__ or call.excinfo.value
-            self.causes[report.nodeid] = self.broken
+            self.causes[report.nodeid] = call.excinfo.value.__cause__ or call.excinfo.value
 
     def pytest_collectreport(self, report: Report) -> None:
         """Add the row of a file that could not be collected, or was skipped."""
@@ -201,6 +200,10 @@ class Plugin:
         elif report.when == "call":
             self.row(item, "pass", None if expected is None else "was expected to fail and passed")
 
+    def pytest_runtest_logfinish(self) -> None:
+        """Tell how the run stands."""
+        self.so_far.tell(len(self.seen), self.rows)
+
     def place(self, item: Item, trace: Any) -> Row:
         """The place of a test: where a failure left its file, else where the test begins."""
         path, line, _ = item.reportinfo()
@@ -236,6 +239,8 @@ def cause_of(error: BaseException, file: str) -> Row:
     """The cause of a collection that failed: pytest's report begins with its own frames, and tells no reason before."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [one.lineno for one in frames if os.path.realpath(one.filename) == file]
+    if isinstance(error, SyntaxError) and error.filename and os.path.realpath(error.filename) == file:
+        lines.append(error.lineno)
     imports = os.sep + "importlib" + os.sep
     told = [one for one in frames_of(frames) if imports not in one["file"] and one["file"][0] != "<"]
     words = (
@@ -330,8 +335,6 @@ def by_pytest(
     wanted: str,
     match: str,
     only: list[list[str]],
-    *,
-    is_one: bool,
 ) -> Outcome:
     """The number of tests that ran, the time of each, their rows, and the row of one that was stopped in."""
     plugin, screen = Plugin(targets, names, extra, wanted, only), io.StringIO()
@@ -352,9 +355,7 @@ def by_pytest(
         raise RuntimeError("pytest could not run:\n" + reason_in(screen.getvalue().strip()))
     if status == 2 and not plugin.stopped:
         print(screen.getvalue().strip()[-TEXT:])
-    if is_one and plugin.broken and not plugin.seen:
-        raise plugin.broken
-    if wanted and not match and plugin.is_known and not plugin.seen and not plugin.stopped:
+    if wanted and not match and plugin.is_known and not (plugin.seen or plugin.rows) and not plugin.stopped:
         raise LookupError("the test " + wanted + " is there, and the project's settings of pytest deselect it")
     times: list[list[object]] = [[*named, seconds] for named, seconds in plugin.times.items()]
     return len(plugin.seen), times, plugin.rows, plugin.stopped

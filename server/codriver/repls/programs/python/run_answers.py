@@ -83,6 +83,11 @@ def _of_loaded(home: ModuleType | None) -> Chosen:
     return [], names, list(names), [one for one in modules if file_of(one) not in names]
 
 
+def no_pytest() -> str:
+    """The words for a project without pytest."""
+    return "pytest 7 or later is not installed in this REPL's environment (" + sys.executable + ")"
+
+
 def is_path(ns: str) -> bool:
     """True where a namespace is given as a file or folder."""
     folder = os.path.isdir(ns) and not os.path.isfile(os.path.join(ns, "__init__.py"))
@@ -112,19 +117,26 @@ def answer_here(ns: str, wanted: str, match: str, words: list[list[str]], only: 
     if ns and not (home and ns == "Hy") and not is_path(ns) and not is_there(ns):
         return json.dumps({"missing": True})
     if is_path(ns) and not pytest:
-        raise LookupError("files need pytest 7 or later in this REPL's environment; give a module as namespace")
-    targets, names, extra, modules = chosen(ns, home, only)
+        raise LookupError(no_pytest() + ": files of tests need it; install it there, or give a module as namespace")
+    try:
+        targets, names, extra, modules = chosen(ns, home, only)
+    except ModuleNotFoundError as error:
+        if error.name == "pytest":
+            raise LookupError(no_pytest() + ", and the tests import it: install it there") from error
+        raise
     count, stopped = 0, None
     times: list[list[object]] = []
     rows: list[Row] = []
     if pytest and (targets or not (ns or only)):
-        count, times, rows, stopped = by_pytest(targets, names, extra, wanted, match, only, is_one=bool(ns))
+        count, times, rows, stopped = by_pytest(targets, names, extra, wanted, match, only)
     if modules and not stopped:
         if match and not words:
             raise ValueError(repr(match) + " is for pytest; write match here as: word and not other or word")
         more, others_times, others, stopped = by_unittest(modules, wanted, words, only)
         count, times, rows = count + more, times + others_times, rows + others
-    if wanted and not count and not stopped:
+    if not pytest and not rows:
+        print(no_pytest() + ": the tests of the modules that are loaded were looked for, with unittest")
+    if wanted and not count and not (rows or stopped):
         raise LookupError("there is no test " + wanted + " in " + (shown(ns) or "the loaded modules"))
     return _report(count, times, rows, stopped)
 

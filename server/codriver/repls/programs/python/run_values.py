@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import inspect
+import json
 import os
 import unittest
 
@@ -21,17 +22,19 @@ if TYPE_CHECKING:
     import traceback
     from collections.abc import Iterator
     from types import ModuleType
-    from typing import Any
+    from typing import IO, Any
 
     Row = dict[str, Any]
 
 __all__ = [
-    "FRAMES", "OUTPUT", "ROWS", "TEXT", "TIMES", "beneath", "file_of", "frames_of", "home_of", "in_folder", "is_test",
-    "own", "pytest", "shown",
+    "FRAMES", "OUTPUT", "ROWS", "TEXT", "TIMES", "SoFar", "beneath", "file_of", "frames_of", "home_of", "in_folder",
+    "is_test", "own", "pytest", "shown",
 ]  # fmt: skip
 
 TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
 HY_SESSION = "hy-nrepl-session-"
+RECORD = "\x1e"
+TOLD = ("test", "ns", "outcome", "message", "actual", "file", "line")
 
 
 def shown(module: str) -> str:
@@ -90,6 +93,27 @@ def frames_of(frames: traceback.StackSummary) -> list[Row]:
         if one.name != "_on_signal" and not any(name in one.filename for name in run_by)
     ]
     return told if len(told) <= FRAMES else told[: FRAMES // 2] + told[-FRAMES // 2 :]
+
+
+class SoFar:
+    """The record of a run under way: JSON text sequences among what it prints, one whenever a test has ended.
+
+    Whoever asked for the run takes them out of the output. Source: RFC 7464.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self.stream = stream
+        self.told = self.passed = 0
+
+    def tell(self, tests: int, rows: list[Row]) -> None:
+        """Tell how many tests have ended, and the rows since that are not of tests that passed."""
+        new, self.told = rows[self.told :], len(rows)
+        red = [row for row in new if row["outcome"] != "pass"]
+        self.passed += sum(row["outcome"] == "pass" and row["test"] != "(collection)" for row in new)
+        rows = [{name: row[name] for name in TOLD if row.get(name) is not None} for row in red]
+        record = {"codriver": "tests", "tests": tests, "passed": self.passed, "rows": rows}
+        with contextlib.suppress(Exception):
+            self.stream.write(RECORD + json.dumps(record) + "\n")
 
 
 def is_test(name: str, value: object, module: ModuleType) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 import traceback
 import unittest
 
 from .interrupts import be_deaf
-from .run_values import frames_of, is_test, pytest, shown
+from .run_values import SoFar, frames_of, is_test, pytest, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class Recorder(unittest.TestResult):
         self.rows: list[Row] = []
         self.times: list[list[object]] = []
         self.running: Test = None
+        self.so_far = SoFar(sys.stdout)
 
     def startTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
         """Note which test runs, and since when."""
@@ -42,6 +44,7 @@ class Recorder(unittest.TestResult):
         super().stopTest(test)
         name, module, _ = self.place(test)
         self.times.append([module, name, time.perf_counter() - self.began])
+        self.so_far.tell(len(self.times), self.rows)
 
     def place(self, test: Test) -> tuple[str, str, Any]:
         """A test's name, its module, and its code."""
