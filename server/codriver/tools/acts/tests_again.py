@@ -100,7 +100,7 @@ async def _in_question(call: Call, evaluation: Evaluation, report: Json) -> list
 
 
 async def of_same_code(call: Call, runs: Sequence[Run]) -> list[Run]:
-    """Those of these runs that ran the code that the files have now, whether in the REPL or in a new process."""
+    """The runs, of those given, of the code that the files have now, whether in the REPL or in a new process."""
     current = call.services.ledger.tests.current
     known = [run for run in runs if run[1].get("fresh") or current.get(run[0].id)]
     if not known:
