@@ -60,7 +60,7 @@ MAY_IMPORT = {
         "core", "editing", "errors", "files", "log", "net", "protocol", "repls", "settings", "skills", "systems",
         "tools", "tools/calls", "tools/ledgers",
     },
-    "commands": {"app", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
+    "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
     "__main__": {"commands"},
 }  # fmt: skip
 

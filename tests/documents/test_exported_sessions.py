@@ -37,8 +37,8 @@ class Apart:
         self.profile = adapter.profile
         self.run_tests = adapter.run_tests
 
-    def start_evaluation(self, request, ended):
-        self._adapter.start_evaluation(replace(request, session=self._name), ended)
+    def start_evaluation(self, request, ended, limits):
+        self._adapter.start_evaluation(replace(request, session=self._name), ended, limits)
 
 
 @contextlib.asynccontextmanager

@@ -2,10 +2,12 @@
 
 import ast
 import json
+from base64 import b64encode
 from dataclasses import replace
 
 import pytest
 
+from codriver.core.pictures import without_data
 from codriver.documents import lisp_documents, python_documents
 from codriver.documents.document_check import DocumentFailsError, Failed, FormatUnknownError, check_document
 from codriver.documents.layout import arrange
@@ -13,7 +15,7 @@ from codriver.documents.notebook import notebook
 from codriver.documents.page import Origin
 from codriver.documents.python_steps import python_steps
 from codriver.documents.recordings import Recorded
-from codriver.documents.verification import Observed, Raised, verifying
+from codriver.documents.verification import Observed, Raised, strictly, verifying
 
 ORIGIN = Origin("py", "python", "2026-01-02")
 
@@ -339,3 +341,117 @@ def test_names_of_python_are_those_of_its_module():
     assert step.gives == {"f"}
     assert step.uses == {"DEFAULT", "g"}
     assert step.needs == {"DEFAULT"}
+
+
+def png(*, width=640, height=480, more=b""):
+    """The data of a picture, of which only the header counts."""
+    size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    return b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + size + more).decode()
+
+
+def figure(**picture):
+    return f"<Figure> data:image/png;base64,{png(**picture)}"
+
+
+@pytest.mark.parametrize(
+    ("fresh", "verdict", "note", "strict"),
+    [
+        (figure(), "same", "", "same"),
+        (figure(more=b"x"), "same", "the picture differs (image/png 640x480, 1 KB; in a fresh REPL", "differs"),
+        (figure(width=320), "differs", "recorded: <Figure> <<image/png 640x480", "differs"),
+        ("<Figure>", "differs", "in a fresh REPL: <Figure>", "differs"),
+        (f"<Table> data:image/png;base64,{png()}", "differs", "recorded: <Figure>", "differs"),
+    ],
+)
+def test_a_picture_reproduces_by_its_digest_or_is_alike_by_kind_and_size(fresh, verdict, note, strict):
+    for recorded in (figure(), without_data(figure())):
+        checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": Observed(fresh)})
+        assert checked[0].verdict == verdict
+        assert checked[0].note.startswith(note) if verdict == "same" else note in checked[0].note
+        assert "base64" not in checked[0].note
+        assert strictly(checked[0]).verdict == strict
+
+
+def test_a_picture_that_a_kernel_told_without_a_text_is_compared_alone():
+    recorded = f"data:image/png;base64,{png()}"
+    checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": Observed(figure())})
+    assert notes(checked) == [("same", "")]
+
+
+def test_pictures_that_were_shown_between_values_are_found_among_those_of_all_steps():
+    code = "draw()\ntitle()\nx = 1\nshow()\nlen('')"
+    recorded = ("'drawn'", "'title'", figure(more=b"2"), "None", "0")
+    answers = {
+        "draw()": Observed("'drawn'", told=(figure(more=b"1"),)),
+        "title()": Observed("'title'", told=(figure(more=b"2"),)),
+        "x = 1": Observed(figure(more=b"3")),
+        "show()": Observed("None"),
+        "len('')": Observed("0"),
+    }
+    checked, _ = verified([Recorded("e-1", code, values=recorded)], answers)
+    assert notes(checked) == [("same", ""), ("same", ""), ("ran", ""), ("same", ""), ("same", "")]
+    assert [one.shown for one in checked] == [(), (figure(more=b"2"),), (), (), ()], "the others came on the way"
+
+
+def test_a_value_that_is_a_figure_is_told_from_figures_that_were_shown_before_it():
+    recorded = (figure(more=b"shown"), figure(more=b"value"))
+    answers = {"draw()\nf": Observed(), "draw()": Observed("1", told=(figure(more=b"shown"),))}
+    answers["f"] = Observed(figure(more=b"value"))
+    checked, _ = verified(
+        [Recorded("e-1", "x = draw()\nf", values=recorded)], {**answers, "x = draw()": answers["draw()"]}
+    )
+    assert notes(checked) == [("ran", ""), ("same", "")]
+    assert checked[1].drawn == figure(more=b"value")
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "note"),
+    [
+        ((figure(more=b"x"),), "ran", "the picture differs"),
+        ((figure(height=1),), "differs", "recorded: image/png 640x480, 1 KB; in a fresh REPL: no such picture"),
+        ((), "differs", "no such picture"),
+    ],
+)
+def test_a_picture_that_was_shown_and_comes_otherwise_is_said_of_the_step_that_showed_it(told, verdict, note):
+    evaluation = Recorded("e-1", "x = draw()", values=(figure(),))
+    checked, _ = verified([evaluation], {"x = draw()": Observed(told=told)})
+    assert checked[0].verdict == verdict
+    assert note in checked[0].note
+    assert strictly(checked[0]).verdict == "differs"
+
+
+def test_a_step_that_fails_as_it_did_has_shown_its_pictures_before():
+    evaluation = Recorded("e-1", "draw(); 1/0", values=("1", figure()), err="ZeroDivisionError: division by zero")
+    answers = {"draw()": Observed("1", told=(figure(),))}
+    answers["1/0"] = Observed(raised=Raised("ZeroDivisionError", "division by zero"))
+    checked, _ = verified([evaluation], answers)
+    assert notes(checked) == [("same", ""), ("raises", "")]
+
+
+def test_a_notebook_keeps_pictures_and_a_test_says_which_there_were():
+    evaluations = [Recorded("e-1", "draw()", values=(figure(more=b"1"), "'drawn'")),
+                   Recorded("e-2", "plot()", values=(figure(),))]  # fmt: skip
+    answers = {"draw()": Observed("'drawn'", told=(figure(more=b"1"),)), "plot()": Observed(figure())}
+    checked, _ = verified(evaluations, answers)
+    first, second = [cell["outputs"] for cell in json.loads(notebook(checked, ORIGIN))["cells"][1:]]
+    assert [one["output_type"] for one in first] == ["display_data", "execute_result"]
+    assert first[0]["data"] == {"image/png": png(more=b"1"), "text/plain": ["<Figure>"]}
+    assert second[0]["data"] == {"image/png": png(), "text/plain": ["<Figure>"]}
+    document, _ = write_document(checked, lambda _page: ())
+    assert "base64" not in document.text
+    assert (
+        "    assert draw() == 'drawn'\n    # shows a picture, which is left out: image/png 640x480, 1 KB\n"
+        in document.text
+    )
+    assert "    plot()\n    # shows a picture, which is left out: image/png 640x480, 1 KB\n" in document.text
+
+
+@pytest.mark.parametrize(
+    ("as_told", "verdict"), [("[Line2D(_child1)]", "varies"), ("[Line2D(_child9)]", "differs"), (None, "differs")]
+)
+def test_a_value_that_agents_were_told_by_its_str_is_printed_so_too_before_it_differs(as_told, verdict):
+    evaluation = Recorded("e-1", "plot()", values=("[Line2D(_child1)]",))
+    answers = {"plot()": Observed("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": Observed(as_told)}
+    (checked,), asked = verified([evaluation], answers)
+    assert checked.verdict == verdict
+    assert [question.is_told for question in asked] == [False, True]

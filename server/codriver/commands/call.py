@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver.commands.answer_reading import NOT_ENDED, reading
-from codriver.commands.options import complete_session, complete_tool, json_option, quiet_option, workspace_option
+from codriver.commands.options import (
+    PICTURE,
+    complete_session,
+    complete_tool,
+    images_option,
+    json_option,
+    quiet_option,
+    workspace_option,
+)
 from codriver.commands.terminal import patience, say, say_json
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
@@ -68,6 +76,7 @@ STATUSES = "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended
 @session_option
 @length_option
 @timeout_option
+@images_option
 @start_option
 @workspace_option
 @quiet
@@ -79,6 +88,7 @@ def eval_command(  # noqa: PLR0913  # one argument an option
     session: str | None,
     max_length: int | None,
     timeout: float,
+    images: Path | None,
     start: bool,
     workspace: Path,
     is_quiet: bool,
@@ -87,18 +97,19 @@ def eval_command(  # noqa: PLR0913  # one argument an option
     """Evaluate CODE in the running REPL and print its output and its result.
 
     With - as CODE it is read from standard input. What the code prints goes to standard output and standard error as
-    the program sent it, then comes the value of each top-level form.
+    the program sent it, then comes the value of each top-level form. Pictures are shown where the terminal can.
     """
     arguments: dict[str, Any] = {
         "code": sys.stdin.read() if code == "-" else code,
         "timeoutMs": int(timeout * 1000),
         "who": "codriver-cli",
+        "maxImages": 0,
     }
     if namespace:
         arguments["namespace"] = namespace
     if max_length:
         arguments["maxLength"] = max_length
-    _evaluate("evaluate_code", arguments, session, workspace, start=start, as_json=as_json, is_quiet=is_quiet)
+    _evaluate("evaluate_code", arguments, session, workspace, images, start=start, as_json=as_json, is_quiet=is_quiet)
 
 
 @click.command("load", short_help="Load FILE into the REPL.", epilog=STATUSES)
@@ -106,16 +117,18 @@ def eval_command(  # noqa: PLR0913  # one argument an option
 @session_option
 @length_option
 @timeout_option
+@images_option
 @start_option
 @workspace_option
 @quiet
 @json_option
-def load_command(
+def load_command(  # noqa: PLR0913  # one argument an option
     *,
     file: str,
     session: str | None,
     max_length: int | None,
     timeout: float,
+    images: Path | None,
     start: bool,
     workspace: Path,
     is_quiet: bool,
@@ -125,7 +138,7 @@ def load_command(
     arguments: dict[str, Any] = {"filePath": file, "timeoutMs": int(timeout * 1000), "who": "codriver-cli"}
     if max_length:
         arguments["maxLength"] = max_length
-    _evaluate("load_file", arguments, session, workspace, start=start, as_json=as_json, is_quiet=is_quiet)
+    _evaluate("load_file", arguments, session, workspace, images, start=start, as_json=as_json, is_quiet=is_quiet)
 
 
 @click.command("call", short_help="Call a tool as an agent would.", epilog=STATUSES)
@@ -134,8 +147,11 @@ def load_command(
 @start_option
 @workspace_option
 @click.option("--follow", "-f", is_flag=True, help="Of watch_app: go on printing the events that come.")
+@images_option
 @click.option("--json", "as_json", is_flag=True, help="Print the answer on one line.")
-def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, follow: bool, as_json: bool) -> None:
+def call_command(
+    *, tool: str, arguments: str, start: bool, workspace: Path, follow: bool, images: Path | None, as_json: bool
+) -> None:
     """Call TOOL as an agent would, with its arguments as a JSON object, and print its answer as JSON.
 
     With - as JSON they are read from standard input. `codriver tools --json` shows every tool with its arguments.
@@ -151,12 +167,16 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, fol
         raise click.UsageError("--follow is for watch_app with a topic; `codriver log --follow` prints all that comes")
     with connected(workspace.resolve(), start=start) as connection:
         try:
-            answer = connection.call(tool, given)
+            answer, shown = connection.call_with_images(tool, given)
         except client.CallError as error:
             if not error.is_refusal:
                 raise
             raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
         say_json(answer, indent=None if as_json else 2)
+        if shown:
+            from codriver.commands.pictures.held_pictures import tell_of_answer  # noqa: PLC0415  # few answers have pictures
+
+            tell_of_answer(shown, str(answer.get("evaluationId") or tool), images, workspace.resolve())
         if follow and answer.get("ok"):
             from codriver.commands.log import follow_stream  # noqa: PLC0415  # few calls follow anything
 
@@ -208,6 +228,7 @@ def _evaluate(
     arguments: dict[str, Any],
     session: str | None,
     workspace: Path,
+    images: Path | None,
     *,
     start: bool,
     as_json: bool,
@@ -219,13 +240,18 @@ def _evaluate(
         with patience(lambda: coming_repls(workspace.resolve())):
             answer = connection.call(tool, arguments)
         lacks_repl = answer.get("reason") in {"capability-missing", "no-repl"} and not repls_of(connection)
-    if lacks_repl and not as_json:
-        say(NO_REPL_HERE, err=True)
-        sys.exit(FAILED)
-    if as_json:
-        say_json(answer, indent=2)
-    else:
-        _print(answer, workspace, is_quiet=is_quiet)
+        if lacks_repl and not as_json:
+            say(NO_REPL_HERE, err=True)
+            sys.exit(FAILED)
+        if as_json:
+            say_json(answer, indent=2)
+        else:
+            _print(answer, workspace, is_quiet=is_quiet)
+        if PICTURE in str(answer.get("result", "")) + str(answer.get("values", "")):
+            from codriver.commands.pictures.held_pictures import show_or_save  # noqa: PLC0415  # few answers have pictures
+
+            can_show = not (as_json or is_quiet)
+            show_or_save(connection, answer["evaluationId"], images, workspace.resolve(), can_show=can_show)
     sys.exit(exit_status(answer))
 
 
@@ -259,6 +285,7 @@ def _print(answer: dict[str, Any], workspace: Path, *, is_quiet: bool = False) -
     """Output as the program printed it, results on standard output, everything else on standard error."""
     with reading("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
+        values = [_with_pictures_named(value, answer) for value in values]
         is_done = answer.get("status") == "done" and answer.get("ok")
         lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else explained(answer)
         words = list(() if is_quiet and is_done else _told(answer) if is_done else lines)
@@ -271,6 +298,14 @@ def _print(answer: dict[str, Any], workspace: Path, *, is_quiet: bool = False) -
             say(value)
     for line in words:
         say(line, err=True)
+
+
+def _with_pictures_named(value: str, answer: dict[str, Any]) -> str:
+    if PICTURE not in value:
+        return value
+    from codriver.commands.pictures.held_pictures import named  # noqa: PLC0415  # few values have pictures
+
+    return named(value, answer["evaluationId"])
 
 
 def _told(answer: dict[str, Any]) -> Iterator[str]:

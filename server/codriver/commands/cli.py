@@ -32,6 +32,7 @@ COMMANDS = {
     "call": "call",
     "tools": "call",
     "log": "log",
+    "image": "image",
     "history": "log",
     "handoff": "handoff",
     "runs": "log",

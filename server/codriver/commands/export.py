@@ -17,9 +17,9 @@ import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.call import session_option
-from codriver.commands.log import run_entries
+from codriver.commands.log import bare, run_entries
 from codriver.commands.log_follower import WHOLE, FollowError
-from codriver.commands.options import workspace_option
+from codriver.commands.options import STRICT, pictures_option, workspace_option
 from codriver.commands.terminal import patience, say
 from codriver.documents.page import Format, Origin, summary
 from codriver.documents.recordings import (
@@ -107,6 +107,7 @@ class Slice:
     metavar="SECONDS",
     help="How long each step may take in it, 1 to 600 (60).",
 )
+@pictures_option
 @session_option
 @workspace_option
 def export_command(  # noqa: PLR0913  # one argument an option
@@ -121,6 +122,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
     force: bool,
     repl: str | None,
     timeout: float,
+    pictures: str,
     session: str | None,
     workspace: Path,
 ) -> None:
@@ -128,6 +130,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
 
     It is verified before it is written: the code RUNS AGAIN, with all its effects, in fresh REPLs of the same kind that
     are started for it and ended after it (a recording is only copied). What does not reproduce is marked or left out.
+    A notebook keeps pictures; a test says in a line which there were.
     """
     if sum(map(bool, (ids, last, since, query))) > 1:
         raise click.UsageError("choose by ids, --last, --since or --query, one of them")
@@ -142,7 +145,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
     if form == "recording":
         text, told = as_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
     else:
-        text, told = _document(chosen, form, _namespace(output), workspace, timeout)  # type: ignore[arg-type]
+        text, told = _document(chosen, form, _namespace(output), workspace, timeout, is_strict=pictures == STRICT)  # type: ignore[arg-type]
     if file is None:
         say(text, end="")
     else:
@@ -192,14 +195,16 @@ def _namespace(output: str) -> str:
     return re.sub(r"[^\w.*+!?<>=-]", "-", name)
 
 
-def _document(chosen: Slice, form: Format, name: str, workspace: Path, timeout_s: float) -> tuple[str, str]:
+def _document(
+    chosen: Slice, form: Format, name: str, workspace: Path, timeout_s: float, *, is_strict: bool
+) -> tuple[str, str]:
     """The document, verified, and how far it reproduces in words."""
     import anyio  # noqa: PLC0415  # a recording is only copied
 
     from codriver.commands.fresh_runs import FreshRuns, tell  # noqa: PLC0415  # as above
 
     recording = chosen.recording
-    runs = FreshRuns(workspace, recording.repl, timeout_s)
+    runs = FreshRuns(workspace, recording.repl, timeout_s, is_strict=is_strict)
     origin = Origin(chosen.key, recording.repl, datetime.now(UTC).strftime("%Y-%m-%d"), name)
     with patience(lambda: f"a fresh REPL is started ({recording.repl}), in which the code runs again"):
         checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
@@ -225,7 +230,7 @@ def _chosen(
     """
     rows: Sequence[Mapping[str, Any]]
     if run:
-        rows, known = [entry.to_json() for entry in run_entries(workspace, run)], {}
+        rows, known = [bare(entry).to_json() for entry in run_entries(workspace, run)], {}
     else:
         with client.connect(workspace, name="codriver-export") as connection:
             rows, known = _entries(connection), _repls(connection)

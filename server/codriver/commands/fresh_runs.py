@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.app.wiring import CONNECTORS
 from codriver.commands.terminal import say
+from codriver.core.values import PrintLimits
 from codriver.documents import python_documents
 from codriver.documents.document_check import Failed, SoundDocument, check_document
-from codriver.documents.verification import Observed, Question, Raised, verifying
+from codriver.documents.verification import Observed, Question, Raised, strictly, verifying
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor
 from codriver.repls.kinds import KINDS, PYTHON
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
 """How the file of a document would end, by dialect, where not with `.clj`."""
+WHOLE: Final = PrintLimits()
+TOLD: Final = PrintLimits(25, 7)
+"""As the settings have it by default."""
 SHORT_S: Final = 2.0
 """How long code is waited for that had to be interrupted when it was recorded."""
 MODULE: Final = "codriver_exported"
@@ -47,6 +51,8 @@ class FreshRuns:
     workspace: Path
     words: str
     timeout_s: float
+    is_strict: bool = False
+    """Whether a picture reproduces only by the same bytes."""
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
     """Takes out of what fresh REPLs say the secrets of the environment, and what their applications hide."""
 
@@ -61,9 +67,12 @@ class FreshRuns:
     async def verify(self, evaluations: Sequence[Recorded], dialect: str) -> tuple[Checked, ...]:
         """Evaluations checked in a fresh REPL."""
         async with self.repl() as repl:
-            checked = await verified(repl, evaluations, dialect, self.clean)
+            settings = load(self.workspace, environ=os.environ).settings
+            told = PrintLimits(settings.max_length, settings.max_depth)
+            checked = await verified(repl, evaluations, dialect, self.clean, told)
             await repl.run("0")  # before it runs, and as it ends, the application tells what it hides by now
-        return tuple(without_secrets(one, self.clean) for one in checked)
+        judged = map(strictly, checked) if self.is_strict else checked
+        return tuple(without_secrets(one, self.clean) for one in judged)
 
     async def write_document(
         self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
@@ -90,14 +99,21 @@ class FreshRuns:
 
 
 async def verified(
-    repl: FreshRepl, evaluations: Sequence[Recorded], dialect: str, clean: Callable[[str], str] = str
+    repl: FreshRepl,
+    evaluations: Sequence[Recorded],
+    dialect: str,
+    clean: Callable[[str], str] = str,
+    told: PrintLimits = TOLD,
 ) -> tuple[Checked, ...]:
-    """Evaluations checked in this REPL, one after the other; `clean` is applied to all that it says."""
+    """Evaluations checked in this REPL, one after the other; `clean` is applied to all that it says.
+
+    `told`: the limits by which agents were told values.
+    """
     asking = verifying(evaluations, dialect)
     try:
         question = next(asking)
         while True:
-            question = asking.send(await _answer(repl, question, clean))
+            question = asking.send(await _answer(repl, question, clean, told))
     except StopIteration as stop:
         checked: tuple[Checked, ...] = stop.value
         return checked
@@ -117,16 +133,22 @@ def without_secrets(one: Checked, clean: Callable[[str], str]) -> Checked:
     return one if note == one.note else replace(one, note=note)
 
 
-async def _answer(repl: FreshRepl, question: Question, clean: Callable[[str], str]) -> Observed:
-    timeout_s = SHORT_S if question.is_short else None
-    ran = await repl.run(question.code, namespace=question.namespace, file=question.file, timeout_s=timeout_s)
+async def _answer(repl: FreshRepl, question: Question, clean: Callable[[str], str], told: PrintLimits) -> Observed:
+    ran = await repl.run(
+        question.code,
+        namespace=question.namespace,
+        file=question.file,
+        timeout_s=SHORT_S if question.is_short else None,
+        limits=told if question.is_told else WHOLE,
+    )
     return _observed(ran, clean)
 
 
 def _observed(ran: Ran, clean: Callable[[str], str]) -> Observed:
     failure = ran.failure
     raised = Raised(failure.type, clean(failure.message), failure.phase or "") if failure else None
-    return Observed(clean(ran.values[-1]) if ran.values else None, clean(ran.out), raised)
+    *told, value = map(clean, ran.values) if ran.values else (None,)
+    return Observed(value, clean(ran.out), raised, tuple(filter(None, told)))
 
 
 async def drive_check(

@@ -12,8 +12,9 @@ import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.log_follower import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
-from codriver.commands.options import color_option, json_option, workspace_option
+from codriver.commands.options import PICTURE, color_option, images_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, say, say_json
+from codriver.core.pictures import marked, without_data
 from codriver.files.paths import history_file, server_folder, workspace_state_folder
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
@@ -55,7 +56,7 @@ SIGNS = {
 }
 
 
-@click.command("log")
+@click.command("log", short_help="Print the newest entries of the output log.")
 @click.option("--who", help="Only what this caller evaluated.")
 @click.option("--category", "categories", multiple=True, help="Only this category. Can be repeated.")
 @click.option("--since", type=int, help="Only lines after this one.")
@@ -64,6 +65,7 @@ SIGNS = {
 @click.option("--query", metavar="EDN", help="Ask with Datalog instead, and print the answer.")
 @click.option("--input", "inputs", multiple=True, metavar="JSON", help="With --query: the next value that :in names.")
 @click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
+@images_option
 @workspace_option
 @color_option
 @json_option
@@ -77,10 +79,11 @@ def log_command(  # noqa: PLR0913  # one argument an option
     query: str | None,
     inputs: tuple[str, ...],
     run: str | None,
+    images: Path | None,
     workspace: Path,
     as_json: bool,
 ) -> None:
-    """Print the newest entries of the output log."""
+    """Print the newest entries of the output log; in the place of a picture, the command that shows or saves it."""
     if inputs and not query:
         raise click.UsageError("--input gives a value to --query, which is not there")
     _refuse_unknown(categories)
@@ -89,8 +92,10 @@ def log_command(  # noqa: PLR0913  # one argument an option
             raise click.UsageError("--run takes neither --follow nor --query: ask a server for $memory instead")
         if APP_EVENT in categories:
             raise click.UsageError(f"--run has no {APP_EVENT}: what applications do is known until their server ends")
-        entries = _of_run(run_entries(workspace, run), who, categories, since)
-        _print(entries[-limit:], as_json=as_json)
+        entries = _of_run(run_entries(workspace, run), who, categories, since)[-limit:]
+        if images is not None:
+            _save_of_run(entries, images, workspace.resolve())
+        _print([{**entry, "text": without_data(entry["text"])} for entry in entries], as_json=as_json, run=run)
         return
     with client.connect(workspace.resolve(), name="codriver-log") as connection:
         if query:
@@ -100,9 +105,11 @@ def log_command(  # noqa: PLR0913  # one argument an option
         follower = Follower(connection, last_line, who, categories, max_bytes, APP_EVENT in categories)
         try:
             _print(entries, as_json=as_json)
+            _save_pictures(connection, entries, images, workspace.resolve())
             if follow:
                 for coming in followed(follower, workspace.resolve(), "codriver-log"):
                     _print(coming, as_json=as_json)
+                    _save_pictures(follower.connection, coming, images, workspace.resolve())
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
 
@@ -148,6 +155,11 @@ def _of_run(
         and (not categories or entry.category in categories)
         and (since is None or entry.line > since)
     ]
+
+
+def bare(entry: Entry) -> Entry:
+    """The entry of a run with a mark in the place of each picture, whose data nobody reads."""
+    return entry._replace(text=without_data(entry.text))
 
 
 def _ask(connection: Connection, query: str, inputs: tuple[str, ...], limit: int, *, as_json: bool) -> int:
@@ -197,9 +209,26 @@ def _value(text: str) -> object:
         return text
 
 
-def _print(entries: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+def _save_pictures(
+    connection: Connection, entries: Sequence[dict[str, Any]], images: Path | None, workspace: Path
+) -> None:
+    """Save the pictures of entries of a server's log where a folder is given."""
+    if images is None or not (lines := [entry["line"] for entry in entries if PICTURE in entry["text"]]):
+        return
+    from codriver.commands.pictures.held_pictures import pictures_at, save  # noqa: PLC0415  # few entries have pictures
+
+    save(pictures_at(connection, lines), images, workspace)
+
+
+def _save_of_run(entries: Sequence[dict[str, Any]], images: Path, workspace: Path) -> None:
+    from codriver.commands.pictures.held_pictures import pictures_of_entries, save  # noqa: PLC0415  # as above
+
+    save(pictures_of_entries(entries), images, workspace)
+
+
+def _print(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -> None:
     with reading("repl_output_log"):
-        lines = [[] if as_json else shown(entry) for entry in entries]
+        lines = [[] if as_json else shown(entry, run) for entry in entries]
     for entry, line in zip(entries, lines, strict=True):
         if as_json:
             say_json(entry)
@@ -278,12 +307,18 @@ def _history_row(line: int, when: int, who: str, key: str, code: str) -> tuple[i
     return int(line), int(when), str(who), str(key), str(code)
 
 
-def shown(entry: dict[str, Any]) -> list[str | Styled]:
-    """One entry on its own lines: when, who, where, and the text, coloured by what it is."""
+def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
+    """One entry on its own lines: when, who, where, and the text, coloured by what it is. `run`: the earlier one of it.
+
+    In the place of a picture stands the command that gives it.
+    """
     category = entry["category"]
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
     where = f"{one_line(entry.get('who', '-')):16.16} {one_line(entry.get('repl-session-key', '-')):8.8}"
     text = entry["text"].rstrip("\n")
+    if PICTURE in text:
+        command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
+        text = marked(text, lambda one: f"<<{one.words}: {command}>>")
     if len(text) > SHOWN_CHARACTERS:
         text = text[:SHOWN_CHARACTERS] + f"… ({len(text)} characters)"
     indented = text.replace("\n", "\n" + " " * 40)

@@ -114,6 +114,23 @@ def quiet_option(text: str) -> Callable[[F], F]:
     return click.option("--quiet", "-q", "is_quiet", is_flag=True, help=text)
 
 
+STRICT = "strict"
+"""The choice by which a picture reproduces only by the same bytes."""
+pictures_option = click.option(
+    "--pictures",
+    type=click.Choice(["alike", STRICT]),
+    default="alike",
+    help="When a picture reproduces: of the same kind and pixels (alike, which is said), or of the same bytes.",
+)
+
+
+PICTURE = "<<image/"
+"""The beginning of the mark that a text has in the place of a picture: see `codriver.core.pictures`."""
+images_option = click.option(
+    "--images", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Save the pictures there."
+)
+
+
 def json_option(function: F) -> F:
     """`--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(function)

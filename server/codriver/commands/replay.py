@@ -16,9 +16,9 @@ import click
 from codriver import files
 from codriver.commands.call import FAILED
 from codriver.commands.junit import Case, xml_of
-from codriver.commands.options import quiet_option, workspace_option
+from codriver.commands.options import STRICT, pictures_option, quiet_option, workspace_option
+from codriver.commands.output_files import write_file
 from codriver.commands.terminal import patience, say
-from codriver.commands.testing import write_report
 from codriver.documents.recordings import Recording, RecordingError, from_lines
 from codriver.files import MEBIBYTE, Links, Rules
 from codriver.log.control_characters import one_line
@@ -48,15 +48,16 @@ MOST_BYTES = 64 * MEBIBYTE
     metavar="SECONDS",
     help="How long each step may take, 1 to 600 (60).",
 )
+@pictures_option
 @workspace_option
 @quiet_option("Print what differs, and nothing else.")
 def replay_command(
-    *, file: Path, repl: str | None, junit: Path | None, timeout: float, workspace: Path, is_quiet: bool
+    *, file: Path, repl: str | None, junit: Path | None, timeout: float, pictures: str, workspace: Path, is_quiet: bool
 ) -> None:
     """Run the code of FILE, which `codriver export --format recording` wrote, in a fresh REPL, and compare.
 
     The code runs with all its effects, so read a recording that is not yours first. Values that differ in nothing but
-    addresses, times and their like are the same.
+    addresses, times and their like are the same; so are pictures of the same kind and size, with a word on it.
     """
     import anyio  # noqa: PLC0415  # as below
 
@@ -66,16 +67,19 @@ def replay_command(
     recording = _read(file)
     if repl is None and recording.repl not in by_word():
         raise click.UsageError(f"the recording names a command line, {recording.repl!r}: say it yourself with --repl")
-    runs = FreshRuns(workspace, repl or recording.repl, timeout)
+    runs = FreshRuns(workspace, repl or recording.repl, timeout, is_strict=pictures == STRICT)
     with patience(lambda: f"a fresh REPL is started ({runs.words}), in which the code runs again"):
         checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
     cases = _cases(recording, checked, file.stem)
     if junit is not None:
-        write_report(junit, xml_of(cases, began), workspace)
+        write_file(junit, xml_of(cases, began), workspace)
     for case in cases:
         if case.outcome == "fail":
             say(one_line(case.name))
             say("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
+    for one in () if is_quiet else checked:
+        if one.is_alike and one.reproduces:
+            say(one_line(f"{one.of.id} {one.note}"))
     wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
     if not is_quiet:
         told = f"{len(cases)} evaluations: {len(cases) - wrong - skipped} the same, {wrong} differ"

@@ -50,6 +50,16 @@ def say(*pieces: str | Styled, err: bool = False, end: str = "\n") -> None:
     click.echo(sayable, nl=False, err=err, color=True)
 
 
+def draw(sequences: str) -> None:
+    """Write control sequences of our own to standard output, which show a picture or ask the terminal for something."""
+    click.echo(sequences, nl=False, color=True)
+
+
+def say_bytes(content: bytes) -> None:
+    """Write a file's bytes to standard output, for a program."""
+    click.echo(content, nl=False)
+
+
 def say_json(value: object, *, indent: int | None = None) -> None:
     """Write a value as JSON to standard output, the same to a terminal and to a program."""
     text = json_text(value, indent=indent)

@@ -33,9 +33,9 @@ from codriver.commands.call import (
 )
 from codriver.commands.junit import WHOLE_RUN, Case, cases_of, stopped_case, xml_of
 from codriver.commands.options import color_option, quiet_option, workspace_option
+from codriver.commands.output_files import write_file
 from codriver.commands.terminal import Styled, patience, say
 from codriver.errors import CodriverError
-from codriver.files import Links, whole_files
 from codriver.log.control_characters import one_line, visible
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
                 outputs.append(str(answer.get("stdout", "")))
             statuses.append(exit_status(answer))
     if junit is not None:
-        write_report(junit, xml_of(cases, began, "".join(outputs)), here)
+        write_file(junit, xml_of(cases, began, "".join(outputs)), here)
     _print(cases, outputs, here, is_quiet=is_quiet)
     if not is_quiet:
         say(_summary(cases, (datetime.now(UTC) - began).total_seconds()))
@@ -150,15 +150,6 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
     why, *rest = list(explained(answer)) or ["the tests were interrupted"]
     return [*cases, Case(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]))]
-
-
-def write_report(junit: Path, content: bytes, workspace: Path) -> None:
-    """Write the report: in the workspace through no link that leads out of it, as a checkout may have any."""
-    path = Path(os.path.normpath(Path.cwd() / junit))
-    if path.is_relative_to(workspace):
-        whole_files.replace(path, content, links=Links.WITHIN, root=workspace, mode=None, make_mode=0o777)
-    else:
-        whole_files.replace(path, content, links=Links.OWN, mode=None, make_mode=0o777)
 
 
 def _print(cases: Sequence[Case], outputs: Sequence[str], workspace: Path, *, is_quiet: bool) -> None:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.pictures import marked, pictures_in, without_data
 from codriver.lisp.reader import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from codriver.core.pictures import Picture
     from codriver.lisp.reader import Form
 
 HOME: Final = r"\b(?:__main__|user\d*)\."
@@ -52,15 +54,44 @@ _CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
 class Match:
     """The match of a fresh value with a recorded one. `pattern`: a regular expression of both; blank where they agree.
 
-    `is_cut`: what was recorded is the beginning of it alone.
+    `is_cut`: what was recorded is the beginning of it alone. `note`: pictures in it that are alike and not the same.
     """
 
     pattern: str = ""
     is_cut: bool = False
+    note: str = ""
 
 
 def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
-    """The match of the fresh value with the recorded one, which is of `time_ms`; None where there is none."""
+    """The match of the fresh value with the recorded one, which is of `time_ms`; None where there is none.
+
+    Pictures are compared by the facts of their headers: of the same digest they are the same, of one kind and as many
+    pixels they are alike, and the text beside them is compared as any. A kernel tells a picture with no text beside it.
+    """
+    recorded, fresh = without_data(recorded), without_data(fresh)
+    before, now = pictures_in(recorded), pictures_in(fresh)
+    if not (before or now):
+        return _compare_texts(recorded, fresh, dialect, time_ms)
+    note = compare_pictures(before, now)
+    texts = [marked(text, lambda _one: "").strip() for text in (recorded, fresh)]
+    match = Match() if not texts[0] else _compare_texts(texts[0], texts[1], dialect, time_ms)
+    return None if note is None or match is None else replace(match, note=note)
+
+
+def compare_pictures(recorded: Sequence[Picture], fresh: Sequence[Picture]) -> str | None:
+    """A note on the pictures that are alike and not the same, blank where all are; None where some are not alike."""
+    if len(recorded) != len(fresh):
+        return None
+    notes = []
+    for one, other in zip(recorded, fresh, strict=True):
+        if not one.digest or one.digest != other.digest:
+            if (one.kind, one.size) != (other.kind, other.size):
+                return None
+            notes.append(f"the picture differs ({one.words}; in a fresh REPL: {other.words})")
+    return "; ".join(notes)
+
+
+def _compare_texts(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
     if len(recorded) <= _LONGEST and (varying := _pattern(recorded, fresh, time_ms)):
         return Match(varying)
     if recorded == fresh or are_equal(recorded, fresh, dialect):

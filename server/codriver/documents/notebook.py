@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.core.pictures import DATA, without_data
 from codriver.documents.page import header
 
 if TYPE_CHECKING:
@@ -46,18 +47,25 @@ def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
     for one in steps:
         if one.out:
             outputs.append({"output_type": "stream", "name": "stdout", "text": _lines(one.out)})
+        outputs += [{"output_type": "display_data", "metadata": {}, "data": _bundle(text)} for text in one.shown]
         if one.raised is not None:
             error = {"ename": one.raised.name, "evalue": one.raised.message, "traceback": [str(one.raised)]}
             outputs.append({"output_type": "error", **error})
     last = steps[-1]
     if last.value is not None and last.value != "None":
-        data = {"text/plain": _lines(last.value)}
+        data = _bundle(last.drawn or last.value)
         outputs.append({"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": data})
     source = _lines("\n".join(one.step.text for one in steps))
     return {
         "cell_type": "code", "id": _id(name), "metadata": {}, "execution_count": count, "source": source,
         "outputs": outputs,
     }  # fmt: skip
+
+
+def _bundle(text: str) -> dict[str, Any]:
+    """A value by media type: its picture, the last where there are more, and the text beside it."""
+    pictures = {found[1]: found[2] for found in DATA.finditer(text)}
+    return {**pictures, "text/plain": _lines(without_data(text, lambda _one: "").strip() if pictures else text)}
 
 
 def _id(name: str) -> str:

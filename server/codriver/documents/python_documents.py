@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from codriver.core.pictures import pictures_in, without_data
 from codriver.documents.comparison import HOME, opened, python_literal
 from codriver.documents.page import Page, commented, header, test_names, write_left_out
 from codriver.documents.verification import DEFAULT_NAMESPACES
@@ -185,6 +186,16 @@ def _write_step(page: Page, one: Checked, indent: str) -> None:
 
 
 def _asserted(one: Checked) -> str:
+    """The code of a step with what is asserted of it, and a line for each picture: of those nothing is asserted.
+
+    Another version of a library draws others.
+    """
+    pictures = pictures_in(without_data("\n".join((*one.shown, one.drawn))))
+    told = [f"# shows a picture, which is left out: {picture.words}" for picture in pictures]
+    return "\n".join([one.step.text if one.drawn else _asserted_value(one), *told])
+
+
+def _asserted_value(one: Checked) -> str:
     code = one.step.text
     if one.verdict == "raises" and one.raised is not None:
         name = one.raised.type if _module(one) else one.raised.name or "Exception"

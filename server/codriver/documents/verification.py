@@ -10,7 +10,8 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.documents.comparison import compare, opened
+from codriver.core.pictures import pictures_in, without_data
+from codriver.documents.comparison import compare, compare_pictures, opened
 from codriver.documents.lisp_steps import lisp_steps, namespace_of
 from codriver.documents.python_steps import python_steps
 from codriver.documents.steps import Step
@@ -18,6 +19,7 @@ from codriver.documents.steps import Step
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from codriver.core.pictures import Picture
     from codriver.documents.recordings import Recorded
 
 Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
@@ -55,6 +57,8 @@ class Question:
     file: str | None = None
     is_short: bool = False
     """Whether to wait for it a moment only, as it did not end by itself."""
+    is_told: bool = False
+    """Whether its value is printed as agents are told it: objects without a `repr` of their own by their `str`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +81,12 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The outcome of a step in the fresh REPL."""
+    """The outcome of a step in the fresh REPL. `told`: what it showed beside its value, in full, as `value` is."""
 
     value: str | None = None
     out: str = ""
     raised: Raised | None = None
+    told: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,14 @@ class Checked:
     raised: Raised | None = None
     out: str = ""
     note: str = ""
+    recorded: str | None = None
+    """The recorded value, of a step whose value is another."""
+    shown: tuple[str, ...] = ()
+    """The pictures that it showed beside its value, with their data."""
+    drawn: str = ""
+    """The value with the data of the pictures in it; blank where there are none."""
+    is_alike: bool = False
+    """Whether a picture of it is like the recorded one, and not the same."""
     is_typo: bool = False
     is_hidden: bool = False
     """Whether the log holds less of its code than was evaluated."""
@@ -155,7 +168,7 @@ def _verify(
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     # Sessions may take turns in a recording, and what one has moved to is not where the other is.
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
-    values = list(evaluation.values)
+    values, aside = list(evaluation.values), list[str]()
     checked: list[Checked] = []
     for step in steps_of(evaluation.code, dialect):
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
@@ -165,12 +178,20 @@ def _verify(
         own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
         observed = yield Question(step.text, namespace, is_short=bool(evaluation.ending))
         if observed.raised is not None:
-            checked.append(_failed(step, evaluation, observed.raised, values))
+            left = [value for value in values if not _pictures(value)]
+            checked.append(_failed(step, evaluation, observed.raised, left))
             break
-        checked.append(replace(_came(step, evaluation, observed, values, dialect), is_patch=is_patch))
+        observed = _own(observed, step, dialect)
+        came = _came(step, evaluation, observed, values, aside, dialect)
+        if dialect == "python" and came.verdict == "differs" and came.value is not None:
+            told = yield Question("_", namespace, is_told=True)
+            came = _as_told(came, told.value, evaluation)
+        checked.append(replace(came, is_patch=is_patch, shown=tuple(filter(_pictures, observed.told))))
         if dialect != "python" and (moved := _MOVES.match(step.text)):
             namespace = moved[1]
             evaluation = replace(evaluation, namespace=namespace)  # the rest of it is there
+    else:
+        checked = _with_told(checked, [*aside, *values])
     return _with_output(evaluation, checked, dialect)
 
 
@@ -210,20 +231,97 @@ def _loading(evaluation: Recorded) -> str:
     return f"(require '{namespace})" if namespace else f'(load-file "{evaluation.file}")'
 
 
-def _came(step: Step, evaluation: Recorded, observed: Observed, values: list[str], dialect: str) -> Checked:
-    """The verdict on a step that did not fail; its recorded value is taken from `values`."""
+def _own(observed: Observed, step: Step, dialect: str) -> Observed:
+    """The observation of a step, in which a value that is not its own was shown: only expressions have one."""
+    if dialect != "python" or step.role == "expression" or observed.value is None:
+        return observed
+    return replace(observed, value=None, told=(*observed.told, observed.value))
+
+
+def _came(
+    step: Step, evaluation: Recorded, observed: Observed, values: list[str], aside: list[str], dialect: str
+) -> Checked:
+    """The verdict on a step that did not fail; its recorded value leaves `values`, pictures before it go `aside`."""
     if observed.value is None:
         return Checked(step, evaluation, "ran", out=observed.out)
+    fresh = without_data(observed.value)
+    _put_aside(values, fresh, aside)
     if not values:
         failed = _last_line(evaluation.err) or "no value"
-        return _differs(step, evaluation, failed, observed.value, observed.out)
-    recorded = values.pop(0)
-    match = None if HIDDEN.search(recorded) else compare(recorded, observed.value, dialect, evaluation.time)
+        return _differs(step, evaluation, failed, fresh, observed.out)
+    recorded = without_data(values.pop(0))
+    match = None if HIDDEN.search(recorded) else compare(recorded, fresh, dialect, evaluation.time)
     if match is None:
-        return _differs(step, evaluation, recorded, observed.value, observed.out)
-    note = "cut when it was recorded: what is beyond came once" if match.is_cut else ""
+        return _differs(step, evaluation, recorded, fresh, observed.out)
+    note = "cut when it was recorded: what is beyond came once" if match.is_cut else match.note
     verdict: Verdict = "varies" if match.pattern else "same"
-    return Checked(step, evaluation, verdict, observed.value, match.pattern, out=observed.out, note=note)
+    came = Checked(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
+    return replace(came, is_alike=bool(match.note), drawn=observed.value if pictures_in(fresh) else "")
+
+
+def _as_told(came: Checked, told: str | None, evaluation: Recorded) -> Checked:
+    """The verdict on a step whose value is another, and may be the same once printed as agents are told values.
+
+    A document compares by `repr`, which says less of such a value, and another address each time.
+    """
+    if told is None or came.recorded is None or not came.value:
+        return came
+    match = compare(came.recorded, told, "python", evaluation.time)
+    if match is None:
+        return came
+    return replace(came, verdict="varies", pattern=opened(came.value), note="")
+
+
+def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
+    """Put the recorded pictures aside that were shown before the value which stands against the fresh one.
+
+    Figures are shown when they were drawn on, so that any number of them may stand between the values of statements.
+    """
+    count = next((place for place, value in enumerate(values) if not _pictures(value)), len(values))
+    if pictures := pictures_in(fresh):
+        count = next((place for place in range(count) if _pictures(values[place]) == pictures), 0)
+    aside += values[:count]
+    del values[:count]
+
+
+def _pictures(value: str) -> tuple[Picture, ...]:
+    return pictures_in(without_data(value))
+
+
+def _with_told(checked: list[Checked], recorded: Sequence[str]) -> list[Checked]:
+    """The steps with what they showed as it was recorded; the last of them says which picture came otherwise.
+
+    Run one after the other, statements show what they drew more often than in one evaluation: of what is shown, that
+    alone is kept which is most like a recorded picture, the latest of those that are as like it.
+    """
+    shown = [(place, text) for place, one in enumerate(checked) for text in one.shown]
+    kept, notes, is_alike = set[tuple[int, str]](), list[str](), True
+    for picture in (one for value in recorded for one in _pictures(value)):
+        alike = [
+            (note, one)
+            for one in reversed(shown)
+            if (note := compare_pictures([picture], _pictures(one[1]))) is not None
+        ]
+        note, found = min(alike, key=lambda pair: bool(pair[0]), default=("", None))
+        if found is not None:
+            kept.add(found)
+        else:
+            is_alike, note = False, f"recorded: {picture.words}; in a fresh REPL: no such picture"
+        notes += [note] * bool(note)
+    checked = [
+        replace(one, shown=tuple(text for text in one.shown if (place, text) in kept))
+        for place, one in enumerate(checked)
+    ]
+    if not notes:
+        return checked
+    last = max((place for place, one in enumerate(checked) if one.shown), default=len(checked) - 1)
+    told = replace(checked[last], note="; ".join(filter(None, (checked[last].note, *notes))), is_alike=is_alike)
+    return [*checked[:last], told if is_alike else told.demoted(told.note), *checked[last + 1 :]]
+
+
+def strictly(one: Checked) -> Checked:
+    """The checked step, of which a picture that is alike and not the same does not reproduce."""
+    return one.demoted(one.note) if one.is_alike else one
 
 
 def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[str]) -> Checked:
@@ -268,8 +366,9 @@ def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> 
 
 def _differs(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: str) -> Checked:
     note = _difference(recorded, fresh)
-    value = recorded if SECRET_MARK.search(recorded) else fresh
-    return Checked(step, evaluation, "differs", value, out=out, note=note)
+    is_secret = SECRET_MARK.search(recorded) is not None
+    kept = None if is_secret else recorded
+    return Checked(step, evaluation, "differs", recorded if is_secret else fresh, out=out, note=note, recorded=kept)
 
 
 def _difference(recorded: str, fresh: str) -> str:

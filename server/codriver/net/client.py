@@ -191,9 +191,16 @@ class Connection:
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool; its answer. Raises like `request`."""
+        return self.call_with_images(tool, arguments)[0]
+
+    def call_with_images(self, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        """Call a tool; its answer and the pictures beside it, as kinds and base64. Raises like `request`."""
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}}
-        content = self.request("tools/call", params).get("structuredContent")
-        return content if isinstance(content, dict) else {}
+        answer = self.request("tools/call", params)
+        content, parts = answer.get("structuredContent"), answer.get("content")
+        shown = [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+        images = [(str(p.get("mimeType")), str(p.get("data"))) for p in shown if p.get("type") == "image"]
+        return content if isinstance(content, dict) else {}, images
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """Messages as they come, until the connection ends.

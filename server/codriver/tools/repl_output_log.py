@@ -9,7 +9,7 @@ from pydantic import Field, WithJsonSchema
 
 from codriver.log.app_log import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
-from codriver.tools.answers.answer_budget import Images, budget, budget_asked, fit, shorten
+from codriver.tools.answers.answer_budget import budget, budget_asked, fit, images_for, shorten
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.client_traits import traits_of
 
@@ -64,7 +64,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         asked = Question(arguments.query, arguments.inputs, arguments.limit)
         answer = await work.queries.run(call.client, partial(call.services.query, asked))
         result, count, cut = answer.result, answer.count, answer.cut
-    images = Images(min(arguments.max_images, call.services.settings.max_images), "ask with maxImages")
+    images = images_for(call, arguments.max_images, "ask with maxImages")
     taken = images.out_of_json(result)
     budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
     shown, notes, omitted = await work.texts.run(call.client, partial(fit_newest, taken, budgets))

@@ -16,7 +16,7 @@ from pydantic import Field
 from codriver.errors import RefusedError
 from codriver.log.output_log import Question
 from codriver.net.fair_threads import NoTurnError
-from codriver.tools.answers.answer_budget import Images
+from codriver.tools.answers.answer_budget import images_for
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input, fit_newest, row_budgets
 
@@ -178,7 +178,8 @@ class _Wait:
     async def _shown(self, rows: list[object]) -> list[object]:
         """The newest of the rows, within the bounds of an answer."""
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
-        bare = Images(0, "repl_output_log with maxImages gives it").out_of_json(rows[-self._arguments.limit :])
+        images = images_for(self._call, 0, "repl_output_log with maxImages gives it")
+        bare = images.out_of_json(rows[-self._arguments.limit :])
         work = self._call.services.work.texts
         shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, budgets))
         self._notes += notes

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import Failure, Request
+from codriver.core.values import Failure, PrintLimits, Request
 from codriver.errors import CodriverError, StartError
 from codriver.net.tasks import own_tasks
 from codriver.repls import kinds
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 ENDLESS: Final = "Endless"
 """The type of the failure of what was interrupted for taking too long."""
+WHOLE: Final = PrintLimits()
 INTERRUPT_S: Final = 10.0
 BUILT: Final = "target"
 """The folder that Leiningen builds in, and writes its port into too."""
@@ -105,7 +106,13 @@ class FreshRepl:
         self.versions: Mapping[str, str] = adapter.profile.versions
 
     async def run(
-        self, code: str, *, namespace: str | None = None, file: str | None = None, timeout_s: float | None = None
+        self,
+        code: str,
+        *,
+        namespace: str | None = None,
+        file: str | None = None,
+        timeout_s: float | None = None,
+        limits: PrintLimits = WHOLE,
     ) -> Ran:
         """Evaluate code to its end, or load it as `file`. A namespace that is not there is looked for on disk.
 
@@ -115,7 +122,7 @@ class FreshRepl:
             EvaluationTooLongError: it took longer, and cannot be interrupted.
             ReplDisconnectedError: the REPL is gone.
         """
-        ran = await self._run(code, namespace, file, timeout_s)
+        ran = await self._run(code, namespace, file, timeout_s, limits)
         if namespace and ran.failure is not None and ran.failure.type == NAMESPACE_MISSING:
             quoted = f"import {namespace}" if self.dialect == kinds.PYTHON.dialect else f"(require '{namespace})"
             loaded = await self._run(quoted)
@@ -123,7 +130,12 @@ class FreshRepl:
         return ran
 
     async def _run(
-        self, code: str, namespace: str | None = None, file: str | None = None, timeout_s: float | None = None
+        self,
+        code: str,
+        namespace: str | None = None,
+        file: str | None = None,
+        timeout_s: float | None = None,
+        limits: PrintLimits = WHOLE,
     ) -> Ran:
         name = str(len(self._heard))
         heard = self._heard[name] = Heard()
@@ -134,7 +146,7 @@ class FreshRepl:
             heard.end = end
             heard.over.set()
 
-        self._adapter.start_evaluation(request, ended)
+        self._adapter.start_evaluation(request, ended, limits)
         limit_s = timeout_s or self._timeout_s
         with anyio.move_on_after(limit_s) as scope:
             await heard.over.wait()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
+from codriver.core.pictures import DATA, picture
 from codriver.tools.calls.base import Image
 from codriver.tools.calls.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
 
@@ -31,7 +32,10 @@ ALWAYS_WHOLE_BYTES = 200
 """Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
 IMAGE_BYTES = 4 * 2**20
 """The base64 of all images of an answer. What models read of one is 5 MB at most."""
-IMAGE = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
+MOST_IMAGES = 100
+"""Of an answer to our own commands, which no setting bounds: a person asks, and no model reads them."""
+MOST_IMAGE_BYTES = 12 * 2**20
+"""The base64 of an image that is asked for by itself, and of all in such an answer: a message may have 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,17 @@ def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:
     """The bytes that an answer of `tool` has where more is `asked` for, or as much as there is."""
     most = most_bytes(call.client_name, tool)
     return most if asked is None else min(asked, most)
+
+
+def images_for(call: Call, asked: int, way: str) -> Images:
+    """The collector of images for so many as a caller asked for, and the setting `maxImages` allows a model's client.
+
+    `way`: as `Images` takes it; our own commands know theirs.
+    """
+    if traits_of(call.client_name).wants_detail:
+        return Images(min(asked, MOST_IMAGES), None, max_bytes=MOST_IMAGE_BYTES)
+    allowed = call.services.settings.max_images
+    return Images(min(asked, allowed), way if allowed else "the setting maxImages allows none")
 
 
 def json_bytes(text: str) -> int:
@@ -162,10 +177,10 @@ class Images:
 
     Up to `most` of them, in all `max_bytes` of base64, are `taken`; where `number` is given, that one alone. The mark
     of any other says what it is and, in the words of `way`, how to get it: base64 in a text is of no use to who reads
-    it, and long.
+    it, and long. Without a `way` it is the mark of `codriver.core.pictures`, for programs that know a way.
     """
 
-    def __init__(self, most: int, way: str, *, max_bytes: int = IMAGE_BYTES, number: int | None = None) -> None:
+    def __init__(self, most: int, way: str | None, *, max_bytes: int = IMAGE_BYTES, number: int | None = None) -> None:
         self._most = most
         self._way = way
         self._left_bytes = max_bytes
@@ -175,7 +190,7 @@ class Images:
 
     def out_of(self, text: str) -> str:
         """The text with a mark for each image, numbered through all texts."""
-        return IMAGE.sub(self._mark, text) if "data:image/" in text else text
+        return DATA.sub(self._mark, text) if "data:image/" in text else text
 
     def out_of_json(self, value: object) -> object:
         """The JSON value with the images taken out of all its texts."""
@@ -195,5 +210,7 @@ class Images:
             self._left_bytes -= len(data)
             self.taken.append(Image(data, mime_type))
             return f"<<image-{self.seen}>>"
+        if self._way is None:
+            return picture(mime_type, data).mark
         kilobytes = -(-len(data) * 3 // 4 // 1024)
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"

@@ -13,7 +13,7 @@ from codriver.core.values import HELD
 from codriver.errors import RefusedError
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
 from codriver.tools.answers.advisers import Asking, notes_for
-from codriver.tools.answers.answer_budget import Images, shorten
+from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, images_for, shorten
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
 from codriver.tools.answers.lean_answers import lean, reader_of, wants_detail
@@ -47,8 +47,8 @@ EVALUATION: dict[str, Schema | str] = {
 }
 """The schema of an answer about an evaluation, by the keys of its fields."""
 
-MOST_IMAGE_BYTES = 12 * 2**20
-"""The base64 of an image that is asked for by itself: a message may have 16 MiB."""
+IMAGE_WAY = "get_evaluation with part image-{number} gives it"
+"""How more images of an evaluation are had."""
 
 
 class NoImageError(RefusedError):
@@ -80,7 +80,9 @@ async def describe(
     """
     await call.services.ledger.cells.wait_written(evaluation)
     transcript = call.services.transcripts.get(evaluation.id)
-    described = partial(_described, call, evaluation, asked, _images(call, max_images), max_bytes, notes, own_session)
+    described = partial(
+        _described, call, evaluation, asked, images_for(call, max_images, IMAGE_WAY), max_bytes, notes, own_session
+    )
     if transcript is None or not transcript.has_printed:
         return await described(Telling(call, transcript, asked))
     async with transcript.turn:
@@ -196,14 +198,6 @@ def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
     other = state.evaluations.get(evaluation_queue.id_of(state, number))
     of = (other.client, other.who) if other is not None else (None, "")
     return callers.is_own(state, evaluation.client, evaluation.who, of) and evaluation.client is not None
-
-
-def _images(call: Call, asked: int) -> Images:
-    """The collector of images in the values, for as many as a caller asked for and the setting allows."""
-    allowed = call.services.settings.max_images
-    if allowed == 0:
-        return Images(0, "the setting maxImages allows none")
-    return Images(min(asked, allowed), "get_evaluation with part image-{number} gives it")
 
 
 async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:

@@ -1,0 +1,1 @@
+"""Pictures for people: had of the log, saved, and shown in a terminal."""

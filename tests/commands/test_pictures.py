@@ -1,0 +1,166 @@
+"""Pictures for people: a command that gives them is named, they are saved, and shown where the terminal can."""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+from live_server import own_settings, serving
+from needs import modules
+from terminal import Terminal
+
+from codriver.commands.pictures.inline_pictures import encoded
+
+MARK = r"<<image/png 640x480, \d+ KB: codriver image {}>>"
+DRAWING = "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\nline = axes.plot([1, 3, 2])\nfigure"
+SHOWING = "plt.plot([3, 1])\nplt.title('x')\nplt.show()\nlen('')"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    modules("matplotlib")
+    folder = tmp_path_factory.mktemp("pictures")
+    own_settings(folder).write_text(f"python = {sys.executable!r}\n")
+    with serving(folder, "--repl", "python") as served:
+        with served.client() as client:
+            served.ids = []
+            for code in (DRAWING, SHOWING):
+                client.call("evaluate_code", code=code, timeoutMs=120_000, maxImages=0)
+                log = client.call("repl_output_log", category=["evaluatedCode"])["result"]
+                served.ids.append(log[-1]["evaluation"])
+        yield served
+
+
+def ran(live, *words):
+    done = live.run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "base64" not in done.stdout
+    return done
+
+
+def test_the_log_and_eval_name_the_command_that_gives_a_picture(live):
+    shown = ran(live, "log").stdout
+    assert len(re.findall(MARK.format(live.ids[0]), shown)) == 1
+    assert len(re.findall(MARK.format(live.ids[1]), shown)) == 1
+    assert "sha256:" not in shown
+    assert re.search(MARK.format("[^ ]+") + "\n$", ran(live, "eval", "figure").stdout)
+    entries = map(json.loads, ran(live, "log", "--json").stdout.splitlines())
+    assert any(re.search("<<image/png 640x480, [0-9]+ KB, sha256:[0-9a-f]{16}>>", one["text"]) for one in entries)
+
+
+def test_a_picture_is_written_as_it_came_and_the_newest_where_none_is_named(live, tmp_path):
+    ran(live, "image", live.ids[0], "-o", str(tmp_path / "a.png"))
+    assert (tmp_path / "a.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    piped = subprocess.run(live.command("image", live.ids[0]), env=live.environ, capture_output=True, check=True)
+    assert piped.stdout == (tmp_path / "a.png").read_bytes()
+    saved = ran(live, "image", "-o", str(tmp_path)).stderr
+    assert re.search(r"saved: .*-1\.png\n", saved)
+
+
+def test_an_evaluation_without_a_picture_is_told_in_words(live):
+    for words, told in [
+        (("image", "nope"), "no picture of an evaluation nope"),
+        (("image", live.ids[0], "-n", "2"), "the evaluation has 1 picture"),
+        (("image", "--run", "-9"), "no run -9"),
+    ]:
+        done = live.run(*words)
+        assert (done.returncode, told in done.stderr) == (1, True), done.stderr
+
+
+@pytest.mark.parametrize("words", [["eval", "figure"], ["log"], ["call", "evaluate_code", '{"code": "figure"}']])
+def test_pictures_are_saved_into_a_folder_that_is_asked_for(live, tmp_path, words):
+    done = ran(live, *words, "--images", str(tmp_path / "new"))
+    files = sorted((tmp_path / "new").iterdir())
+    assert [f"saved: {file}" in done.stderr for file in files] == [True] * len(files)
+    assert {file.read_bytes()[:4] for file in files} == {b"\x89PNG"}
+
+
+def test_a_call_says_which_pictures_came_beside_its_answer(live):
+    done = ran(live, "call", "evaluate_code", '{"code": "figure"}')
+    assert "beside it, a picture, image/png 640x480" in done.stderr
+    json.loads(done.stdout)
+
+
+def test_a_session_with_plots_reproduces_as_every_document_and_in_a_replay(live, tmp_path):
+    done = ran(live, "export", *live.ids, "-o", str(live.workspace / "r.jsonl"), "--force")
+    recording = (live.workspace / "r.jsonl").read_text()
+    assert recording.count("<<image/png 640x480, ") == 2
+    report = tmp_path / "report.xml"
+    done = ran(live, "replay", str(live.workspace / "r.jsonl"), "--pictures", "strict", "--junit", str(report))
+    assert "2 evaluations: 2 the same, 0 differ" in done.stdout
+    assert ET.parse(report).getroot().attrib["failures"] == "0"
+    done = ran(live, "export", *live.ids, "--format", "notebook")
+    outputs = [one for cell in json.loads(done.stdout)["cells"] for one in cell.get("outputs", ())]
+    kinds = [one["output_type"] for one in outputs if "image/png" in one.get("data", {})]
+    assert kinds == ["execute_result", "display_data"]
+    assert "differ" not in done.stderr
+    done = ran(live, "export", *live.ids)
+    assert done.stdout.count("# shows a picture, which is left out: image/png 640x480") == 2
+
+
+def test_a_picture_that_differs_is_said_in_a_replay_and_red_where_it_is_strict(live):
+    file = live.workspace / "d.jsonl"
+    ran(live, "export", *live.ids, "-o", str(file), "--force")
+    file.write_text(re.sub("sha256:[0-9a-f]{16}", "sha256:" + "0" * 16, file.read_text()))
+    done = live.run("replay", str(file))
+    assert (done.returncode, done.stdout.count("the picture differs (image/png 640x480")) == (0, 2), done.stdout
+    done = live.run("replay", str(file), "--pictures", "strict")
+    assert (done.returncode, "2 differ" in done.stdout) == (1, True)
+    file.write_text(file.read_text().replace("640x480", "640x481"))
+    assert live.run("replay", str(file)).returncode == 1
+
+
+TAKES = {
+    "kitty": "\x1b_Gi=31;OK\x1b\\\x1b[?62c",
+    "iTerm2": "\x1bP>|iTerm2 3.5\x1b\\\x1b[?62;4c",
+    "sixel": "\x1b[?62;4;22c",
+}
+
+
+@pytest.mark.parametrize(("way", "start"), [("kitty", "\x1b_Ga=T,f=100,m=1;"), ("iTerm2", "\x1b]1337;File=inline=1;"),
+                                            ("sixel", '\x1bPq"1;1;640;480')])  # fmt: skip
+def test_a_terminal_that_says_it_can_is_shown_the_picture(live, way, start):
+    with Terminal(live.command("image", live.ids[0]), live.environ, columns=200) as terminal:
+        while b"\x1b[c" not in terminal.output:
+            terminal.read(0.1)
+        terminal.press(TAKES[way])
+        assert terminal.end() == 0
+    assert start.encode() in terminal.output
+    assert f"shown by {way}".encode() in terminal.output
+
+
+def test_a_terminal_that_cannot_is_told_of_the_picture_in_words(live):
+    with Terminal(live.command("image", live.ids[0]), live.environ, columns=200) as terminal:
+        while b"\x1b[c" not in terminal.output:
+            terminal.read(0.1)
+        terminal.press("\x1b[?62;22c")
+        assert terminal.end() == 0
+    assert b"this terminal shows no pictures" in terminal.output
+    assert b"\x1b[?62" not in terminal.output.replace(b"\x1b[c", b""), "the answer is not echoed"
+    with Terminal(live.command("image", live.ids[0]), live.environ, name="dumb") as terminal:
+        assert terminal.end() == 0
+    assert b"\x1b" not in terminal.output
+
+
+def test_a_picture_is_sent_whole_by_each_protocol():
+    content = os.urandom(10_000)
+    pieces = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", encoded("kitty", "image/png", content))
+    assert base64.b64decode("".join(data for _, data in pieces)) == content
+    assert [head[-3:] for head, _ in pieces] == ["m=1"] * (len(pieces) - 1) + ["m=0"]
+    assert base64.b64decode(encoded("iTerm2", "image/webp", content).partition(":")[2][:-1]) == content
+    assert encoded("kitty", "image/jpeg", content) == encoded("sixel", "image/jpeg", content) == ""
+
+
+def test_an_earlier_run_gives_its_pictures_and_prints_no_base64(live, tmp_path):
+    live.run("stop")
+    done = ran(live, "log", "--run", "-1", "--images", str(tmp_path))
+    assert re.search(MARK.format(f"{live.ids[0]} --run -1"), done.stdout)
+    assert len(list(tmp_path.iterdir())) >= 2
+    ran(live, "image", live.ids[0], "--run", "-1", "-o", str(tmp_path / "again.png"))
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / f"{live.ids[0]}-1.png").read_bytes()
+    done = ran(live, "export", *live.ids, "--run", "-1", "--format", "recording")
+    assert done.stdout.count("<<image/png 640x480, ") == 2

@@ -1,0 +1,91 @@
+"""Pictures in texts: told by their headers, left out with marks that can be read again."""
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.core.pictures import MARK, Picture, decoded, marked, picture, pictures_in, pixels, without_data
+from codriver.log.kept_entries import cut
+from codriver.log.output_log import Entry
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x06\0\0\0"
+
+
+def address(content, kind="image/png"):
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def jpeg(*segments):
+    return b"\xff\xd8" + b"".join(segments) + b"\0" * 9
+
+
+FRAME = b"\xff\xc2\0\x11\x08\x01\x2c\x02\x58"
+APP = b"\xff\xe0\0\x04ab"
+HEADERS = [
+    (PNG, (640, 480)),
+    (b"GIF89a\x05\0\x07\0", (5, 7)),
+    (b"GIF87a\x05\0", None),
+    (jpeg(APP, FRAME), (600, 300)),
+    (jpeg(b"\xff\xff\xd8", b"\xff\xc4\0\x02", FRAME), (600, 300)),
+    (jpeg(APP), None),
+    (b"RIFF\0\0\0\0WEBPVP8 " + b"\0" * 10 + b"\x80\x02\xe0\x01", (640, 480)),
+    (b"RIFF\0\0\0\0WEBPVP8L" + b"\0" * 5 + (639 | 479 << 14).to_bytes(4, "little") + b"\0" * 5, (640, 480)),
+    (b"RIFF\0\0\0\0WEBPVP8X" + b"\0" * 8 + b"\x7f\x02\0\xdf\x01\0", (640, 480)),
+    (b"RIFF\0\0\0\0WEBPXXXX" + b"\0" * 14, None),
+    (b"<svg width='9'/>", None),
+    (b"", None),
+]
+
+
+@pytest.mark.parametrize(("content", "size"), HEADERS, ids=range(len(HEADERS)))
+def test_the_size_of_a_picture_is_what_its_header_says(content, size):
+    assert pixels(content) == size
+
+
+@given(
+    st.binary(max_size=60), st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF1234WEBPVP8X"])
+)
+def test_no_header_is_too_broken_to_be_read(rest, start):
+    size = pixels(start + rest)
+    assert size is None or min(size) >= 0
+
+
+def test_a_mark_stands_for_each_picture_and_can_be_read_again():
+    text = f"<Figure> {address(PNG)} and {address(b'<svg/>', 'image/svg+xml')}"
+    shown = without_data(text)
+    png, svg = pictures_in(shown)
+    assert shown == f"<Figure> {png.mark} and {svg.mark}"
+    assert (png.kind, png.size, png.kilobytes) == ("image/png", (640, 480), 1)
+    assert png == picture("image/png", base64.b64encode(PNG).decode())
+    assert (svg.size, svg.suffix, png.suffix) == (None, ".svg", ".png")
+    assert marked(shown, lambda one: one.kind) == "<Figure> image/png and image/svg+xml"
+    assert without_data("no picture") == "no picture"
+    assert pictures_in("no picture") == ()
+
+
+@given(
+    st.builds(
+        Picture,
+        st.sampled_from(["image/png", "image/svg+xml"]),
+        st.none() | st.tuples(st.integers(0, 99999), st.integers(0, 99999)),
+        st.integers(0, 99999),
+        st.just("") | st.text("0123456789abcdef", min_size=16, max_size=16),
+    )
+)
+def test_every_mark_is_read_as_it_was_written(one):
+    assert pictures_in(f"a {one.mark} b") == (one,)
+    assert MARK.fullmatch(one.mark)
+
+
+def test_a_picture_that_the_memory_cut_is_one_mark_without_a_digest():
+    kept = cut(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
+    (one,) = pictures_in(shown := without_data(kept.text))
+    assert (one.size, one.digest) == ((640, 480), "")
+    assert shown == f"<Figure> {one.mark} end"
+
+
+@pytest.mark.parametrize(("data", "content"), [("YWI=", b"ab"), ("YWI", b"ab"), ("YWJjZ", b"abc"), ("", b"")])
+def test_base64_is_decoded_as_far_as_it_is_whole(data, content):
+    assert decoded(data) == content
