@@ -30,6 +30,7 @@ from codriver.repls.nrepl import message
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc
 from codriver.tools.manifest import MANIFEST
+from codriver.wire import untrusted
 from codriver.wire import zmtp as zmtp_wire
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.framing import LineDecoder, LineRoom, LineTooLongError
@@ -130,10 +131,10 @@ def nrepl_message(data):
         assert found.is_done in (True, False)
         assert found.is_failed in (True, False)
         for given in found.fields.values():
-            message.as_text(given)
-            message.as_int(given)
-            message.as_map(given)
-            message.as_list(given)
+            untrusted.as_text(given)
+            untrusted.as_int(given)
+            untrusted.as_map(given)
+            untrusted.as_list(given)
 
 
 def zmtp(data):

@@ -10,9 +10,9 @@ import pytest
 from needs import do_without, node
 from real_repls import clojure
 
-from codriver.repls.nrepl import re_frame
-from codriver.repls.nrepl.seam_forms import BROWSER, Forms, Way, munged
-from codriver.repls.nrepl.seam_providers import Provider, edn, form, quoted
+from codriver.repls.seam import re_frame
+from codriver.repls.seam.seam_forms import BROWSER, Forms, Way, munged
+from codriver.repls.seam.seam_providers import Provider, edn, form, quoted
 
 HERE = Path(__file__).parent
 NBB = HERE.parent / "node" / "node_modules" / "nbb" / "cli.js"

@@ -18,7 +18,7 @@ from codriver.log.redaction import Redactor
 from codriver.repls.kinds import KINDS, PYTHON
 from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
-from codriver.repls.programs import python
+from codriver.repls.programs import python_text
 from codriver.settings import trust
 from codriver.settings.layers import load
 
@@ -168,7 +168,7 @@ def _sound_of(stop: StopIteration) -> SoundDocument:
 
 
 async def _run_python(repl: FreshRepl, page: Page) -> tuple[Failed, ...]:
-    await repl.run(python_documents.loaded(python("python/document_run.py")))
+    await repl.run(python_documents.loaded(python_text("python/document_run.py")))
     ran = await repl.run(python_documents.driven(page.text, f"{MODULE}.py"))
     if ran.failure is not None:
         return (Failed("", (), f"{ran.failure.type}: {ran.failure.message}"),)

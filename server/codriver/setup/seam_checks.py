@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import CodriverError
-from codriver.repls.nrepl.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
+from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
 from codriver.setup.doctor_report import Row
 
 if TYPE_CHECKING:

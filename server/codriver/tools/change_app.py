@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.values import NO_LIMITS, Request
 from codriver.log.transcripts import read
-from codriver.repls.nrepl import seam_providers
+from codriver.repls.seam import seam_providers
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
-    from codriver.repls.nrepl.seam_providers import Provider
+    from codriver.repls.seam.seam_providers import Provider
 
 OURS: Final = "codriver"
 """The provider of which Codriver's worker tells."""

@@ -13,7 +13,7 @@ from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD, MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.repls.nrepl.seam_providers import CONTRACT
+from codriver.repls.seam.seam_providers import CONTRACT
 from codriver.tools.calls.base import ROWS, Answer, Arguments, Call, Tool, answer_schema, client_slug
 from codriver.tools.inspect_app import SEAM, read_told
 

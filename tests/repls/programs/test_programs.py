@@ -64,7 +64,7 @@ def modules_of(path, before=()):
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
 def test_python_that_is_sent_as_one_text_parses_in_the_oldest_python_and_defines_no_name_twice(path):
     parts = modules_of(path)
-    text = programs.python(*map(name_of, parts))
+    text = programs.python_text(*map(name_of, parts))
     tree = ast.parse(text, feature_version=(3, 8))
     defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     assert len(defined) == len(set(defined)), "two of a name would be one, as all are in one namespace"

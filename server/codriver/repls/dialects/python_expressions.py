@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.programs import Programs, Written, python
+from codriver.repls.programs import Programs, Written, python_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @cache
 def _tests() -> str:
-    return python(
+    return python_text(
         "python/interrupts.py", "python/run_values.py", "python/unittest_runs.py", "python/pytest_runs.py",
         "python/run_answers.py",
     )  # fmt: skip
@@ -22,12 +22,12 @@ def _tests() -> str:
 
 @cache
 def _fresh() -> str:
-    return python("python/interrupts.py", "python/runs_anew.py")
+    return python_text("python/interrupts.py", "python/runs_anew.py")
 
 
 @cache
 def _process() -> str:
-    return python("python/new_process.py")
+    return python_text("python/new_process.py")
 
 
 def _test() -> str:
@@ -86,7 +86,7 @@ def _hy_names(call: str) -> Callable[[], str]:
     """
 
     def expression() -> str:
-        code = json.dumps(python("hy/hy_names.py"))
+        code = json.dumps(python_text("hy/hy_names.py"))
         return f'((fn [space] (exec {code} space) {call}) {{"__name__" "names"}})'
 
     return expression
@@ -105,7 +105,7 @@ ASK_HY: Final = Programs(
 
 
 def _mend(path: str) -> Written:
-    return Written(lambda: f"(exec {json.dumps(python(path))} {{}})")
+    return Written(lambda: f"(exec {json.dumps(python_text(path))} {{}})")
 
 
 MENDS_HY: Final = (

@@ -9,7 +9,7 @@ from codriver.core.values import Capability, Profile
 from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.jupyter.finding.kernel_process import KernelProcess
 from codriver.repls.jupyter.questions.kernel_introspection import abilities
-from codriver.repls.nrepl import seam_providers
+from codriver.repls.seam import seam_providers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

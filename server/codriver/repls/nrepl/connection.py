@@ -26,8 +26,8 @@ from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from codriver.net.tcp_transport import TcpTransport
     from codriver.repls.contract.adapter_values import Endpoint
-    from codriver.repls.nrepl.transport import TcpTransport
 
 LINGERING: Final = 512
 """Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import MAIN_SESSION
 from codriver.repls.dialects import WORKER_OPS
 from codriver.repls.nrepl.introspection import check, read_data, require
-from codriver.repls.nrepl.message import as_list, as_text
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
+from codriver.wire.untrusted import as_list, as_text
 
 if TYPE_CHECKING:
     from codriver.repls.nrepl.probe import ProbeResult
@@ -55,7 +55,7 @@ class DefinitionHolds:
             )
             check("the restoration", answer, self._dialect)
             left = answer[0].fields.get("left")
-        return tuple(name for one in as_list(cast("Value", left)) if (name := as_text(one)))
+        return tuple(name for one in as_list(left) if (name := as_text(one)))
 
     async def _ask(self, hold: str, step: str) -> object:
         if not self._is_prepared:

@@ -15,26 +15,16 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.values import Failure
 from codriver.lisp.reader import read, top_level_forms
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, NO_MESSAGE, READING, StackFrame
-from codriver.repls.contract.stack_frames import folded, read_frame, text_of
-from codriver.repls.nrepl.message import (
-    NOTHING,
-    as_int,
-    as_list,
-    as_map,
-    as_text,
-)
+from codriver.repls.contract.stack_frames import folded, text_of
+from codriver.repls.shared.error_parts import TRACE_FRAMES, cut, read_parts, real_file
+from codriver.wire.untrusted import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from codriver.core.values import Form, Request
     from codriver.repls.dialects.server_dialect import Dialect
-    from codriver.wire.bencode import Value
 
-MESSAGE_CHARS: Final = 4000
-"""Longest message kept: one that holds a printed value can have megabytes, and the whole is in the output log."""
-
-TRACE_FRAMES: Final = 20
 MOST_LINKS: Final = 10
 DATA_CHARACTERS: Final = 4000
 LINK_FRAMES: Final = 5
@@ -86,8 +76,6 @@ _BASILISP_PLACE: Final = re.compile(
     r" *\{(?=[^{}]*:line (?P<line>\d+))(?=[^{}]*:col (?P<column>\d+))(?:[^{}]*:phase :(?P<phase>[\w-]+))?[^{}]*\}$"
     r"| \(line: (?P<read_line>\d+), col: (?P<read_column>\d+)\)$"
 )
-_OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
-_NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
 
 BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
 """The phases of failures whose place is in the form that failed; what runs may fail in code of any form before."""
@@ -101,7 +89,7 @@ class SentFailure:
     ex: str | None = None
     root_ex: str | None = None
     status: frozenset[str] = frozenset()
-    parts: Mapping[str, Value] = field(default_factory=lambda: NOTHING)
+    parts: Mapping[str, object] = field(default_factory=lambda: NOTHING)
     """codriver's worker: `type`, `message`, `phase`, `file`, `line`, `column`, `form`, `trace`, `chain` and so on."""
 
     @property
@@ -115,7 +103,7 @@ class SentFailure:
 def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
     """The failure in one shape, its trace cut to the user's frames. Only codriver's worker says which form it was."""
     if failure.parts:
-        return _read_parts(failure.parts, dialect)
+        return read_parts(failure.parts, dialect)
     for word in ("namespace-not-found", "unknown-session", "no-code", "unknown-op"):
         if word in failure.status and not failure.ex:
             return Failure(word, f"the REPL answered {word!r}")
@@ -156,39 +144,11 @@ def last_of(text: str) -> str:
     return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
 
 
-def told_frames(parts: Mapping[str, Value], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """The frames that codriver's worker tells of an error, innermost first."""
-    return tuple(read_frame(text, dialect.tooling) for text in _texts(parts.get("trace")))
-
-
-def _texts(value: Value | None) -> list[str]:
-    return [text for item in as_list(value) if (text := as_text(item))]
-
-
 def is_alone(error: Failure, sent: SentFailure) -> bool:
     """Whether nothing is left to ask about an error: no other was thrown around it, and it carries no data."""
     if error.phase is None or not sent.ex or sent.ex != sent.root_ex:
         return error.phase is None
     return error.type.rpartition(".")[2] in PLAIN
-
-
-def _read_parts(parts: Mapping[str, Value], dialect: Dialect) -> Failure:
-    own = folded([frame for frame in told_frames(parts, dialect) if not frame.tooling])
-    return Failure(
-        type=as_text(parts.get("type")) or "error",
-        message=cut(as_text(parts.get("message")) or ""),
-        phase=as_text(parts.get("phase")) or None,
-        file=_file(as_text(parts.get("file"))),
-        line=as_int(parts.get("line")),
-        column=as_int(parts.get("column")),
-        form=as_int(parts.get("form")),
-        trace=tuple(text_of(frame) for frame in own[:TRACE_FRAMES]),
-        locals=tuple(_texts(parts.get("locals"))),
-        data=as_text(parts.get("data")),
-        notes=tuple(_texts(parts.get("notes"))),
-        relation=as_text(parts.get("relation")) or "",
-        chain=tuple(_read_parts(as_map(link), dialect) for link in as_list(parts.get("chain"))),
-    )
 
 
 def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
@@ -203,7 +163,7 @@ def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
         type=named or "error",
         message="" if message == NO_MESSAGE else cut(message),
         phase=_PHASES.get(match["doing"] or match["what"], "execution"),
-        file=_file(match["file"]),
+        file=real_file(match["file"]),
         line=line if line and line > 0 else None,
         column=int(match["column"]) if match["column"] and int(match["column"]) > 0 else None,
         trace=(f"{symbol} ({match['file']}:{match['line']})",) if symbol else (),
@@ -242,7 +202,7 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         type=kind,
         message=cut(parts.get("message") or message),
         phase=phase,
-        file=_file(place.file) if place else None,
+        file=real_file(place.file) if place else None,
         line=line,
         column=column,
         trace=tuple(text_of(frame) for frame in folded(ours)[:TRACE_FRAMES]),
@@ -308,15 +268,6 @@ def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     found = list(pattern.finditer(text))
     return found[-1] if found else None
-
-
-def _file(name: str | None) -> str | None:
-    return None if name is None or name in _NO_FILE or name.startswith("<") else name
-
-
-def cut(text: str) -> str:
-    """The part of a message that is kept."""
-    return text if len(text) <= MESSAGE_CHARS else f"{text[:MESSAGE_CHARS]}…"
 
 
 def no_namespace(name: str) -> Failure:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -25,16 +25,13 @@ from codriver.repls.dialects.loaded_code import read_loaded
 from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import WRAPPERS, read_failure
-from codriver.repls.nrepl.message import (
-    Message,
-    as_int,
-    as_list,
-    as_map,
-    as_text,
-)
-from codriver.repls.nrepl.responses import Reply, read_file
+from codriver.repls.nrepl.responses import Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
-from codriver.repls.nrepl.stack_traces import failure_of, read_stacktrace, stack_of, stacktrace_of, with_locals
+from codriver.repls.nrepl.stack_traces import failure_of, read_stacktrace, stack_of, stacktrace_of
+from codriver.repls.shared import code_answers
+from codriver.repls.shared.code_answers import read_file
+from codriver.repls.shared.error_parts import marked, with_locals
+from codriver.wire.untrusted import as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,13 +43,13 @@ if TYPE_CHECKING:
         ClojureDocs,
         Completion,
         Names,
-        StackFrame,
         StackTrace,
         Symbol,
         ThreadDump,
     )
     from codriver.repls.contract.drift_values import Difference, Loaded, OnlyOf
     from codriver.repls.dialects.server_dialect import Dialect, Words
+    from codriver.repls.nrepl.message import Message
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
@@ -94,16 +91,16 @@ class Introspection:
         if owner and slash and "complete-in" in self._dialect.ask:
             data = await self._ask("complete-in", owner=owner, name=start, ns=where)
             if data is not None:
-                return responses.read_completions(as_list(cast("Value", data)))
+                return code_answers.read_completions(as_list(data))
         if support.adapted:
             data = await self._ask("complete", name=prefix, ns=where)
-            return responses.read_completions(as_list(cast("Value", data)))
+            return code_answers.read_completions(as_list(data))
         # nREPL reads `prefix`, older cider-nrepl `symbol`; each ignores the other.
         answer = await self._send(support.op, target, prefix=prefix, symbol=prefix, ns=where)
         found = tuple(
             completion
             for message in answer
-            for completion in responses.read_completions(as_list(message.fields.get("completions")))
+            for completion in code_answers.read_completions(as_list(message.fields.get("completions")))
         )
         if self._dialect.completes_within:
             return tuple(one for one in found if one.candidate.startswith(prefix) and one.candidate != f"{owner}/")
@@ -116,7 +113,7 @@ class Introspection:
         where = self._namespace(target, namespace)
         if support.adapted:
             data = await self._ask("lookup", name=symbol, ns=where)
-            found = responses.symbol_of(symbol, as_map(cast("Value", data)))
+            found = code_answers.symbol_of(symbol, as_map(data))
         else:
             answer = await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where)
             found = responses.read_symbol(symbol, answer)
@@ -127,7 +124,7 @@ class Introspection:
         if "glimpse" not in self._dialect.ask:
             return found
         with suppress(CodriverError):
-            glimpse = as_map(cast("Value", await self._ask("glimpse", name=symbol, ns=where, session=target.names_id)))
+            glimpse = as_map(await self._ask("glimpse", name=symbol, ns=where, session=target.names_id))
             told = {key: text for key, value in glimpse.items() if (text := as_text(value))}
             return replace(found, extra={**found.extra, **told})
         return found
@@ -138,23 +135,23 @@ class Introspection:
         where = self._namespace(target, namespace)
         if NAMES_OP in self._ops:
             (answer, *_) = await self._send(NAMES_OP, target, name=wanted, ns=where)
-            return responses.read_names(answer.fields)
+            return code_answers.read_names(answer.fields)
         if "names" not in self._dialect.ask:
             return None
         pattern = _expression_of(wanted) if "*" in wanted else ""
         names = {"pattern": pattern, "name": wanted, "ns": where, "session": target.names_id}
-        return responses.read_names(as_map(cast("Value", await self._ask("names", **names))))
+        return code_answers.read_names(as_map(await self._ask("names", **names)))
 
     async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:
         """The text that defines a symbol. See `Adapter.source`."""
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
-        fields: Mapping[str, Value] = {}
+        fields: Mapping[str, object] = {}
         if SOURCE_OP in self._ops:
             (answer, *_) = await self._send(SOURCE_OP, target, name=symbol, ns=where)
             fields = answer.fields
         elif "source" in self._dialect.ask:
-            fields = as_map(cast("Value", await self._ask("source", name=symbol, ns=where)))
+            fields = as_map(await self._ask("source", name=symbol, ns=where))
         text = as_text(fields.get("text"))
         return Source(text, read_file(as_text(fields.get("file"))), as_int(fields.get("line"))) if text else None
 
@@ -163,7 +160,7 @@ class Introspection:
         support = require(self._profile, "drift")
         target = self._sessions.get(MAIN_SESSION)
         (answer, *_) = await self._send(support.op, target, root=str(root), only=only)
-        return responses.read_drift(answer.fields)
+        return code_answers.read_drift(answer.fields)
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
         """The namespaces that are loaded of files below `root`. See `Adapter.loaded`."""
@@ -174,10 +171,10 @@ class Introspection:
             return read_loaded(answer.fields)
         if not support.adapted:
             return None
-        found = as_map(cast("Value", await self._ask("drift", known=lines, root=str(root))))
+        found = as_map(await self._ask("drift", known=lines, root=str(root)))
         if "absent" in found:
             await self._ask("drift-keep")
-            found = as_map(cast("Value", await self._ask("drift", known=lines, root=str(root))))
+            found = as_map(await self._ask("drift", known=lines, root=str(root)))
         return read_loaded(found)
 
     async def macroexpand(
@@ -239,7 +236,7 @@ class Introspection:
         except CodriverError:
             # This is asked before an interrupt, to keep what can be learnt: it must never be in its way.
             return None
-        threads = [_thread(as_map(item)) for item in as_list(cast("Value", data))]
+        threads = [_thread(as_map(item)) for item in as_list(data)]
         return dump_of(threads, self._dialect.tooling)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
@@ -262,7 +259,7 @@ class Introspection:
         target = self._sessions.get(session)
         with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
             data = await self._ask("keep", evaluation=evaluation, number=str(number), session=target.id or "")
-            return responses.read_cut(as_map(cast("Value", data)), seen, limits)
+            return responses.read_cut(as_map(data), seen, limits)
         return None
 
     async def _read_kept(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
@@ -276,7 +273,7 @@ class Introspection:
         asked = {name: "" if bound is None else str(bound) for name, bound in bounds.items()}
         where: dict[str, Words] = {"evaluation": evaluation, "number": number, "path": steps, "from": str(part.start)}
         data = await self._ask("kept", **where, **asked)
-        return responses.read_kept(as_map(cast("Value", data)), part)
+        return responses.read_kept(as_map(data), part)
 
     async def tidy(self, session: str) -> None:
         """Mend what the server leaves behind with every evaluation in `session`, where one is known to."""
@@ -359,19 +356,6 @@ def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
     raise EvaluationFailedError(what, read_failure(reply.failure, dialect))
 
 
-def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
-    """The frames, those in files of the workspace as the user's, wherever the workspace lies."""
-    if workspace is None:
-        return frames
-    root = f"{workspace}/"
-    return tuple(
-        replace(frame, tooling=False)
-        if frame.file and frame.file.startswith(root) and "site-packages" not in frame.file
-        else frame
-        for frame in frames
-    )
-
-
 def _expression_of(pattern: str) -> str:
     """The regular expression of a pattern in lower case, as Java, JavaScript and Python all read it."""
     plain = "".join(char if char.isalnum() or char in "*_" else f"\\{char}" for char in pattern.lower())
@@ -385,6 +369,6 @@ def _is_of(trace: StackTrace, error: Failure) -> bool:
     return error.message in ("", "null") and (trace.type == error.type or error.type.endswith(WRAPPERS))
 
 
-def _thread(fields: Mapping[str, Value]) -> Thread:
+def _thread(fields: Mapping[str, object]) -> Thread:
     frames = tuple(f"    at {as_text(frame)}" for frame in as_list(fields.get("frames")))
     return Thread(f"{as_text(fields.get('name'))} ({as_text(fields.get('state'))})", frames)

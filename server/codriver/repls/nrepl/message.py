@@ -8,18 +8,17 @@ and readers read what came at once. Source: nREPL documentation, "Ops", and the 
 from __future__ import annotations
 
 from dataclasses import field
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.core.records import dataclass
 from codriver.errors import PeerError
+from codriver.wire.untrusted import NOTHING, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from codriver.wire.bencode import Value
 
-NOTHING: Mapping[str, Value] = MappingProxyType({})
 NO_STATUS: frozenset[str] = frozenset()
 
 FAILED = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
@@ -87,34 +86,6 @@ def _status(value: Value | None) -> frozenset[str]:
     if type(value) is list:
         return frozenset([word for word in value if type(word) is str])
     return frozenset((value,)) if type(value) is str else NO_STATUS
-
-
-def as_text(value: Value | None) -> str | None:
-    """`value` as text: bytes that are no UTF-8 with their odd bytes escaped, numbers in digits, all else None."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return str(value) if isinstance(value, int) else None
-
-
-def as_int(value: Value | None) -> int | None:
-    """`value` as a whole number, also when it came as digits; else None."""
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str) and value.removeprefix("-").isdecimal():
-        return int(value)
-    return None
-
-
-def as_map(value: Value | None) -> Mapping[str, Value]:
-    """`value` as a map; empty when it is none, as nil is."""
-    return value if isinstance(value, dict) else NOTHING
-
-
-def as_list(value: Value | None) -> list[Value]:
-    """`value` as a list; empty when it is none."""
-    return value if isinstance(value, list) else []
 
 
 def joined(values: Iterable[Value]) -> Iterator[Value]:

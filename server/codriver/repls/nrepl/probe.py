@@ -13,20 +13,16 @@ from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.contract.errors import OpTimedOutError
-from codriver.repls.nrepl import seam_providers
-from codriver.repls.nrepl.message import (
-    Message,
-    as_int,
-    as_map,
-    as_text,
-)
 from codriver.repls.nrepl.responses import BESIDE, KEEPS_VALUES, SEAM_OP
+from codriver.repls.seam import seam_providers
+from codriver.wire.untrusted import as_int, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import NreplConnection
+    from codriver.repls.nrepl.message import Message
     from codriver.repls.nrepl.opened_sessions import OpenedSessions
     from codriver.wire.bencode import Value
 
@@ -156,7 +152,7 @@ OUTSIDE_NAMED: Final = 5
 
 def read_outside(answer: Sequence[Message]) -> str | None:
     """The sentence on packages that are found outside the project's working tree, as our worker tells; None if none."""
-    found: dict[str, Value] = {}
+    found: dict[str, object] = {}
     for message in answer:
         found.update(as_map(message.fields.get("codriver/outside")))
     if not found:

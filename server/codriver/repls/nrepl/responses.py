@@ -9,18 +9,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.lisp.reader import top_level_forms
 from codriver.repls.contract import adapter_values
 from codriver.repls.contract.adapter_values import (
     AppEvents,
     ClojureDocs,
-    Completion,
     InputNeeded,
-    Listed,
     Listener,
-    Names,
     Output,
     SeamShown,
     SensitiveSeen,
@@ -29,35 +25,24 @@ from codriver.repls.contract.adapter_values import (
     TestRun,
     TestTime,
 )
-from codriver.repls.contract.drift_values import Difference, DriftKind
 from codriver.repls.nrepl.failures import SentFailure
-from codriver.repls.nrepl.message import (
-    FAILED,
-    NOTHING,
-    Message,
-    as_int,
-    as_list,
-    as_map,
-    as_text,
-)
-from codriver.repls.nrepl.stack_traces import frames_of
+from codriver.repls.nrepl.message import FAILED, Message
+from codriver.repls.shared.code_answers import symbol_of
+from codriver.repls.shared.test_results import result_of, run_of
 from codriver.wire.bencode import CutText
+from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text, as_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from codriver.core.values import PrintLimits, ValuePart
     from codriver.repls.dialects.server_dialect import Dialect
-    from codriver.wire.bencode import Value
 
 ERR_CHARS: Final = 64 * 1024
 """How much of the end of `err` is kept to read a failure from: more than any traceback seen, whatever was printed."""
 
 TRUNCATED: Final = "nrepl.middleware.print/truncated"
 NEED_INPUT: Final = "need-input"
-KINDS_OF_DRIFT: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
-COLLECTION: Final = "(collection)"
-"""The row of a test file that pytest could not read, or skipped as a whole: no test."""
 BESIDE: Final = "codriver/background"
 """The op by which Codriver's worker evaluates on a thread of its own."""
 KEEPS_VALUES: Final = "codriver/value"
@@ -75,12 +60,6 @@ SENSITIVE_OP: Final = "codriver/sensitive"
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
 _CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
-_SYMBOL_KEYS: Final = frozenset({
-    "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
-    "macro", "protocol",
-})  # fmt: skip
-_WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
-OUTPUT_CHARS: Final = 50_000
 
 
 class Reply:
@@ -94,7 +73,7 @@ class Reply:
         self._err = ""
         self._ex: str | None = None
         self._root_ex: str | None = None
-        self._parts: Mapping[str, Value] = NOTHING
+        self._parts: Mapping[str, object] = NOTHING
         self.status: set[str] = set()
         self.namespace: str | None = None
         self.values: list[str] = []
@@ -209,7 +188,7 @@ def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
     return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
 
 
-def read_kept(fields: Mapping[str, Value], part: ValuePart) -> adapter_values.Value | str:
+def read_kept(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
     """The part of a kept value that our own question tells, or why there is none."""
     text = as_text(fields.get("text"))
     if text is None:
@@ -219,7 +198,7 @@ def read_kept(fields: Mapping[str, Value], part: ValuePart) -> adapter_values.Va
     return adapter_values.Value(text, truncated=is_cut, cut=cut, is_kept=True)
 
 
-def read_cut(fields: Mapping[str, Value], seen: str, limits: PrintLimits) -> str:
+def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
     """The omissions of a value that the REPL keeps, in words. It tells the limits that its user has set."""
     length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
     own = replace(
@@ -239,140 +218,27 @@ def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int =
 
 def read_symbol(name: str, answer: Sequence[Message]) -> Symbol | None:
     """The symbol that an answer of `lookup` or `info` describes; None when it was not found."""
-    fields: dict[str, Value] = {}
+    fields: dict[str, object] = {}
     for message in answer:
         fields.update(as_map(message.fields.get("info")) or message.fields)
     return symbol_of(name, fields)
 
 
-def symbol_of(name: str, fields: Mapping[str, Value]) -> Symbol | None:
-    """The symbol with these parts; None when they say nothing."""
-    printed = as_text(fields.get("arglists-str")) or as_text(fields.get("arglists")) or ""
-    arglists: list[Value] = as_list(fields.get("arglists")) or [*_arities(printed)]
-    symbol = Symbol(
-        name=as_text(fields.get("name")) or name,
-        namespace=as_text(fields.get("ns")) or None,
-        doc=as_text(fields.get("doc")) or as_text(fields.get("docstring")) or None,
-        arglists=tuple(text for item in arglists if (text := as_text(item))),
-        file=read_file(as_text(fields.get("file"))),
-        line=as_int(fields.get("line")),
-        column=as_int(fields.get("column")),
-        macro=as_text(fields.get("macro")) in {"true", "True", "1"},
-        extra={key: text for key, value in fields.items() if key not in _SYMBOL_KEYS and (text := as_text(value))},
-    )
-    is_known = as_text(fields.get("name")) or as_text(fields.get("class")) or symbol.doc or symbol.arglists
-    return symbol if is_known else None
-
-
-def _arities(printed: str) -> list[str]:
-    """Argument lists, one an arity, from one a line or, as plain nREPL prints them, from a list of vectors."""
-    if not (printed.startswith("([") and printed.endswith("])")):
-        return printed.split("\n")
-    inner = printed[1:-1]
-    return [inner[span.start : span.end] for span in top_level_forms(inner)]
-
-
-def read_completions(items: Iterable[Value]) -> tuple[Completion, ...]:
-    """Completions from a list of maps, or of texts."""
-    found = []
-    for item in items:
-        fields = as_map(item)
-        if candidate := as_text(item) or as_text(fields.get("candidate")):
-            kind, namespace = as_text(fields.get("type")), as_text(fields.get("ns"))
-            found.append(Completion(candidate, kind or None, namespace or None))
-    return tuple(found)
-
-
-def read_names(fields: Mapping[str, Value]) -> Names | None:
-    """The list that an answer to `codriver/names`, or to our own question, gives; None when there is none."""
-    if "rows" not in fields:
-        return None
-    rows = [as_map(item) for item in as_list(fields["rows"])]
-    listed = [
-        Listed(name, as_text(row.get("type")), as_text(row.get("args")) or "", as_text(row.get("doc")) or "")
-        for row in rows
-        if (name := as_text(row.get("name")))
-    ]
-    return Names(tuple(listed), as_int(fields.get("omitted")) or 0)
-
-
-def read_drift(fields: Mapping[str, Value]) -> tuple[Difference, ...]:
-    """The differences that an answer to `codriver/drift` tells."""
-    found = []
-    for row in map(as_map, as_list(fields.get("rows"))):
-        module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
-        if module and name and kind in KINDS_OF_DRIFT:
-            source, of = as_text(row.get("file")) or "", as_text(row.get("of")) or ""
-            path = as_text(row.get("path")) or ""
-            found.append(Difference(module, name, KINDS_OF_DRIFT[kind], source.startswith("<eval"), of, path=path))
-    return tuple(found)
-
-
 def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
     """The run that cider-nrepl's `test` reports: results by namespace and test, and a summary."""
     results: list[TestResult] = []
-    summary: Mapping[str, Value] = {}
+    summary: Mapping[str, object] = {}
     times: list[TestTime] = []
     for message in answer:
         summary = as_map(message.fields.get("summary")) or summary
         for tests in as_map(message.fields.get("results")).values():
             for assertions in as_map(tests).values():
-                results += [_result(as_map(item), dialect) for item in as_list(assertions)]
+                results += [result_of(as_map(item), dialect) for item in as_list(assertions)]
         for namespace, took in as_map(message.fields.get("var-elapsed-time")).items():
             for test, elapsed in as_map(took).items():
                 ms = as_int(as_map(as_map(elapsed).get("elapsed-time")).get("ms"))
                 times += [TestTime(namespace, test, ms / 1000)] if ms is not None else []
-    return replace(_run(results, tests=as_int(summary.get("var")), output=""), times=tuple(times))
-
-
-def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
-    """The run that our own question reports."""
-    fields = as_map(cast("Value", data))
-    results = [_result(as_map(item), dialect) for item in as_list(fields.get("results"))]
-    times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
-    run = replace(_run(results, tests=as_int(fields.get("tests")), output=output), times=times)
-    stopped = as_map(fields.get("stopped"))
-    return replace(run, stopped=_result(stopped, dialect)) if stopped else run
-
-
-def _times(item: object) -> Iterator[TestTime]:
-    """The time of a test, told as its namespace, its name and seconds; nothing where it is told otherwise."""
-    match item:
-        case [str(namespace), str(test), float() | int() as seconds]:
-            yield TestTime(namespace, test, float(seconds))
-
-
-def _run(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
-    outcomes = [result.outcome for result in results]
-    return TestRun(
-        tests=len({(result.namespace, result.test) for result in results}) if tests is None else tests,
-        passed=sum(one.outcome == "pass" and one.test != COLLECTION for one in results),
-        failed=outcomes.count("fail"),
-        errors=outcomes.count("error"),
-        results=tuple(sorted(results, key=lambda result: _WORST_FIRST[result.outcome])),
-        output=output[-OUTPUT_CHARS:],
-    )
-
-
-def _result(fields: Mapping[str, Value], dialect: Dialect) -> TestResult:
-    outcome = as_text(fields.get("outcome")) or as_text(fields.get("type"))
-    file, line = read_file(as_text(fields.get("file"))), as_int(fields.get("line"))
-    # An error is reported where it was thrown, which may be in a library; the test's own place says more.
-    if fields.get("var-file") and (file is None or outcome == "error"):
-        file, line = read_file(as_text(fields.get("var-file"))), as_int(fields.get("var-line"))
-    context, message = as_text(fields.get("context")), as_text(fields.get("message"))
-    return TestResult(
-        test=as_text(fields.get("test")) or as_text(fields.get("var")) or "?",
-        namespace=as_text(fields.get("ns")) or "?",
-        outcome="pass" if outcome == "pass" else "fail" if outcome == "fail" else "error",
-        message=": ".join(part for part in (context, message) if part) or None,
-        expected=(as_text(fields.get("expected")) or "").rstrip() or None,
-        actual=(as_text(fields.get("actual")) or as_text(fields.get("error")) or "").rstrip() or None,
-        file=file,
-        line=line,
-        frames=frames_of(fields, dialect),
-        is_skipped=fields.get("skipped") is True,
-    )
+    return replace(run_of(results, tests=as_int(summary.get("var")), output=""), times=tuple(times))
 
 
 def read_clojuredocs(answer: Sequence[Message]) -> ClojureDocs | None:
@@ -382,26 +248,10 @@ def read_clojuredocs(answer: Sequence[Message]) -> ClojureDocs | None:
             return ClojureDocs(
                 name=as_text(fields.get("name")) or "?",
                 namespace=as_text(fields.get("ns")) or "?",
-                examples=_texts(fields.get("examples")),
-                see_alsos=_texts(fields.get("see-alsos")),
-                notes=_texts(fields.get("notes")),
+                examples=as_texts(fields.get("examples")),
+                see_alsos=as_texts(fields.get("see-alsos")),
+                notes=as_texts(fields.get("notes")),
                 doc=as_text(fields.get("doc")),
                 href=as_text(fields.get("href")),
             )
     return None
-
-
-def _texts(value: Value | None) -> tuple[str, ...]:
-    return tuple(text for item in as_list(value) if (text := as_text(item)))
-
-
-def read_file(name: str | None) -> str | None:
-    """A file's name as a path; None for the words that stand for no file."""
-    if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
-        return None
-    # nbb gives the text of a loaded file in the place of its name.
-    if "\n" in name:
-        return None
-    if name.startswith("file:"):
-        return "/" + name.removeprefix("file:").lstrip("/")
-    return name

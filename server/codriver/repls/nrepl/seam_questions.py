@@ -15,37 +15,29 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.errors import CodriverError
-from codriver.repls.contract.adapter_values import AppEvents, Output, SeamShown, SensitiveSeen
+from codriver.repls.contract.adapter_values import AppEvents, Output, SeamShown
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
-from codriver.repls.nrepl import seam_providers
-from codriver.repls.nrepl.app_frames import FrameReader
 from codriver.repls.nrepl.introspection import check, read_data
 from codriver.repls.nrepl.responses import SEAM_OP, Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
+from codriver.repls.seam import seam_providers
+from codriver.repls.seam.app_frames import FrameReader
+from codriver.repls.seam.sensitive_look import LOOK_S, learn_sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from codriver.core.values import Request
     from codriver.repls.contract.adapter_values import Listener
     from codriver.repls.nrepl.connection import NreplConnection
     from codriver.repls.nrepl.message import Message
     from codriver.repls.nrepl.probe import ProbeResult
-    from codriver.repls.nrepl.seam_providers import Provider
     from codriver.repls.nrepl.session_pool import SessionPool
+    from codriver.repls.seam.seam_providers import Provider
     from codriver.wire.bencode import Value
 
 SEAM: Final = "the application's seam"
 _SHOW_MESSAGES: Final = frozenset({"clojure", "hy"})
-LOOK_S: Final = 1.0
-"""How long an evaluation waits for the questions before it and behind it."""
-
-
-async def learn_sensitive(ask: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
-    """Ask a seam what stands at sensitive paths, and tell it to who redacts. Never raises, nor waits for long."""
-    with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
-        told = json.loads(await ask(seam_providers.SENSITIVE, "{}"))
-        listener(None, SensitiveSeen(seam_providers.sensitive_texts(told)))
 
 
 class SeamQuestions:

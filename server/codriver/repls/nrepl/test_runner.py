@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -10,31 +9,30 @@ from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, TEST_SESSION, Failure, TestSelection
-from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
-from codriver.net.tasks import TaskSet
+from codriver.core.values import TEST_SESSION, TestSelection
+from codriver.errors import CodriverError, RefusedError
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     UNKNOWN_TEST,
-    Ending,
     Output,
     TestResult,
     TestRun,
-    Value,
 )
 from codriver.repls.contract.errors import (
     CapabilityMissingError,
     EvaluationFailedError,
     NamespaceMissingError,
-    OpTimedOutError,
 )
 from codriver.repls.contract.test_progress import TestProgress
-from codriver.repls.contract.test_report import report_text, words_of
 from codriver.repls.nrepl import responses, test_files
-from codriver.repls.nrepl.introspection import check, marked, read_data, require
-from codriver.repls.nrepl.message import Message, as_map
+from codriver.repls.nrepl.introspection import check, read_data, require
+from codriver.repls.nrepl.message import Message
 from codriver.repls.nrepl.responses import Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
+from codriver.repls.shared.error_parts import marked
+from codriver.repls.shared.test_evaluations import TestEvaluations, alternatives
+from codriver.repls.shared.test_results import tests_of
+from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,35 +90,20 @@ class TestRunner:
         """By evaluation that runs tests."""
         self._given_up: anyio.Event | None = None
         """Of a run that goes on after its answer."""
-        self._tasks = TaskSet()
-
-    async def end(self) -> None:
-        """End all that runs, when its connection is over."""
-        await self._tasks.end()
+        self._runs = TestEvaluations(self._run, self._interrupt, listener)
+        self.run_tests = self._runs.run_tests
+        self.end = self._runs.end
 
     def start(self, request: Request, ended: Ended) -> None:
         """Run tests as an evaluation. See `Adapter.start_evaluation`."""
         self._sessions.get(request.session)
-        self._tasks.start(self._evaluate(request, ended))
+        self._runs.start(request, ended)
 
     def give_up(self) -> bool:
         """Wait no more for a run that goes on after its answer; whether there is one."""
         if self._given_up is not None:
             self._given_up.set()
         return self._given_up is not None
-
-    async def run_tests(
-        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
-    ) -> TestRun:
-        """Run tests. See `Adapter.run_tests`."""
-        with anyio.move_on_after(timeout_s):
-            try:
-                return await self._run(TestSelection(namespace, test), session, None)
-            except anyio.get_cancelled_exc_class():
-                with anyio.CancelScope(shield=True), suppress(CodriverError):
-                    await self._interrupt()
-                raise
-        raise OpTimedOutError("test", timeout_s)
 
     async def so_far(self, evaluation: str) -> TestRun | None:
         """The tests that have ended of a run under way. See `Adapter.tests_so_far`."""
@@ -130,7 +113,7 @@ class TestRunner:
             return progress.run if progress is not None else None
         with suppress(CodriverError, anyio.BrokenResourceError), anyio.move_on_after(SO_FAR_S):
             answer = await self._sessions.ask(TOOL_SESSION, self._dialect.expression("test-partial"))
-            run = responses.tests_of(read_data("the test run", answer, self._dialect), self._dialect, output="")
+            run = tests_of(read_data("the test run", answer, self._dialect), self._dialect, output="")
             return replace(run, results=tuple(one for one in run.results if one.outcome != "pass"), stopped=None)
         return None
 
@@ -139,24 +122,17 @@ class TestRunner:
             target = self._sessions.get(TEST_SESSION)
             await target.connection.ask("interrupt", timeout_s=INTERRUPT_S, **target.address())
 
-    async def _evaluate(self, request: Request, ended: Ended) -> None:
-        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
-        asked = request.tests or TestSelection()
-        self._progress[request.id] = TestProgress()
-        try:
-            run = await self._run(asked, request.session, request.id)
-            self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh, is_again=asked.again)))
-            said = f"{request.code}: {words_of(run)}"
-            failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
-            status = "interrupted" if run.stopped else "failed" if failure else "done"
-            how = Ending(status, failure=failure, said=said)  # type: ignore[arg-type]
-        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
-            how = error
-        finally:
-            del self._progress[request.id]
-            ended(how)
-
     async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+        if evaluation is None:
+            return await self._choose(asked, session, None)
+        self._progress[evaluation] = TestProgress()
+        try:
+            return await self._choose(asked, session, evaluation)
+        finally:
+            del self._progress[evaluation]
+
+    async def _choose(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+        """Run tests by our own code if there is some for the dialect, else by the server's op."""
         support = require(self._profile, "test")
         if asked.fresh and "test-fresh" not in self._dialect.ask:
             raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
@@ -201,12 +177,12 @@ class TestRunner:
             answer = await self._answer(tool, "eval", evaluation, code=code)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(answer)
-            data = as_map(cast("bencode.Value", read_data("the test run", answer, self._dialect)))
+            data = as_map(read_data("the test run", answer, self._dialect))
             if data.get("pending"):
                 return _with(unread, await self._rest(answer))
         if data.get("missing") and not unread:
             raise NamespaceMissingError(asked.namespace or "")
-        return _with(unread, responses.tests_of(data, self._dialect, output=_printed(answer)))
+        return _with(unread, tests_of(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
         """Load the files of tests that are not loaded, by the server's op where no expression can; what fails."""
@@ -239,9 +215,9 @@ class TestRunner:
             while True:
                 rest = await self._ask("test-rest")
                 answer += rest
-                data = as_map(cast("bencode.Value", read_data("the test run", rest, self._dialect)))
+                data = as_map(read_data("the test run", rest, self._dialect))
                 if not data.get("pending"):
-                    return responses.tests_of(data, self._dialect, output=_printed(answer))
+                    return tests_of(data, self._dialect, output=_printed(answer))
                 with anyio.move_on_after(PENDING_S):
                     await given_up.wait()
                     return await self._partial(answer)
@@ -257,7 +233,7 @@ class TestRunner:
         elif "test-partial" in self._dialect.ask:
             with suppress(CodriverError):
                 data = read_data("the test run", await self._ask("test-partial"), self._dialect)
-        run = responses.tests_of(data, self._dialect, output=_printed(answer))
+        run = tests_of(data, self._dialect, output=_printed(answer))
         return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
     async def _ask(self, capability: str, **names: Words) -> list[Message]:
@@ -318,19 +294,6 @@ class TestRunner:
         if is_path and test:
             return {**names, "ns": "", "name": "", "only": [(one, test) for one, _ in found]}
         return {**names, "ns": "" if is_path else namespace, "name": test}
-
-
-def alternatives(match: str) -> list[list[str]]:
-    """The words of `match` as alternatives of words that all hold, `!` before what must not; empty where it has more.
-
-    Small letters, as names are compared so.
-    """
-    if re.search(r"[()]", match) or not match.strip():
-        return []
-    either = re.split(r"\s+or\s+", match.strip().lower())
-    each = [re.split(r"\s+and\s+", part) for part in either]
-    words = [[re.sub(r"^not\s+", "!", word) for word in part] for part in each]
-    return words if all(re.fullmatch(r"!?[^\s!]+", word) for part in words for word in part) else []
 
 
 def _with(unread: list[TestResult], run: TestRun) -> TestRun:

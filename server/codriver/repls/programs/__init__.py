@@ -92,7 +92,7 @@ class Programs(Mapping[str, str]):
 
 
 @cache
-def python(*paths: str) -> str:
+def python_text(*paths: str) -> str:
     """The text of modules of Python as one program, in their order: their imports from one another are left out.
 
     Their names are those of one namespace, so no two of them may define the same.

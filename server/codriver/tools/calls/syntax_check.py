@@ -22,7 +22,7 @@ from codriver.lisp.bracket_errors import explain
 from codriver.lisp.plain_form import is_plain_form
 from codriver.lisp.reader import TooManyFormsError, read, top_level_forms
 from codriver.repls.kinds import session_for, suffixes_of
-from codriver.repls.nrepl.seam_providers import is_laid_in
+from codriver.repls.seam.seam_providers import is_laid_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -22,9 +22,9 @@ from codriver.repls.jupyter.messages.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions.expressions import silently, told_by
 from codriver.repls.jupyter.running.exchange import Exchange
 from codriver.repls.jupyter.running.kernel import EXECUTE
-from codriver.repls.nrepl import seam_providers
-from codriver.repls.nrepl.app_frames import FrameReader
-from codriver.repls.nrepl.seam_questions import learn_sensitive
+from codriver.repls.seam import seam_providers
+from codriver.repls.seam.app_frames import FrameReader
+from codriver.repls.seam.sensitive_look import learn_sensitive
 
 if TYPE_CHECKING:
     from codriver.core.values import Request

@@ -5,27 +5,21 @@ What the tests print is told as it comes. The run waits for its turn as an evalu
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, Failure, TestSelection
-from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.net.tasks import TaskSet
+from codriver.core.values import Failure, TestSelection
 from codriver.repls.contract.adapter_values import (
     UNKNOWN_TEST,
-    Ending,
     Interruption,
     Output,
     TestResult,
     TestRun,
-    Value,
 )
-from codriver.repls.contract.errors import EvaluationFailedError, NamespaceMissingError, OpTimedOutError
+from codriver.repls.contract.errors import EvaluationFailedError, NamespaceMissingError
 from codriver.repls.contract.test_progress import TestProgress
-from codriver.repls.contract.test_report import report_text, words_of
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.jupyter.messages.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions.expressions import silently, told_by
@@ -33,10 +27,10 @@ from codriver.repls.jupyter.questions.python_questions import read_answer, read_
 from codriver.repls.jupyter.running.exchange import Exchange
 from codriver.repls.jupyter.running.execution import Execution
 from codriver.repls.jupyter.running.kernel import EXECUTE
-from codriver.repls.nrepl.introspection import marked
-from codriver.repls.nrepl.message import as_map
-from codriver.repls.nrepl.responses import tests_of
-from codriver.repls.nrepl.test_runner import alternatives
+from codriver.repls.shared.error_parts import marked
+from codriver.repls.shared.test_evaluations import TestEvaluations, alternatives
+from codriver.repls.shared.test_results import tests_of
+from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -45,7 +39,6 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Ended, Event, Listener
     from codriver.repls.jupyter.questions.python_questions import PythonQuestions
     from codriver.repls.jupyter.running.kernel import Kernel
-    from codriver.wire.bencode import Value as BencodeValue
 
 IDLE_S: Final = 2.0
 """How long after its reply a run waits for what the tests printed last."""
@@ -66,41 +59,25 @@ class KernelTestRunner:
         self._python = python
         self._listener = listener
         self._interrupt_kernel = interrupt
-        self._runs: list[_Run] = []
-        self._tasks = TaskSet()
-
-    async def end(self) -> None:
-        """End all that runs, when its connection is over."""
-        await self._tasks.end()
+        self._under_way: list[_Run] = []
+        self._evaluations = TestEvaluations(self._run, interrupt, listener)
+        self.run_tests = self._evaluations.run_tests
+        self.end = self._evaluations.end
 
     def start(self, request: Request, ended: Ended) -> None:
         """Run tests as an evaluation. See `Adapter.start_evaluation`."""
         self._kernel.check_open()
-        self._tasks.start(self._evaluate(request, ended))
-
-    async def run_tests(
-        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
-    ) -> TestRun:
-        """Run tests. See `Adapter.run_tests`."""
-        del session  # a kernel has one
-        with anyio.move_on_after(timeout_s):
-            try:
-                return await self._run(TestSelection(namespace, test), None)
-            except anyio.get_cancelled_exc_class():
-                with anyio.CancelScope(shield=True), suppress(CodriverError):
-                    await self._interrupt_kernel()
-                raise
-        raise OpTimedOutError("test", timeout_s)
+        self._evaluations.start(request, ended)
 
     def so_far(self, evaluation: str) -> TestRun | None:
         """The tests that have ended of a run under way. See `Adapter.tests_so_far`."""
-        return next((run.progress.run for run in self._runs if run.evaluation == evaluation), None)
+        return next((run.progress.run for run in self._under_way if run.evaluation == evaluation), None)
 
     async def interrupt(self) -> Interruption:
         """Stop the run that was begun first, or take it back where it waits for its turn."""
-        if not self._runs:
+        if not self._under_way:
             return Interruption("idle")
-        run = self._runs[0]
+        run = self._under_way[0]
         if run.waiting is not None:
             run.waiting.cancel()
             await run.over.wait()
@@ -110,25 +87,10 @@ class KernelTestRunner:
             await run.over.wait()
         return Interruption("interrupted") if run.over.is_set() else Interruption("requested", note=note)
 
-    async def _evaluate(self, request: Request, ended: Ended) -> None:
-        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
-        try:
-            asked = request.tests or TestSelection()
-            run = await self._run(asked, request.id)
-            self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh, is_again=asked.again)))
-            failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
-            said = f"{request.code}: {words_of(run)}"
-            how = Ending("failed" if failure else "done", failure=failure, said=said)
-            if run.stopped:
-                how = Ending("interrupted", failure=failure, said=said)
-        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
-            how = error
-        finally:
-            ended(how)
-
-    async def _run(self, asked: TestSelection, evaluation: str | None) -> TestRun:
+    async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+        del session  # a kernel has one
         run = _Run(evaluation, self._listener, self._kernel)
-        self._runs.append(run)
+        self._under_way.append(run)
         try:
             run.waiting = anyio.CancelScope()
             with run.waiting:
@@ -139,7 +101,7 @@ class KernelTestRunner:
                 return self._marked(run_of(reply, asked, "".join(run.printed)))
             return STOPPED
         finally:
-            self._runs.remove(run)
+            self._under_way.remove(run)
             run.over.set()
 
     def _marked(self, run: TestRun) -> TestRun:
@@ -207,7 +169,7 @@ def run_of(told: Mapping[str, object], asked: TestSelection, printed: str) -> Te
     answer = read_told(WHAT, told)
     if text_of(mapping_of(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
         return STOPPED
-    data = as_map(cast("BencodeValue", read_answer(WHAT, answer)))
+    data = as_map(read_answer(WHAT, answer))
     if not data:
         raise EvaluationFailedError(WHAT, Failure("unreadable", "the kernel told nothing of it"))
     if data.get("missing"):

@@ -18,7 +18,7 @@ from typing import Final
 
 from codriver import files
 from codriver.repls.jupyter.running.failures import OUR_FOLDER
-from codriver.repls.programs import python
+from codriver.repls.programs import python_text
 
 WORKER: Final = Path(__file__).parents[2] / "worker"
 TEXT: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
@@ -47,7 +47,7 @@ def _texts() -> tuple[tuple[str, str], ...]:
 
 @cache
 def _bring_in() -> str:
-    return python("python/bring_in.py")
+    return python_text("python/bring_in.py")
 
 
 @cache

@@ -22,11 +22,9 @@ from codriver.repls.jupyter.messages.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions import python_programs
 from codriver.repls.jupyter.questions.expressions import expression, expression_now
 from codriver.repls.jupyter.questions.questions import MOST_CHECKED, Questions
-from codriver.repls.nrepl.failures import SentFailure
-from codriver.repls.nrepl.introspection import marked
-from codriver.repls.nrepl.message import as_list, as_map, as_text
-from codriver.repls.nrepl.responses import read_completions, read_drift, read_file, read_names, symbol_of
-from codriver.repls.nrepl.stack_traces import stack_of, with_locals
+from codriver.repls.shared.code_answers import read_completions, read_drift, read_file, read_names, symbol_of
+from codriver.repls.shared.error_parts import marked, read_trace, with_locals
+from codriver.wire.untrusted import as_list, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Completion, Names, StackTrace, Symbol, ThreadDump
     from codriver.repls.contract.drift_values import Difference, OnlyOf
     from codriver.repls.jupyter.running.kernel import Kernel
-    from codriver.wire.bencode import Value
 
 
 class AskExpression(Protocol):
@@ -117,21 +114,21 @@ class PythonQuestions:
         if not _NAME.fullmatch(prefix) and namespace in HOMES:
             return await self._questions.complete(prefix)
         found = await self._ask("complete", prefix=prefix, ns=namespace or "")
-        return read_completions(cast("list[Value]", found))
+        return read_completions(as_list(found))
 
     async def lookup(self, symbol: str, namespace: str | None) -> Symbol | None:
         """The documentation and place of a symbol. See `Adapter.lookup`."""
         found = await self._ask("lookup", name=symbol, ns=namespace or "")
-        return symbol_of(symbol, as_map(cast("Value", found))) if found else None
+        return symbol_of(symbol, as_map(found)) if found else None
 
     async def names(self, wanted: str, namespace: str | None) -> Names | None:
         """The names in a module, or those that match. See `Adapter.names`."""
         found = await self._ask("names", wanted=wanted, ns=namespace or "")
-        return read_names(as_map(cast("Value", found))) if found else None
+        return read_names(as_map(found)) if found else None
 
     async def source(self, symbol: str, namespace: str | None) -> Source | None:
         """The text that defines a symbol. See `Adapter.source`."""
-        fields = as_map(cast("Value", await self._ask("source", name=symbol, ns=namespace or "")))
+        fields = as_map(await self._ask("source", name=symbol, ns=namespace or ""))
         text, line = as_text(fields.get("text")), fields.get("line")
         place = read_file(as_text(fields.get("file")))
         return Source(text, place, line if isinstance(line, int) else None) if text else None
@@ -143,7 +140,7 @@ class PythonQuestions:
         if await self._questions.fault_of(code) is None:
             return None
         # The parser is right where the two differ, as it is what runs the code.
-        fields = as_map(cast("Value", await self._ask("syntax", code=code)))
+        fields = as_map(await self._ask("syntax", code=code))
         if not (message := as_text(fields.get("message"))):
             return None
         line, column = fields.get("line"), fields.get("column")
@@ -157,7 +154,7 @@ class PythonQuestions:
     async def drift(self, root: Path, only: OnlyOf) -> tuple[Difference, ...]:
         """The differences of the loaded modules from their files. See `Adapter.drift`."""
         rows = await self._ask("drift", root=str(root), only=only)
-        return read_drift({"rows": cast("Value", rows)})
+        return read_drift({"rows": rows})
 
     async def restore(self, hold: str, *, keep: bool) -> tuple[str, ...]:
         """Put back what loads changed, or keep it. See `Adapter.restore`."""
@@ -176,11 +173,11 @@ class PythonQuestions:
 
     async def last_stacktrace(self, local_characters: int) -> StackTrace | None:
         """The kernel's last error. See `Adapter.last_stacktrace`."""
-        told = as_map(cast("Value", await self._ask("error", characters=local_characters)))
+        told = as_map(await self._ask("error", characters=local_characters))
         parts = as_map(told.get("error"))
         if not parts:
             return None
-        trace = stack_of(SentFailure("", None, None, frozenset(), parts), WORKER_PYTHON)
+        trace = read_trace(parts, WORKER_PYTHON)
         trace = with_locals(trace, as_list(told.get("locals")))
         chain = tuple(replace(link, frames=marked(link.frames, self.workspace)) for link in trace.chain)
         return replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)

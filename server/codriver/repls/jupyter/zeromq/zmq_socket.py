@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.net.loop_turns import Turns
+from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.jupyter.zeromq.inbox import Inbox
 from codriver.repls.jupyter.zeromq.signed_messages import Assembler
-from codriver.repls.nrepl.transport import TcpTransport
 from codriver.wire.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
 
 if TYPE_CHECKING:

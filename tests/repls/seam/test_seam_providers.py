@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from codriver.repls.nrepl import seam_providers
-from codriver.repls.nrepl.seam_providers import PROVIDERS, Provider
+from codriver.repls.seam import seam_providers
+from codriver.repls.seam.seam_providers import PROVIDERS, Provider
 
 FOREIGN = Provider(
     "foreign",

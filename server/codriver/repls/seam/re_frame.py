@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.repls.nrepl.seam_forms import BROWSER, Forms, Way
+from codriver.repls.seam.seam_forms import BROWSER, Forms, Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codriver.repls.nrepl.seam_forms import Roles
+    from codriver.repls.seam.seam_forms import Roles
 
     Told = Mapping[str, Any]
 

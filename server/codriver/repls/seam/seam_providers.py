@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import codriver
 from codriver.repls import dialects
-from codriver.repls.nrepl import re_frame
+from codriver.repls.seam import re_frame
 
 ANY: Final = "*"
 """The accessor whose form serves all that have none of their own."""

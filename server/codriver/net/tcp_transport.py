@@ -1,0 +1,174 @@
+"""The TCP transport of a peer: bytes are taken in the very turn of the event loop in which they come.
+
+A stream that is read by a task costs each message one more turn of the loop, and a write another: together a tenth of
+an evaluation. So this is a protocol of asyncio, which calls when something came, and is written to at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+
+from codriver.net.keepalive import probe_when_silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FAREWELL_S: Final = 0.5
+"""How long the other side may take to end the connection too. All servers seen do it at once, unless they are stuck."""
+
+KEEPALIVE_IDLE_S: Final = 10
+KEEPALIVE_INTERVAL_S: Final = 5
+KEEPALIVE_PROBES: Final = 3
+"""10 s of silence, then 3 probes 5 s apart: a half-open connection is noticed within 25 s."""
+
+
+class TcpTransport(asyncio.Protocol):
+    """A connection, from `connect` until either side closes it.
+
+    `take` is given what comes; `lost` is called once, when nothing more comes, with what broke the connection, or None
+    when either side closed it. Neither may raise.
+    """
+
+    def __init__(self) -> None:
+        self._early: list[bytes] = []
+        """The bytes that came before the connection was handed to anybody: uvloop reads at once."""
+        self.take: Callable[[bytes], None] = self._early.append
+        self.lost: Callable[[Exception | None], None] = _pass_over
+        self.waits_for_acks = True
+        """Whether the other side may hold a message back until the one before is acknowledged, as Nagle has it."""
+        self._transport: asyncio.Transport | None = None
+        self._socket: socket.socket | None = None
+        self._writable: anyio.Event | None = None
+        self._gone = anyio.Event()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection stands."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._socket = transport.get_extra_info("socket")
+        self._keep_alive()
+        self._rearm_quick_ack()
+
+    def data_received(self, data: bytes) -> None:
+        """Something came."""
+        if self.waits_for_acks:
+            self._rearm_quick_ack()
+        self.take(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing more comes."""
+        self.resume_writing()
+        self._gone.set()
+        self.lost(exc)
+
+    def pause_writing(self) -> None:
+        """The other side does not keep up."""
+        self._writable = anyio.Event()
+
+    def resume_writing(self) -> None:
+        """The other side takes more."""
+        if self._writable is not None:
+            self._writable.set()
+            self._writable = None
+
+    # What its owner calls
+
+    def hand_to(self, take: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> None:
+        """Give what comes to `take` from now on, and what came already, at once."""
+        self.take, self.lost = take, lost
+        early, self._early = self._early, []
+        for data in early:
+            take(data)
+
+    @property
+    def socket(self) -> socket.socket:
+        """The socket of a connection that stands."""
+        return cast("socket.socket", self._socket)
+
+    def abort(self) -> None:
+        """End the connection at once. Nobody is told; again is harmless."""
+        self.lost = _pass_over
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Let what comes wait in the kernel. Again is harmless."""
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take what comes again. Without a pause it is harmless."""
+        if self._transport is not None and not self._transport.is_closing() and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something can still be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether something can be sent and the other side keeps up."""
+        return self.is_open and self._writable is None
+
+    def write(self, data: bytes) -> None:
+        """Send, at once as far as the other side keeps up."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    async def send(self, data: bytes) -> None:
+        """Send, and wait until the other side keeps up, or the connection is lost."""
+        self.write(data)
+        if self._writable is not None:
+            await self._writable.wait()
+
+    async def close(self) -> None:
+        """Say that nothing more is sent, pass over what still comes, and end the connection. Twice is harmless.
+
+        A connection that is ended while the other side is still sending is reset, and that ends some REPLs: nbb is a
+        program of Node that does not expect it.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        self.take = _pass_over
+        try:
+            with anyio.move_on_after(FAREWELL_S):
+                transport.write_eof()
+                self.resume_reading()
+                await self._gone.wait()
+        finally:
+            transport.abort()
+
+    def _rearm_quick_ack(self) -> None:
+        """Ask the kernel to acknowledge at once. nREPL servers write value and `done` separately and wait 40 ms else.
+
+        Linux forgets the flag with the next request. So it is set again at every read, which also acknowledges that.
+        """
+        if sys.platform == "linux" and self._socket is not None:
+            try:
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+            except OSError:
+                # The socket was closed meanwhile: the read or write that follows says so.
+                return
+
+    def _keep_alive(self) -> None:
+        """Let the kernel find out when the other side is gone without a word."""
+        raw = self._socket
+        if raw is None or raw.family not in {socket.AF_INET, socket.AF_INET6}:
+            return
+        probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)
+        if sys.platform == "linux":
+            # Probes are not sent while data waits for its acknowledgement; this bounds that wait in the same way.
+            limit_ms = 1000 * (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
+
+
+def _pass_over(_: Any) -> None:
+    """Nobody is interested yet."""

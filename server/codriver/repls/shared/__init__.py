@@ -1,0 +1,1 @@
+"""Readers of answers and runs of tests that the adapters of all protocols share."""
