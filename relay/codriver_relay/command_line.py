@@ -37,6 +37,10 @@ Connects stdin and stdout to a Codriver server: a number is its port, anything e
 """
 
 
+VERSIONS, IN_USE = "relays", "in-use"
+"""The folder of the versions that are installed, and the file of each of which every relay of it locks a byte."""
+
+
 class WrongUsageError(Exception):
     """The command line cannot be used. Its text says why, without a full stop."""
 
@@ -97,6 +101,7 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
     Raises:
         WrongUsageError: a server is to be started, and nothing says for which workspace.
     """
+    hold_version(os.path.dirname(os.path.dirname(__file__)))
     say = report if "--verbose" in flags else ignore
     workspace, talk = resolve(given, say, durations.roots_s)
     if talk and workspace is None:
@@ -119,6 +124,22 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
     except KeyboardInterrupt:
         status = 130
     os._exit(status)  # a thread may still be writing to a client that does not read
+
+
+def hold_version(folder: str) -> None:
+    """Keep the folder of the version that runs, however many are installed meanwhile: parts of it are loaded later.
+
+    A byte of a file there stays locked until this process ends; where a system locks none, the file stays open.
+    """
+    if os.path.basename(os.path.dirname(folder)) != VERSIONS:
+        return  # it was not installed by a server
+    try:
+        file = os.open(os.path.join(folder, IN_USE), os.O_RDWR | os.O_CREAT, 0o600)
+        if sys.platform != "win32":
+            os.lseek(file, os.getpid(), os.SEEK_SET)  # each relay has a byte of its own
+            os.lockf(file, os.F_TLOCK, 1)
+    except OSError:
+        return  # a disk that is full or knows no locks
 
 
 def resolve(given: str | None, say: Callable[[str], None], roots_s: float) -> tuple[str | None, RootsTalk | None]:

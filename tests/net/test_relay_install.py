@@ -1,8 +1,11 @@
 import os
+import random
+import shutil
 import socket
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from live_server import WAIT_S
@@ -38,8 +41,8 @@ def relay_source(folder, version="one"):
     return package
 
 
-def start(script):
-    command = [sys.executable, "-I", "-S", str(script)]
+def start(script, *words):
+    command = [sys.executable, "-I", "-S", str(script), *map(str, words)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -116,6 +119,40 @@ def test_the_versions_that_were_installed_last_stay(tmp_path):
     (tmp_path / "relays" / "notes").mkdir()
     install_relay(relay_source(tmp_path, "last"), target)
     assert (tmp_path / "relays" / "notes").is_dir()
+
+
+def test_a_version_that_runs_stays_however_many_are_installed(tmp_path):
+    """A relay lives for days, and loads the start of a server when its own is gone."""
+    source = tmp_path / "shipped" / "codriver_relay"
+    shutil.copytree(shipped_relay(), source, ignore=shutil.ignore_patterns("__pycache__"))
+    target = install_relay(source, tmp_path / "codriver_relay.py")
+    (folder,) = (tmp_path / "relays").iterdir()
+    with socket.create_server(("127.0.0.1", 0)) as listener, start(target, listener.getsockname()[1]) as relay:
+        peer, _ = listener.accept()
+        for count in range(MOST_VERSIONS + 1):
+            install_relay(relay_source(tmp_path, str(count)), target)
+        assert (folder / "codriver_relay" / "starter.py").exists()
+        peer.close()
+        relay.kill()
+    install_relay(relay_source(tmp_path, "last"), target)
+    assert not folder.exists()
+
+
+def test_of_servers_that_install_at_once_the_last_leaves_a_relay_that_runs(tmp_path):
+    target, sources = tmp_path / "codriver_relay.py", []
+    for count in range(2 * MOST_VERSIONS):
+        (tmp_path / str(count)).mkdir()
+        sources.append(relay_source(tmp_path / str(count), str(count)))
+
+    def install(number):
+        drawn = random.Random(number)
+        for _ in range(20):
+            install_relay(drawn.choice(sources), target)
+
+    with ThreadPoolExecutor() as pool:
+        for turn in range(3):
+            assert [*pool.map(install, range(4 * turn, 4 * turn + 4))] == [None] * 4
+            assert len(set(said_by(target).split())) == 1
 
 
 def test_a_relay_that_cannot_be_installed_is_said(tmp_path):

@@ -5,9 +5,11 @@
     codriver_relay.py, codriver_hook.py    two lines, which name the folder of the version that was installed last
     relays/<digest>/codriver_relay/        the relay's modules, of which Python keeps the bytecode
     relays/<digest>/__main__.py            runs them, too: `python -I -S relays/<digest>`
+    relays/<digest>/in-use                 locked by each relay that runs: its version is not removed
 
 A folder is named by the digest of its files, so its content never changes, and a script is replaced as a whole after
-it. Thus a relay that starts in the middle of an upgrade, or loads a module long after one, has one version alone.
+it. Thus a relay that starts in the middle of an upgrade, or loads a module long after one, has one version alone. One
+server installs at a time, and versions that nobody runs are removed but for some.
 Clients start the scripts: to run a folder, Python loads `runpy`, which takes longer than all of the relay.
 """
 
@@ -17,22 +19,32 @@ import hashlib
 import os
 import re
 import shutil
-from contextlib import suppress
+import sys
+import time
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
+from codriver.files.locking import try_lock
 from codriver.files.paths import hook_file
+from codriver_relay.command_line import IN_USE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 PACKAGE: Final = "codriver_relay"
 FOLDERS: Final = "relays"
 DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 MOST_VERSIONS: Final = 4
-"""Relays of these that were installed last may still run, and load what they need later."""
+"""So many that were installed last stay, beside those that run: a relay may be about to start."""
+LOCK: Final = "codriver_relay.lock"
+LOCK_S: Final = 10.0
+"""How long another server's installation is waited for, which takes some milliseconds."""
 SCRIPT: Final = (
     'import os, sys; sys.path.insert(0, os.path.join(os.path.dirname(__file__), "{folders}", "{digest}"))\n'
     "from {package}.{module} import main; del sys.path[0]; sys.exit(main())\n"
@@ -80,30 +92,51 @@ def install_relay(source: Path, target: Path) -> Path:
     Raises:
         RelayNotInstalledError: it differs or is missing, and cannot be written.
     """
-    place, is_new = target, False
+    place = target
     try:
-        for place, text in relay_files(source, target).items():
-            is_new |= _install(text, place)
+        wanted = relay_files(source, target)
+        if all(map(_is_installed, wanted, wanted.values())):
+            return target
+        with _alone(target.with_name(LOCK)):
+            for place, text in wanted.items():
+                if not _is_installed(place, text):
+                    files.replace(place, text, links=Links.ANY, make_mode=files.PRIVATE_FOLDER)
+            _remove_old(target)
     except OSError as error:
         raise RelayNotInstalledError(place, error) from error
-    if is_new:
-        _remove_old(target)
     return target
 
 
-def _install(text: bytes, target: Path) -> bool:
-    """Write a file if what is there differs; whether it did."""
-    with suppress(OSError):
+@contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Have no other server install or remove a version meanwhile, where the file system knows locks.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    with files.locate(place, Links.OWN, make_mode=files.PRIVATE_FOLDER) as there:
+        descriptor = there.open_private(os.O_RDWR | os.O_CREAT)
+    try:
+        with suppress(OSError):
+            ends = time.monotonic() + LOCK_S
+            while not try_lock(descriptor) and time.monotonic() < ends:
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_installed(target: Path, text: bytes) -> bool:
+    """Whether a file of the relay has this text, and nobody else can read it, as once was so."""
+    try:
         now, status = files.read_stamped(target, RULES)
-        # One that was installed when others could still read it is replaced, too.
-        if now == text and not status.st_mode & files.OTHERS:
-            return False
-    files.replace(target, text, links=Links.ANY, make_mode=files.PRIVATE_FOLDER)
-    return True
+    except OSError:
+        return False
+    return now == text and not status.st_mode & files.OTHERS
 
 
 def _remove_old(target: Path) -> None:
-    """Remove all versions but those that were installed last, as far as that can be done.
+    """Remove all versions that nobody runs but those that were installed last, as far as that can be done.
 
     The one folder of before there were versions goes with the second of them: its relays may start at this moment.
     """
@@ -113,5 +146,24 @@ def _remove_old(target: Path) -> None:
         found = [folder for folder in target.with_name(FOLDERS).iterdir() if DIGEST.fullmatch(folder.name)]
         oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MOST_VERSIONS]
         unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
-        for folder in [*oldest, *unversioned]:
+        for folder in [*(one for one in oldest if not _is_in_use(one)), *unversioned]:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_in_use(folder: Path) -> bool:
+    """Whether a relay of this version runs."""
+    try:
+        with files.locate(folder / IN_USE, Links.OWN) as place:
+            if sys.platform == "win32":
+                place.remove()  # what is open is not removed there
+                return False
+            descriptor = place.open_private(os.O_RDWR)
+        try:
+            os.lockf(descriptor, os.F_TEST, 0)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
