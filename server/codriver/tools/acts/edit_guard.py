@@ -19,8 +19,12 @@ CLIENTS_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
 )
 """Files of clients whose names show, with the servers and hooks that they run."""
-HARMLESS: Final = frozenset({".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", ".npmignore"})
+HARMLESS: Final = frozenset(
+    {".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", ".npmignore", ".cljfmt.edn"}
+)
 """Hidden files that name no program."""
+LINTER: Final = ".clj-kondo"
+"""The folder of a linter's settings, which are data in EDN. Its hooks are code that editors run as they lint."""
 ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
 
 
@@ -36,10 +40,12 @@ def why_not(workspace: Path, settings: Settings, change: Change) -> str:
         return f"its settings say what Codriver may do: {ASK}"
     if name == PROJECT_FILE and _settings_in(change.before.data) != _settings_in(change.after):
         return f"its table tool.codriver says what Codriver may do: {ASK}"
+    # Code is no exception: scripts of hooks, settings of language servers in EDN and an editor's own scripts run by
+    # themselves, as soon as a person opens the project or commits.
     parts = map(plain_name, path.relative_to(workspace).parts)
-    hidden = next((part for part in parts if part.startswith(".") and part not in HARMLESS), None)
-    if hidden is not None and not is_code:
-        return f"{hidden} is hidden, as files are that say which programs clients and tools run: {ASK}"
+    hidden = [part for part in parts if part.startswith(".") and part not in HARMLESS]
+    if hidden and not (hidden == [LINTER] and PurePath(name).suffix == ".edn"):
+        return f"{hidden[0]} is hidden, as files are that say which programs clients and tools run: {ASK}"
     if name in CLIENTS_FILES:
         return f"it says which servers and hooks a client runs: {ASK}"
     return ""
