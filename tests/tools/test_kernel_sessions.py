@@ -51,6 +51,19 @@ def test_a_file_of_the_workspace_is_loaded_looked_up_completed_and_traced(call, 
     assert (trace["class"], trace["frames"][0]["locals"]) == ("ZeroDivisionError", {"n": "0"})
 
 
+def test_code_is_evaluated_in_a_frame_of_the_last_error_and_of_the_last_red_test(call):
+    call("evaluate_code", code="def share(of, n):\n    parts = [of, n]\n    return of / n\nshare(3, 0)")
+    number = next(one["frame"] for one in call("stacktrace")["frames"] if one["function"] == "share")
+    assert call("evaluate_code", code="kept = 1\n[of + p for p in parts]", frame=number)["result"] == "[6, 3]"
+    assert call("evaluate_code", code="parts[5]", frame=number)["error"]["class"] == "IndexError"
+    assert call("evaluate_code", code="kept, of", frame=number)["result"] == "(1, 3)"
+    refused = call("evaluate_code", code="kept = 2\nawait share", frame=number)["error"]
+    assert (refused["class"], "await is not possible" in refused["message"]) == ("FrameError", True)
+    call("run_tests", namespace="test_halves.py")
+    number = next(one["frame"] for one in call("stacktrace")["frames"] if one["function"] == "test_bad")
+    assert call("evaluate_code", code="halves.half(5)", frame=number)["result"] == "2.0"
+
+
 def test_tests_of_the_workspace_run_in_the_kernel(call):
     answer = call("run_tests", namespace="test_halves.py")
     assert (answer["tests"], answer["passed"], answer["failed"]) == (3, 2, 1)

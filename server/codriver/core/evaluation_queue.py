@@ -123,6 +123,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
 def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
     client = state.clients.get(action.client or "")
     known = lanes.in_common(repl, session)
+    tests = action.request.tests
     return Evaluation(
         id=action.request.id,
         number=state.evaluated + 1,
@@ -137,6 +138,9 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         turn=state.turns + 1,
         previous=max(known.last_evaluation_by.get(action.who, 0), client.since if client else 0),
         kind=action.request.kind,
+        is_fresh=tests is not None and tests.fresh,
+        runs_again=tests is not None and tests.again,
+        is_in_frame=action.request.frame is not None,
         is_background=action.request.background,
         lane=action.lane,
     )

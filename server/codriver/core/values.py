@@ -150,6 +150,10 @@ class Request:
     code: str
     session: str = MAIN_SESSION
     namespace: str | None = None
+    frame: int | None = None
+    """The number of the frame in which it is evaluated, of the session's last error or of its last red test."""
+    is_in_test: bool = False
+    """The frame is one of the test's."""
     forms: tuple[Form, ...] = ()
     file: str | None = None
     """The file that the code is from; with the kinds that load, the code is all of it."""
@@ -280,6 +284,12 @@ class Evaluation:
     its client connected."""
     turn: int = 0
     """Its place in the order of turns: of the first that waits of each client, the lowest is next."""
+    is_fresh: bool = False
+    """Of tests: they ran in a new process."""
+    runs_again: bool = False
+    """Of tests: they are the red ones of a run before, which were run again unasked."""
+    is_in_frame: bool = False
+    """It ran in a frame of an error, which stays the last error whatever comes of this."""
     is_background: bool = False
     """It runs beside what else runs, and waits for nothing."""
     is_answered: bool = False

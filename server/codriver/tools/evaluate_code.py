@@ -10,6 +10,7 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import Request
+from codriver.tools.acts.failed_frames import frame_fields
 from codriver.tools.acts.file_loads import LoadFileArguments, load_file
 from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits
 from codriver.tools.answers.answer_budget import budget
@@ -35,13 +36,15 @@ class EvaluateArguments(Evaluating):
 
     code: str
     namespace: str | None = Field(None, description="Python: module.")
+    frame: int | None = Field(None, ge=0, description="Of stacktrace.")
+    """Where the code is evaluated in a frame of the last failure."""
     repl_session_key: str | None = Field(None, description="If several.")
-    who: str | None = Field(None, description="Slug of you in any tool.")
+    who: str | None = Field(None, description="Your slug, in any tool.")
     description: str | None = Field(None, description="Why, for the log.")
-    timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Of the wait (25000).")
+    timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Wait: 25000.")
     on_timeout: Literal["continue", "interrupt"] = "continue"
     allow_restart: bool = False
-    isolate: bool = Field(default=False, description="In a session of your own.")
+    isolate: bool = Field(default=False, description="Own session.")
     background: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether it runs beside what runs. The answers `running` and `busy` name it, when it is of use."""
     detail: bool | None = None
@@ -75,17 +78,19 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         target = await isolated(call, target, who)
     elif arguments.repl_session_key is None:
         target = in_lane(call, target, who)
+    in_frame = frame_fields(call, target, arguments.frame)
     request = Request(
         id=evaluation_queue.next_id(core.state),
         code=arguments.code,
         session=target.session.name,
-        namespace=arguments.namespace,
+        namespace=None if in_frame else arguments.namespace,
         description=arguments.description,
         background=arguments.background,
         forms=forms,
         max_length=arguments.max_length,
         max_depth=arguments.max_depth,
         default_limits=default_limits(call, target),
+        **in_frame,
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or (BACKGROUND_MS if arguments.background else settings.evaluate_timeout_ms)
@@ -123,7 +128,7 @@ TOOLS = (
         name="evaluate_code",
         title="Evaluate code",
         description=(
-            "Evaluate in the live REPL: one small form, look, build on it; then write it to the file and load_file. "
+            "Evaluate in the live REPL: one small form, look, build on it; then write the file and load_file. "
             "Status running: get_evaluation waits; never send twice."
         ),
         arguments=EvaluateArguments,

@@ -100,7 +100,7 @@ def _with_less(tool: Tool, *unlisted: str) -> Tool:
 _BEHIND = [BY_NAME[name] for name in ACTIONS.values()]
 
 LEAN: tuple[Tool, ...] = (
-    _with_less(BY_NAME["evaluate_code"], "allowRestart", "isolate", "maxImages"),
+    _with_less(BY_NAME["evaluate_code"], "allowRestart", "frame", "isolate", "maxImages"),
     _with_less(
         replace(
             BY_NAME["get_evaluation"],

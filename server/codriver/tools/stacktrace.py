@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.stack_frames import folded, read_frame
+from codriver.tools.acts.failed_frames import has_frames, keeps_test, last_failed
 from codriver.tools.acts.test_reports import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.calls.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.calls.session_choice import Target, evaluation_of, own, session_field, target_of
+from codriver.tools.calls.session_choice import evaluation_of, own, session_field, target_of
 
 if TYPE_CHECKING:
-    from codriver.core.state import State
-    from codriver.core.values import Evaluation, Failure, Kind
+    from codriver.core.values import Evaluation, Failure
     from codriver.log.transcripts import Transcripts
     from codriver.tools.calls.base import Json
 
@@ -47,10 +47,13 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         target = target_of(call.state, evaluation_of(call.state, arguments.evaluation_id))
     else:
         target = own(call, arguments.repl_session_key, call.who(arguments.who))
-        failed = _last_failed(call.state, target)
+        failed = last_failed(call.state, target)
     session = session_field(target, arguments.repl_session_key or arguments.evaluation_id)
-    if failed is not None and (failed.kind == "run-tests" or failed != _last_failed(call.state, target, "evaluate")):
+    newest = last_failed(call.state, target)
+    is_kept = has_frames(target) and (failed is None or failed == newest)
+    if failed is not None and (failed.kind == "run-tests" or failed != last_failed(call.state, target, "evaluate")):
         trace = await _kept(call, failed)
+        is_kept = is_kept and _keeps(call, failed, trace)
     else:
         trace = await call.services.repls.adapter(target.repl.id).last_stacktrace(
             target.session.name, local_characters=SENT_CHARACTERS if arguments.locals else 0
@@ -58,6 +61,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
         return Answer({**fields, **session})
+    trace = _numbered(trace, is_kept=is_kept)
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)
     said = () if not arguments.locals or _has_locals(trace) else (NO_LOCALS,)
@@ -65,15 +69,17 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     return Answer({**fields, **_whose(call, failed), **session})
 
 
-def _last_failed(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
-    """The evaluation of a session that failed last, of any kind or not by running tests."""
-    own = (target.repl.id, target.session.name)
-    failed = [
-        one
-        for one in state.evaluations.values()
-        if one.status == "failed" and (one.repl, one.session) == own and not (kind and one.kind == "run-tests")
-    ]
-    return max(failed, key=lambda one: (one.ended_at or 0, one.number), default=None)
+def _keeps(call: Call, failed: Evaluation, trace: StackTrace | None) -> bool:
+    """True where the REPL has the frames of a test that failed, which are told with it."""
+    is_placed = trace is not None and trace.frames[0].text != f"{trace.frames[0].file}:{trace.frames[0].line}"
+    return is_placed and keeps_test(call.state, failed)
+
+
+def _numbered(trace: StackTrace, *, is_kept: bool) -> StackTrace:
+    """A stack trace with the numbers of its frames, if the REPL has them."""
+    numbers = [at if is_kept and frame.function else None for at, frame in enumerate(trace.frames)]
+    frames = [replace(frame, number=number) for frame, number in zip(trace.frames, numbers, strict=True)]
+    return replace(trace, frames=tuple(frames))
 
 
 async def _kept(call: Call, failed: Evaluation) -> StackTrace | None:
@@ -205,6 +211,7 @@ def _frame_json(frame: StackFrame) -> dict[str, object]:
     pairs: dict[str, object] = {"function": frame.function, "file": frame.file, "line": frame.line}
     if not (frame.file or frame.function):
         pairs = {"text": frame.text}
+    pairs["frame"] = frame.number
     pairs["repeated"] = frame.repeated or None
     pairs["locals"] = dict(frame.locals) or None
     return {key: value for key, value in pairs.items() if value is not None}

@@ -38,6 +38,7 @@ CAPABILITIES = (
     "macroexpand",
     "test",
     "stacktrace",
+    "frame",
     "drift",
     "restore",
     "seam",
@@ -270,6 +271,8 @@ class StackFrame:
     tooling: bool = False
     repeated: str = ""
     """How often it came in a row, in words, where that is told once."""
+    number: int | None = None
+    """Its number, from 0 for the innermost, where code can be evaluated in it."""
     locals: Mapping[str, str] = field(default_factory=dict)
     """The values of its variables by name, each printed, where they were asked for and the REPL has them."""
 

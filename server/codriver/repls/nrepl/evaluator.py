@@ -24,7 +24,7 @@ from codriver.repls.nrepl.evaluation_work import Sent, Work
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.request_fields import RequestFields
-from codriver.repls.nrepl.responses import BESIDE, KEEPS_VALUES, Reply
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -108,7 +108,9 @@ class Evaluator:
         return is_sent
 
     def _op(self, request: Request) -> str:
-        """The op that evaluates: on the worker's main thread, or on one of its own."""
+        """The op that evaluates: on the worker's main thread, in a frame of an error, or on a thread of its own."""
+        if request.frame is not None:
+            return FRAME
         return BESIDE if request.background and BESIDE in self._probed.ops else "eval"
 
     def _turned(self, work: Work) -> None:
@@ -339,7 +341,7 @@ class Evaluator:
     def _conclude(self, work: Work, reply: Reply, form: int | None) -> Ending:
         session = work.session
         namespace = reply.namespace or session.namespace
-        if reply.is_failed:
+        if reply.is_failed and work.request.frame is None:
             session.failure = reply.failure
         if reply.is_interrupted or (session.is_stopping and not reply.is_failed):
             return Ending("interrupted", namespace=namespace)
@@ -354,7 +356,9 @@ class Evaluator:
 
     async def _explain(self, work: Work, ending: Ending) -> Ending:
         """The ending with what the answer did not tell of its error: its chain, and the class behind a wrapper."""
-        if ending.failure is None or work.session.failure is None or is_alone(ending.failure, work.session.failure):
+        if ending.failure is None or work.session.failure is None or work.request.frame is not None:
+            return ending
+        if is_alone(ending.failure, work.session.failure):
             return ending
         return replace(ending, failure=await self._introspection.explained(ending.failure, work.session.name))
 

@@ -51,6 +51,10 @@ class RequestFields:
     def of_form(self, request: Request, form: Form, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
         """Fields that evaluate one form of a request in a session."""
         fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session)}
+        if request.frame is not None:
+            fields["frame"] = request.frame
+            if request.is_in_test:
+                fields["test"] = 1
         if request.namespace and self._dialect.namespace_by == "key":
             fields["ns"] = request.namespace
         if request.file:

@@ -45,6 +45,8 @@ TRUNCATED: Final = "nrepl.middleware.print/truncated"
 NEED_INPUT: Final = "need-input"
 BESIDE: Final = "codriver/background"
 """The op by which Codriver's worker evaluates on a thread of its own."""
+FRAME: Final = "codriver/frame"
+"""The op by which Codriver's worker evaluates in a frame of an error."""
 KEEPS_VALUES: Final = "codriver/value"
 """The op of Codriver's worker that tells a part of a value which it cut and keeps."""
 

@@ -125,7 +125,8 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
             check_free(call, target, who, kind=request.kind)
         check_room(state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    asked = (target.repl.id, request.session, request.namespace, request.file, request.cell, request.kind, code)
+    place = (request.session, request.namespace, request.frame, request.file, request.cell)
+    asked = (target.repl.id, *place, request.kind, code)
     shown = f"load-file {request.file}" if request.file and request.cell is None else request.code
     transcript = call.services.transcripts.open(request.id, asked, shown)
     call.dispatch(Evaluate(target.repl.id, request, transcript.head, target.lane), who=who)

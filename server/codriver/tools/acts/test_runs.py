@@ -22,8 +22,8 @@ from codriver.tools.acts.tests_again import look_again, of_same_code, told_only_
 from codriver.tools.answers.answer_budget import budget, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
 from codriver.tools.answers.error_reports import without_interruption, without_own_traceback
-from codriver.tools.answers.evaluation_answers import describe
-from codriver.tools.answers.lean_answers import Evaluating, lean, reader_of, wants_detail
+from codriver.tools.answers.evaluation_answers import describe, tells_frames
+from codriver.tools.answers.lean_answers import FAILED_AGAIN, Evaluating, lean, reader_of, wants_detail
 from codriver.tools.answers.telling import Telling
 from codriver.tools.calls.base import UNLISTED, Answer, Call
 from codriver.tools.calls.evaluation_waits import stop, wait
@@ -203,9 +203,8 @@ async def describe_run(
         fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation, session))
     if evaluation.status == "done":
         return Answer(fields, handed_out=telling.handed_out)
-    only_live = told_only_live(call, evaluation)
-    hint = ONLY_LIVE if only_live else FAILED
-    fields |= only_live
+    fields |= (only_live := told_only_live(call, evaluation))
+    hint = ONLY_LIVE if only_live else await _hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
     fields |= {"evaluationId": evaluation.id, "reason": reason, "hint": hint}
     return Answer(fields, ok=False, handed_out=telling.handed_out)
@@ -247,6 +246,26 @@ async def _notes(call: Call, evaluation: Evaluation, report: Json) -> tuple[str,
         return notes
     runs = await of_same_code(call, await runs_before(call, evaluation.repl, evaluation.session))
     return notes_of_fresh(outcomes(report), [outcomes(told) for _, told in runs if not told.get("fresh")])
+
+
+async def _hint(call: Call, evaluation: Evaluation, report: Json) -> str:
+    """The hint on red tests: at the second failure of one, that its frames can be looked at."""
+    is_again = tells_frames(call, evaluation) and await _fails_again(call, evaluation, report)
+    return FAILED_AGAIN if is_again else FAILED
+
+
+async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:
+    """True where a test fails that failed in the run before, and not in the one before that."""
+    runs = await runs_before(call, evaluation.repl, evaluation.session)
+    before = [told for one, told in runs if one.number < evaluation.number and not told.get("fresh")]
+    if report.get("fresh") or not before:
+        return False
+    again = _failed_in(report) & _failed_in(before[0])
+    return bool(again - (_failed_in(before[1]) if len(before) > 1 else set()))
+
+
+def _failed_in(report: Json) -> set[tuple[str, str]]:
+    return {(row["ns"], row["test"]) for row in report["results"] if row["outcome"] != "pass"}
 
 
 async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...]:

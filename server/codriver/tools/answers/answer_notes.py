@@ -167,6 +167,19 @@ async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Tr
     return [], False
 
 
+def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> bool:
+    """True for the second failure in a row of the same code in the same session, of the same client."""
+    failures = 0
+    state, client_of = call.services.core.state, call.services.told.places.client_of
+    before: str | None = transcript.before
+    while before is not None and failures < 2:
+        known, earlier = state.evaluations.get(before), call.services.transcripts.get(before)
+        if known is None or earlier is None or known.status != "failed" or client_of(known) != client_of(evaluation):
+            break
+        before, failures = earlier.before, failures + 1
+    return evaluation.status == "failed" and failures == 1
+
+
 def _compared(
     evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript
 ) -> tuple[str, bool]:

@@ -14,9 +14,9 @@ from codriver.errors import RefusedError
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
 from codriver.tools.answers.advisers import Asking, notes_for
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, images_for, shorten
-from codriver.tools.answers.answer_notes import with_notes
+from codriver.tools.answers.answer_notes import fails_again, with_notes
 from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
-from codriver.tools.answers.lean_answers import lean, reader_of, wants_detail
+from codriver.tools.answers.lean_answers import FAILED_AGAIN, lean, reader_of, wants_detail
 from codriver.tools.answers.telling import NOTHING_NEW, Telling
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.session_choice import key_of
@@ -123,6 +123,8 @@ async def _described(
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
+        if transcript is not None and tells_frames(call, evaluation) and fails_again(call, evaluation, transcript):
+            fields["hint"] = FAILED_AGAIN
     is_named = not asking.is_same or fields["notes"] != asking.repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=bool(left_out), is_named=is_named)
     telling.take_back(fields, shown)
@@ -213,6 +215,12 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
     if not images.taken:
         raise NoImageError(evaluation.id, number, images.seen)
     return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.taken))
+
+
+def tells_frames(call: Call, evaluation: Evaluation) -> bool:
+    """True where code can be evaluated in the frames of this failure, so that a hint may say so."""
+    repl = call.services.core.state.repls.get(evaluation.repl)
+    return repl is not None and repl.profile is not None and "frame" in repl.profile.capabilities
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:

@@ -7,7 +7,8 @@ or would get that session without naming any; `who` where that is the reader; `g
 of the reader's last answer of this session, or the namespace it gave; no `notes`; `elapsedMs` under 100, and of what is
 not over where the answer goes on from one before; `outputLines` of what is not cut, where it printed nothing or the
 answer goes on from one before; Python's `None` as `result` and among `values`; of an error `form` 1, frames
-that are not the project's, and the report of it in `stderr`; the hint of `evaluation-failed`. With `detail: true`
+that are not the project's, and the report of it in `stderr`; the hint of `evaluation-failed`, but at the second
+failure of the same code. With `detail: true`
 nothing is left out, nor of what the command line asks.
 """
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Call
 
+FAILED_AGAIN = "it failed a second time: stacktrace numbers its frames, evaluate_code with frame looks around in one"
+"""The hint at the second failure of the same code or test, which is never left out."""
 AT_ONCE_MS = 100
 """An evaluation that takes less took no time for its reader."""
 
@@ -165,7 +168,7 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_cut: bool, is_nam
         "notes": not notes,
         "elapsedMs": (type(elapsed) is int and elapsed < AT_ONCE_MS) or (goes_on and get("status") in LIVE),
         "outputLines": not is_cut and (goes_on or not (get("stdout") or get("stderr"))),
-        "hint": has_failed,
+        "hint": has_failed and get("hint") != FAILED_AGAIN,
     }
 
 

@@ -31,7 +31,7 @@ OP_S: Final = 10.0
 PROBE_S: Final = 0.5
 """How long a kernel that is not known may take to show that it runs Python expressions."""
 BY_EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
-OF_PYTHON: Final = ("complete", "lookup", "test", "stacktrace", "drift", "restore")
+OF_PYTHON: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
 NOT_TOLD: Final = "this kernel tells nothing about names: evaluate code of its own language that does"
 ONLY_PYTHON: Final = "in a kernel only Python's tests are run: evaluate the code that runs them"
 
@@ -90,6 +90,10 @@ class KernelIntrospection:
         if self.python is None:
             return request.code
         return python_programs.load(request.file or "<file>", request.code, request.lines, request.hold, request.how)
+
+    def frame_code(self, request: Request) -> str:
+        """The code that evaluates in a frame."""
+        return python_programs.in_frame(request.code, request.frame or 0, of_test=request.is_in_test)
 
     def noting(self, ended: Ended) -> Ended:
         """The listener of an end, behind ours: we keep its failure as the kernel's last error."""

@@ -93,6 +93,12 @@ def load(path: str, text: str, lines: tuple[int, ...] | None, hold: str, how: st
     return f"__import__('sys').modules[{package()!r}].answers.load({', '.join(map(_literal, said))})"
 
 
+def in_frame(code: str, frame: int, *, of_test: bool) -> str:
+    """The code that evaluates code in a frame, where the modules are there."""
+    test = ", test=True" if of_test else ""
+    return f"__import__('sys').modules[{package()!r}].answers.frame({_literal(code)}, {frame}{test})"
+
+
 def _literal(value: object) -> str:
     """A value as a literal of Python in ASCII."""
     return ascii(value)

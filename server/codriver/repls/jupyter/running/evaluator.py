@@ -87,6 +87,10 @@ class Programs(Protocol):
         """The code that loads the file of a request of that kind."""
         ...
 
+    def frame_code(self, request: Request) -> str:
+        """The code that evaluates a request's code in a frame."""
+        ...
+
     async def prepare_load(self) -> None:
         """Have the kernel ready for that code, which is about to be sent: the turn is ours."""
         ...
@@ -125,6 +129,8 @@ class Evaluator:
         self._kernel.check_open()
         if request.kind == "load-file":
             request = replace(request, code=self._programs.load_code(request), forms=())
+        elif request.frame is not None:
+            request = replace(request, code=self._programs.frame_code(request), forms=())
         work = _Work(request, ended)
         if request.cell is not None:
             work.cell = self._cells[request.id] = CellOutputs()
@@ -212,7 +218,7 @@ class Evaluator:
                     waiting.cancel()
                 async with self._kernel.turn():
                     work.waiting = None
-                    if work.request.kind == "load-file":
+                    if work.request.kind == "load-file" or work.request.frame is not None:
                         await self._programs.prepare_load()
                     execution, notes = await self._send(work, form.text)
                     if execution.error is not None and not (execution.is_interrupted or work.is_stopping):

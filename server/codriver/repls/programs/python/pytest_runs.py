@@ -226,7 +226,8 @@ class Plugin:
         skipped: bool = False,
     ) -> None:
         """Add a row, and what the test printed where it failed."""
-        row = dict(self.place(item, error.tb if error else None), outcome=outcome, message=message, skipped=skipped)
+        trace = error.tb if error else None
+        row = dict(self.place(item, trace), outcome=outcome, message=message, skipped=skipped, trace=trace)
         if report is not None:
             row["actual"] = (words_of(error) if error else str(report.longrepr))[:TEXT]
             for title, text in report.sections:
@@ -248,7 +249,8 @@ def cause_of(error: BaseException, file: str) -> Row:
         if type(error).__name__ == "CollectError"
         else "".join(traceback.format_exception_only(type(error), error))
     )
-    return {"actual": words.strip()[:TEXT], "line": lines[-1] if lines else None, "frames": told}
+    line = lines[-1] if lines else None
+    return {"actual": words.strip()[:TEXT], "line": line, "frames": told, "trace": error.__traceback__}
 
 
 def reason_in(said: str) -> str:

@@ -14,7 +14,7 @@ import os
 import sys
 
 from .pytest_runs import by_pytest
-from .run_values import FRAMES, ROWS, TIMES, file_of, home_of, in_folder, is_test, own, pytest, shown
+from .run_values import FRAMES, ROWS, TIMES, file_of, home_of, in_folder, is_test, keep_red, own, pytest, shown
 from .unittest_runs import by_unittest
 
 TYPE_CHECKING = False
@@ -104,6 +104,7 @@ def answer(
 
 def answer_here(ns: str, wanted: str, match: str, words: list[list[str]], only: list[list[str]], session: str) -> str:
     """The report of a run in this folder."""
+    keep_red([])
     home = home_of(session)
     ns, _, node = ns.partition("::")
     if node:
@@ -144,6 +145,9 @@ def answer_here(ns: str, wanted: str, match: str, words: list[list[str]], only: 
 def _report(count: int, times: list[list[object]], rows: list[Row], stopped: Row | None) -> str:
     worst = {"error": 0, "fail": 1, "pass": 2}
     results = sorted(rows, key=lambda row: worst[row["outcome"]])[:ROWS]
+    if stopped:
+        stopped.pop("trace", None)
+    keep_red(results)
     for row in results[FRAMES:]:
         row.pop("frames", None)
     return json.dumps({"tests": count, "times": times[:TIMES], "results": results, "stopped": stopped})

@@ -7,6 +7,9 @@ import gc
 import inspect
 import json
 import os
+import sys
+import traceback
+import types
 import unittest
 
 try:
@@ -19,7 +22,6 @@ if not hasattr(pytest, "version_tuple"):
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import traceback
     from collections.abc import Iterator
     from types import ModuleType
     from typing import IO, Any
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FRAMES", "OUTPUT", "ROWS", "TEXT", "TIMES", "SoFar", "beneath", "file_of", "frames_of", "home_of", "in_folder",
-    "is_test", "own", "pytest", "shown",
+    "is_test", "keep_red", "own", "pytest", "shown",
 ]  # fmt: skip
 
 TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
+RED_TEST = "_codriver_red_test"
+"""The module that keeps the frames of the last red test, as `codriver.repls.worker.basics.frame_spaces` finds them."""
 HY_SESSION = "hy-nrepl-session-"
 RECORD = "\x1e"
 TOLD = ("test", "ns", "outcome", "message", "actual", "file", "line")
@@ -114,6 +118,30 @@ class SoFar:
         record = {"codriver": "tests", "tests": tests, "passed": self.passed, "rows": rows}
         with contextlib.suppress(Exception):
             self.stream.write(RECORD + json.dumps(record) + "\n")
+
+
+def keep_red(rows: list[Row]) -> None:
+    """Keep the frames of the first failure of a run that has any, as its row has them, until the next run.
+
+    The traceback of a failure leaves its row here, as it cannot be told.
+    """
+    module: Any = types.ModuleType(RED_TEST)
+    module.frames, module.spaces = [], {}
+    traces = [(row.get("frames") or [], row.pop("trace", None)) for row in rows]
+    for told, trace in traces:
+        if not told or trace is None:
+            continue
+        found = list(traceback.walk_tb(trace))[::-1]
+        places = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in found]
+        start = 0
+        for one in told:
+            place = (one["file"], one["line"], one["function"])
+            if place not in places[start:]:
+                break
+            start = places.index(place, start) + 1
+            module.frames.append(found[start - 1][0])
+        break
+    sys.modules[RED_TEST] = module
 
 
 def is_test(name: str, value: object, module: ModuleType) -> bool:

@@ -70,7 +70,7 @@ class Recorder(unittest.TestResult):
             kind, value, trace = error
             row["actual"] = "".join(traceback.format_exception_only(kind, value)).strip()
             frames = traceback.extract_tb(trace)
-            row["frames"] = frames_of(frames)
+            row.update(frames=frames_of(frames), trace=trace)
             for frame in frames:
                 if frame.filename == row["file"]:
                     row["line"] = frame.lineno

@@ -147,7 +147,7 @@ def keep(error: BaseException) -> None:
 def strip_own(error: BaseException) -> None:
     """Take the worker's frames off the top of an error's traceback, as nobody wants to debug those."""
     trace = error.__traceback__
-    while trace is not None and _is_around(trace.tb_frame.f_code.co_filename):
+    while trace is not None and is_around(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     error.__traceback__ = trace
 
@@ -163,7 +163,7 @@ def trim(shown: traceback.TracebackException | None, seen: tuple[int, ...] = ())
 
 def users_own(frames: Iterable[traceback.FrameSummary]) -> Frames:
     """Frames without the worker's, and without those of the event loop around an `await` at the top."""
-    rest = itertools.dropwhile(lambda frame: _is_around(frame.filename), frames)
+    rest = itertools.dropwhile(lambda frame: is_around(frame.filename), frames)
     return [frame for frame in rest if not is_worker(frame.filename)]
 
 
@@ -193,6 +193,6 @@ def is_library(file: str) -> bool:
     return file.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in file
 
 
-def _is_around(file: str) -> bool:
+def is_around(file: str) -> bool:
     """Whether code that lies around the user's is of the worker, or of the event loop that it runs."""
     return is_worker(file) or ("asyncio" in file and is_library(file))

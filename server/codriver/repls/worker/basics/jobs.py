@@ -17,6 +17,7 @@ import traceback
 from time import monotonic, sleep
 
 from .connections import STALLED_S, WAITING_BYTES, pack
+from .frame_spaces import FrameSpaces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Session:
         self.is_apart = False
         self.last: list[object] = [None, None, None]
         self.error: BaseException | None = None
+        self.spaces = FrameSpaces()
+        """Of that error."""
         self.loop: asyncio.AbstractEventLoop | None = None
         self.limits: dict[str, object] = {}
         """Of printing, as the user set them here, by the name of the var."""

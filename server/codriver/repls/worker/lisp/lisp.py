@@ -14,6 +14,7 @@ import sys
 from ..basics.dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
 from ..basics.error_report import add_place, at_lines, begin_parts, in_phase, is_library, words_of
 from ..basics.frame_locals import BRACKETS, PlainPrinter
+from ..basics.frame_spaces import FRAME, frames_of
 from ..basics.printing import asked_limits, limits
 from ..basics.source_files import lines_of
 from .held_lisp import LispHolds
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from ..basics.frame_spaces import FrameSpace
     from ..basics.jobs import Job
 
 LENGTH = 10_000
@@ -122,6 +124,12 @@ class Lisp(Dialect):
                 name = message["ns"]
                 raise NamespaceMissingError(f"there is no namespace {name!r}: require it first")
             self._furnish(namespace)
+        frame = None
+        if message["op"] == FRAME:
+            number = message.get("frame")
+            frames = [] if session.error is None else frames_of(self._innermost(session.error))
+            frame = session.spaces.at(number if isinstance(number, int) else -1, frames)
+            namespace = self._namespace_of(frame.around) or namespace
         bound = dict(zip(("*1", "*2", "*3"), session.last))
         bound.update({"*ns*": namespace, "*e": session.error})
         bound.update({"*out*": sys.stdout, "*err*": sys.stderr, "*in*": sys.stdin})
@@ -132,11 +140,23 @@ class Lisp(Dialect):
                 self._expand(job)
             else:
                 with self._holds.around(job):
-                    self._run(job, is_load=is_load)
+                    self._run(job, frame, is_load=is_load)
             now = {name: self._vars[name].value for name in before}
             session.limits.update({name: value for name, value in now.items() if value != before[name]})
 
-    def _run(self, job: Job, *, is_load: bool) -> None:
+    def _namespace_of(self, names: dict[str, Any]) -> Any:
+        """The namespace whose names are those of a module; None for a module of Python."""
+        spaces = self._runtime.Namespace.ns_cache().values()
+        return next((one for one in spaces if one.module.__dict__ is names), None)
+
+    def _in_frame(self, form: Any, frame: FrameSpace) -> tuple[Any, list[object]]:
+        """A form as a function of the locals of a frame, and these."""
+        own = {name: value for key, value in frame.locals.items() if (name := self.local_name(key))}
+        lists, vectors = (importlib.import_module("basilisp.lang." + name) for name in ("list", "vector"))
+        symbol = self._symbol.symbol
+        return lists.l(symbol("fn*"), vectors.v(*map(symbol, own)), form), list(own.values())
+
+    def _run(self, job: Job, frame: FrameSpace | None, *, is_load: bool) -> None:
         message, session = job.message, job.session
         source = message["file" if is_load else "code"]
         job.file = message.get("file-path" if is_load else "file") or f"<eval {next(self._numbers)}>"
@@ -147,7 +167,9 @@ class Lisp(Dialect):
         context = self._compiler.CompilerContext(filename=job.file)
         value, job.form = None, 1
         for number, form in enumerate(self._reader.read_str(source, self._runtime.resolve_alias, **start), 1):
-            value = self._compiler.compile_and_exec_form(form, context, self._vars["*ns*"].value)
+            code, values = (form, []) if frame is None else self._in_frame(form, frame)
+            value = self._compiler.compile_and_exec_form(code, context, self._vars["*ns*"].value)
+            value = value if frame is None else value(*values)
             now = self._vars["*ns*"].value
             self._furnish(now)
             if not is_load:
@@ -155,7 +177,7 @@ class Lisp(Dialect):
                 session.last[:] = [value, *session.last[:2]]
                 for name, held in zip(("*1", "*2", "*3"), session.last):
                     self._vars[name].set_value(held)
-                if not message.get("ns"):
+                if not message.get("ns") and frame is None:
                     session.namespace = now
             job.form = number + 1
         if is_load:

@@ -19,6 +19,7 @@ import traceback
 from ..basics.connections import start_thread
 from ..basics.error_report import FRAMES, begin_parts, is_library, is_worker, words_of
 from ..basics.frame_locals import PYTHON, locals_of, plain_locals_of
+from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
 from .bound_names import ABSENT
 from .definition_text import definition_of
@@ -87,6 +88,9 @@ class KernelAnswers:
             "locals": self._locals,
             "test": self._test,
         }
+        self._examined: tuple[BaseException, BaseException | None] | None = None
+        """The error whose frames are looked at, and the one that code in them raised last."""
+        self._spaces = FrameSpaces()
         self._look_after_cells()
 
     def _look_after_cells(self) -> None:
@@ -146,6 +150,48 @@ class KernelAnswers:
             load.end(has_failed=has_failed)
         self._renewed = load.renewed[:MOST_RENEWED]
         return Loaded(name or HOME, path) if value is ABSENT else value
+
+    def frame(self, code: str, number: int, *, test: bool = False) -> object:
+        """The value of code in a frame of the last error, or red test; None for code that ends in a statement.
+
+        An error of that code is not the last error: the one whose frames are looked at still is.
+        """
+        __tracebackhide__ = True
+        error = self._last_error()
+        if self._examined is None or error is not self._examined[0]:
+            self._spaces = FrameSpaces()
+        if error is not None:
+            self._examined = error, None
+        try:
+            return self._in_frame(code, number, error, test=test)
+        except BaseException as failure:
+            if error is not None:
+                self._examined = error, failure
+            raise
+
+    def _in_frame(self, code: str, number: int, error: BaseException | None, *, test: bool) -> object:
+        __tracebackhide__ = True
+        file = f"<frame {number}>"
+        tree: Any = compile(code, file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        check(tree)
+        frames, spaces = of_red_test("") if test else (_frames_told(error), self._spaces)
+        space = spaces.at(number, frames)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        body = compile(ast.Module(tree.body, []), file, "exec", dont_inherit=True)
+        ending = None if last is None else compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
+        space.begin([one for one in (body, ending) if one is not None])
+        try:
+            exec(body, space.names)
+            return None if ending is None else eval(ending, space.names)
+        finally:
+            space.end()
+
+    def _last_error(self) -> BaseException | None:
+        """The last error that the user's own code raised."""
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if self._examined is not None and error is self._examined[1]:
+            return self._examined[0]
+        return error if isinstance(error, BaseException) else None
 
     def _complete(self, prefix: str, ns: str) -> object:
         module = _module(ns)
@@ -211,7 +257,7 @@ class KernelAnswers:
 
     def _error(self, characters: int) -> object:
         """The last error in parts, as a worker tells it, and its locals, where they are to be so long."""
-        error = _last_error()
+        error = self._last_error()
         if error is None:
             return None
         parts, _ = begin_parts(error)
@@ -227,7 +273,7 @@ class KernelAnswers:
 
     def _locals(self, cell: int) -> list[str]:
         """The plain locals of the place where that cell failed; none where the last error is another's."""
-        error = _last_error()
+        error = self._last_error()
         if error is None:
             return []
         files = {frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)}
@@ -249,9 +295,15 @@ def cell_name(file: str) -> str:
     return file
 
 
-def _last_error() -> BaseException | None:
-    error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    return error if isinstance(error, BaseException) else None
+def _frames_told(error: BaseException | None) -> list[types.FrameType]:
+    """The frames of an error as `_error` tells them."""
+    calls = set() if error is None else _calls_of_load(error)
+
+    def is_left_out(file: str, line: int, name: str) -> bool:
+        text = f"{name} ({file}:{line})"
+        return _lies_around(text) or text in calls
+
+    return frames_of(error, is_left_out)
 
 
 def _renamed(text: str) -> str:

@@ -16,6 +16,7 @@ import types
 from ..basics import app_seam
 from ..basics.dialect import Dialect, NamespaceMissingError, Sources
 from ..basics.error_report import add_place, begin_parts, in_phase, trim
+from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
 from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at
 from .bound_names import ABSENT
@@ -127,14 +128,20 @@ class Python(Dialect):
                 name = message["ns"]
                 raise NamespaceMissingError(f"no module {name!r} is imported: import it first")
         job.file = message.get("file") or f"<eval {next(self._numbers)}>"
+        frame = _frame_of(job)
         steps = self._compile(message["code"], job)
+        if frame is not None:
+            frame.begin(code for code, _, _ in steps)
         # Where a statement comes last, what it did is wanted, and no value of before.
         has_value = bool(steps) and steps[-1][1]
         for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
             job.form = number
             try:
-                value = self.run(code, module.__dict__, job, wants_loop=wants_loop)
+                space = module.__dict__ if frame is None else frame.names
+                value = self.run(code, space, job, wants_loop=wants_loop)
             finally:
+                if frame is not None:
+                    frame.end()
                 self._texts.note()
             if number == len(steps) and not job.is_beside:
                 self._figures.tell_changed(value)
@@ -143,7 +150,8 @@ class Python(Dialect):
             shown = self._display(value, job) if has_value else None
             if value is not None and not job.is_beside:
                 session.last[:] = [value, *session.last[:2]]
-                self._keep(value, module)
+                if frame is None:
+                    self._keep(value, module)
             if shown is not None:
                 self.kept.tell(job, value, shown[0], self.name_of(module), shown[1])
 
@@ -168,9 +176,12 @@ class Python(Dialect):
         session = job.session
         found: list[tuple[types.CodeType, bool, bool]] = []
         try:
+            is_in_frame = job.message["op"] == FRAME
             flags = session.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
             for number, node in enumerate(self._parse(source, job.file, job.whole_number("line")), 1):
                 job.form = number
+                if is_in_frame:
+                    check(node)
                 if isinstance(node, ast.ImportFrom) and node.module == "__future__":
                     for alias in node.names:
                         flags |= getattr(getattr(__future__, alias.name, None), "compiler_flag", 0)
@@ -348,6 +359,17 @@ class Python(Dialect):
         if "column" in parts and (parts["file"], parts["line"]) == (job.file, job.whole_number("line")):
             parts["column"] += job.whole_number("column") - 1
         return parts, text
+
+
+def _frame_of(job: Job) -> FrameSpace | None:
+    """The namespace of the frame that a request names, of the session's last error or of the last red test."""
+    if job.message["op"] != FRAME:
+        return None
+    session, number = job.session, job.message.get("frame")
+    frames, spaces = frames_of(session.error), session.spaces
+    if job.message.get("test"):
+        frames, spaces = of_red_test(session.id)
+    return spaces.at(number if isinstance(number, int) else -1, frames)
 
 
 def _new_module(name: str) -> types.ModuleType:

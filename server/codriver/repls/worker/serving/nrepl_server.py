@@ -16,6 +16,7 @@ from ..basics import app_seam, sensitive_texts
 from ..basics.connections import Connection, start_thread
 from ..basics.dialect import NamespaceMissingError
 from ..basics.error_report import keep, stacks, strip_own
+from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
 from . import background
@@ -73,6 +74,7 @@ class Server:
             "close": self._close,
             "describe": self._describe,
             "eval": self._enqueue,
+            FRAME: self._enqueue,
             "load-file": self._enqueue,
             "interrupt": self._interrupt,
             "stdin": self._stdin,
@@ -386,8 +388,9 @@ class Server:
         if isinstance(error, NamespaceMissingError):
             job.send({"err": str(error) + "\n"})
             return ["done", "error", "namespace-not-found"]
-        job.session.error = error
-        keep(error)
+        if job.message["op"] != FRAME:  # the error whose frames are looked at stays the last
+            job.session.error, job.session.spaces = error, FrameSpaces()
+            keep(error)
         told: list[tuple[dict[str, Any], str]] = []
         # The words of an error come from user code, which may fail again, or never end.
         failure = self._interrupts_of(job).perform(job, lambda: told.append(self._dialect.explain(error, job)))

@@ -1,0 +1,161 @@
+"""Code evaluated in a frame of an error: in one namespace a frame, which has what the frame could see.
+
+The namespace holds globals and locals together, so that comprehensions and lambdas see both on every version of Python.
+It lives as long as the error is kept, so that what code assigns in it is there for later code in the same frame. The
+frame's own locals stay as they were; a global that was there and is another one afterwards is changed in its module.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import sys
+import types
+
+from .error_report import is_around, is_worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+_ABSENT = object()
+FRAME = "codriver/frame"
+"""The op that evaluates in a frame: of its field `frame`, of the last red test where `test` is there too."""
+RED_TEST = "_codriver_red_test"
+"""The module by which the program that runs tests leaves the failure of the last run."""
+NO_OWN = "super() without arguments finds nothing here, as the code is not in the method: name the class and the object"
+NO_AWAIT = "await is not possible in a frame, as nothing runs it any more: evaluate that without frame"
+
+
+class FrameError(Exception):
+    """There is no such frame, or code cannot be evaluated in it."""
+
+    __module__ = "builtins"  # its name is told as those of Python's own errors
+
+
+class FrameSpace:
+    """The namespace of one frame."""
+
+    def __init__(self, frame: types.FrameType, number: int) -> None:
+        code, is_module = frame.f_code, frame.f_locals is frame.f_globals
+        self._number = number
+        self.around = frame.f_globals
+        """The names of its module."""
+        self._own = () if is_module else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+        self.locals: dict[str, Any] = {} if is_module else dict(frame.f_locals)
+        self._seen = {name: value for name, value in list(self.around.items()) if name not in self.locals}
+        """The globals as the namespace was given them."""
+        self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}
+
+    def begin(self, codes: Iterable[types.CodeType]) -> None:
+        """Bring the namespace up to date for code that is about to run.
+
+        Raises:
+            FrameError: the code names locals, and the frame has none any more.
+        """
+        if self._own and not self.locals and (gone := self._named_in(codes)):
+            words = f"{gone} is not there: frame {self._number} was cleared, its locals are gone"
+            raise FrameError(words)
+        if self.names is self.around:
+            return
+        for name, value in list(self.around.items()):
+            if name not in self.locals and self.names.get(name, _ABSENT) is self._seen.get(name, _ABSENT):
+                self.names[name] = self._seen[name] = value
+
+    def end(self) -> None:
+        """Change the globals that code gave another value; names that only the namespace has stay in it."""
+        if self.names is self.around:
+            return
+        for name, before in list(self._seen.items()):
+            now = self.names.get(name, before)
+            if now is not before and name in self.around:
+                self.around[name] = self._seen[name] = now
+
+    def _named_in(self, codes: Iterable[types.CodeType]) -> str:
+        """The first of the frame's own names that code reads."""
+        waiting = list(codes)
+        named: set[str] = set()
+        while waiting:
+            one = waiting.pop()
+            named.update(one.co_names)
+            waiting += [value for value in one.co_consts if isinstance(value, types.CodeType)]
+        return next((name for name in self._own if name in named and name not in self.names), "")
+
+
+class FrameSpaces:
+    """The namespaces of the frames of one error, by the number of the frame."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, FrameSpace] = {}
+
+    def at(self, number: int, frames: list[types.FrameType]) -> FrameSpace:
+        """The namespace of the frame with this number.
+
+        Raises:
+            FrameError: there are not so many.
+        """
+        if not 0 <= number < len(frames):
+            raise FrameError(f"there is no frame {number}: the error has {len(frames)}, 0 is the innermost")
+        if number not in self._of:
+            self._of[number] = FrameSpace(frames[number], number)
+        return self._of[number]
+
+
+def frames_of(
+    error: BaseException | None, is_left_out: Callable[[str, int, str], bool] = lambda *_: False
+) -> list[types.FrameType]:
+    """The frames of an error as reports have them, innermost first: without the worker's, and those left out.
+
+    `is_left_out` is asked with file, line and function.
+    """
+    if error is None:
+        return []
+    rest = itertools.dropwhile(lambda one: is_around(one[0].f_code.co_filename), _walk(error.__traceback__))
+    kept = [
+        frame
+        for frame, line in rest
+        if not is_worker(frame.f_code.co_filename)
+        and not is_left_out(frame.f_code.co_filename, line, frame.f_code.co_name)
+    ]
+    return kept[::-1]
+
+
+def _walk(trace: types.TracebackType | None) -> Iterator[tuple[types.FrameType, int]]:
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lineno
+        trace = trace.tb_next
+
+
+def of_red_test(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
+    """The frames of the first test that failed in the last run of tests, as its report has them, and their namespaces.
+
+    `owner`: the session whose namespaces they are.
+    """
+    kept: Any = sys.modules.get(RED_TEST)
+    frames: list[types.FrameType] = getattr(kept, "frames", [])
+    spaces: dict[str, FrameSpaces] = getattr(kept, "spaces", {})
+    return frames, spaces.setdefault(owner, FrameSpaces())
+
+
+def check(tree: ast.AST) -> None:
+    """Nothing, where code can be evaluated in a frame.
+
+    Raises:
+        FrameError: it is of a kind that needs to run in the frame itself.
+    """
+    for node in _outside_of_functions(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
+            if not node.args:
+                raise FrameError(NO_OWN)
+        elif isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
+            raise FrameError(NO_AWAIT)
+
+
+def _outside_of_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)

@@ -1,0 +1,143 @@
+"""Code evaluated in a frame of the last failure, by its number in `stacktrace`."""
+
+import pytest
+from live_server import until
+
+from codriver.tools.answers.lean_answers import FAILED_AGAIN
+
+pytestmark = pytest.mark.served("python", "lisp")
+
+SHOP = """rate = 20
+
+
+def price(item, percent):
+    part = 1 - percent / 100
+    return [item["price"] * part][0]
+"""
+TESTS = """import unittest
+
+import shop
+
+
+def test_price():
+    basket = {"price": 2}
+    assert shop.price(basket, 20) == 2
+
+
+def test_broken():
+    basket = {"cost": 3}
+    shop.price(basket, 10)
+
+
+class OfUnittest(unittest.TestCase):
+    def test_more(self):
+        expected = 7
+        self.assertEqual(shop.price({"price": 1}, 0), expected)
+"""
+
+
+@pytest.fixture(scope="module")
+def live(live):
+    (live.workspace / "shop.py").write_text(SHOP)
+    (live.workspace / "test_shop.py").write_text(TESTS)
+    with live.client() as client:
+        until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
+    return live
+
+
+@pytest.fixture
+def py(client):
+    """Calls in a session of the test's own."""
+
+    def call(tool, **arguments):
+        return client.call(tool, **arguments, replSessionKey="py")
+
+    assert call("evaluate_code", code="import shop")["ok"]
+    return call
+
+
+def frame_of(trace, function):
+    return next(frame["frame"] for frame in trace["frames"] if frame["function"] == function)
+
+
+def test_code_is_evaluated_in_a_frame_that_stacktrace_numbers(py):
+    py("evaluate_code", code="shop.price({}, 50)")
+    number = frame_of(py("stacktrace"), "price")
+    seen = py("evaluate_code", code="item, [part for _ in '1'], rate", frame=number)
+    assert seen["result"] == "({}, [0.5], 20)"
+    assert number == frame_of(py("stacktrace", whole=True), "price")
+
+
+def test_what_fails_in_a_frame_leaves_the_frames_as_they_are(py):
+    py("evaluate_code", code="shop.price({}, 50)")
+    number = frame_of(py("stacktrace"), "price")
+    assert py("evaluate_code", code="item['nothing']", frame=number)["error"]["class"] == "KeyError"
+    assert py("evaluate_code", code="part", frame=number)["result"] == "0.5"
+    trace = py("stacktrace")
+    assert (trace["message"], frame_of(trace, "price")) == ("'price'", number)
+
+
+def test_the_error_of_before_has_no_numbers(client, py):
+    first = py("evaluate_code", code="shop.price({}, 50)")
+    py("evaluate_code", code="shop.price(None, 50)")
+    old = client.call("stacktrace", evaluationId=first["evaluationId"])
+    assert old["frames"]
+    assert [frame for frame in old["frames"] if "frame" in frame] == []
+
+
+def red(client, **arguments):
+    """The frames of the first test that fails in a run."""
+    run = client.call("run_tests", replSessionKey="py", namespace="test_shop.py", **arguments)
+    assert run["reason"] == "tests-failed", run
+    return client.call("stacktrace", replSessionKey="py")
+
+
+RED = {"test_price": "basket['price']", "test_broken": "basket['cost']", "OfUnittest.test_more": "expected"}
+
+
+@pytest.mark.parametrize("test", RED)
+def test_code_is_evaluated_in_the_frames_of_the_last_red_test(client, py, test):
+    trace = red(client, test=test)
+    number = frame_of(trace, test.rpartition(".")[2])
+    assert py("evaluate_code", code=RED[test], frame=number)["result"] in ("2", "3", "7")
+
+
+def test_of_several_red_tests_the_frames_are_those_that_stacktrace_tells(client, py):
+    trace = red(client)
+    assert trace["data"] == "test test_shop.py/test_broken"
+    assert py("evaluate_code", code="item, percent", frame=frame_of(trace, "price"))["result"] == "({'cost': 3}, 10)"
+
+
+def test_the_frames_of_a_red_test_end_with_the_next_run_of_anybody(client, py, other):
+    number = frame_of(red(client), "price")
+    other.call("run_tests", namespace="test_shop.py", match="nothing_of_this", who="another")
+    gone = py("evaluate_code", code="item", frame=number)
+    assert (gone["reason"], "other tests ran" in gone["message"]) == ("no-frame", True)
+    assert [frame for frame in py("stacktrace")["frames"] if "frame" in frame] == []
+
+
+def test_a_session_in_which_nothing_failed_has_no_frame(client):
+    answer = client.call("evaluate_code", code="1", frame=0, isolate=True, who="careful", replSessionKey="py")
+    assert (answer["reason"], "nothing failed" in answer["message"]) == ("no-frame", True)
+
+
+def test_the_second_failure_of_the_same_code_names_the_frame_and_no_other_one_does(py):
+    code = "shop.price({'a': 1}, 5)"
+    hints = [py("evaluate_code", code=code, detail=False).get("hint") for _ in range(3)]
+    assert hints == [None, FAILED_AGAIN, None]
+
+
+def test_the_second_failure_of_the_same_test_names_the_frame_and_no_other_one_does(client, live):
+    (live.workspace / "test_twice.py").write_text("def test_no():\n    assert not 1\n")
+    runs = [client.call("run_tests", namespace="test_twice.py", who="twice") for _ in range(3)]
+    assert [run["hint"] == FAILED_AGAIN for run in runs] == [False, True, False]
+
+
+def test_a_form_of_lisp_is_evaluated_in_a_frame(client, live):
+    (live.workspace / "shelf.lpy").write_text("(ns shelf)\n(defn fill [an-item n]\n  (/ (count an-item) n))\n")
+    assert client.call("load_file", filePath="shelf.lpy", replSessionKey="lpy", timeoutMs=120_000)["ok"]
+    client.call("evaluate_code", code="(shelf/fill [7] 0)", replSessionKey="lpy")
+    trace = client.call("stacktrace", replSessionKey="lpy")
+    number = frame_of(trace, "fill")
+    seen = client.call("evaluate_code", code="[an-item (+ n 1)]", frame=number, replSessionKey="lpy")
+    assert seen["result"] == "[[7] 1]"
