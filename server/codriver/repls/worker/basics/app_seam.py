@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NAME = "codriver_seam"
 FILE = os.path.join(NAME, "__init__.py")
-PLACE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)), FILE)
+PLACE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), FILE)
 """It lies beside the package that this is a part of."""
 
 
