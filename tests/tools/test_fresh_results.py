@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 from live_server import until
@@ -128,3 +130,26 @@ def test_it_ends_with_the_repl(live, client):
     until(lambda: mark.exists() and mark.read_text(), "the test to run")
     os.kill(pid, signal.SIGKILL)
     until_gone(int(mark.read_text()))
+
+
+def test_an_edit_of_the_same_size_in_the_same_second_counts_ten_times_of_ten(live, client, monkeypatch):
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    files = [live.workspace / f"quick{number}.py" for number in range(10)]
+    imports = f"import {', '.join(file.stem for file in files)}"
+    values = f"[{', '.join(f'{file.stem}.X' for file in files)}]"
+    for file in files:
+        file.write_text("X = 1\n")
+    plain = [sys.executable, "-c", f"{imports}\nprint({values})"]
+    assert subprocess.check_output(plain, cwd=live.workspace, text=True) == f"{[1] * 10}\n"
+    assert client.call("evaluate_code", code=f"{imports}\n{values}")["result"] == str([1] * 10)
+    for file in files:
+        second = file.stat().st_mtime_ns // 10**9 * 10**9
+        file.write_text("X = 2\n")
+        os.utime(file, ns=(second, second))  # Python takes seconds
+    assert subprocess.check_output(plain, cwd=live.workspace, text=True) == f"{[1] * 10}\n"  # which is why
+    (live.workspace / "test_quick.py").write_text(f"{imports}\ndef test_quick(): assert {values} == {[2] * 10}\n")
+    assert ask(client, namespace="test_quick.py", fresh=True)["ok"]
+    assert ask(client, namespace="test_quick.py")["ok"]
+    for file in [*files, live.workspace / "test_quick.py"]:
+        file.unlink()
+    client.call("evaluate_code", code=f"for name in {[file.stem for file in files]}: sys.modules.pop(name, None)")

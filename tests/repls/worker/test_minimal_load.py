@@ -377,3 +377,30 @@ def test_a_statement_of_the_module_runs_alone_and_has_its_value(project):
     (project.folder / "shop_q.py").write_text((project.folder / "shop_q.py").read_text() + "LIMIT + 1\n")
     project.edit("shop_q")
     assert project.value == 4
+
+
+@pytest.mark.parametrize(("change", "calls"), [
+    (("def rate", "@functools.lru_cache\ndef rate"), 1),
+    (("LIMIT = 3", "LIMIT = 4"), 0),
+])  # fmt: skip
+def test_what_others_imported_is_renewed_along_every_import(project, change, calls):
+    low = project.load("low_r", "import functools\nLIMIT = 3\ndef rate(x):\n    return x * LIMIT\n")
+    middle = project.load("middle_r", "from low_r import rate, LIMIT as most\n")
+    high = project.load("high_r", "from middle_r import rate as price, most\nkept = [price]\n")
+    star = project.load("star_r", "from low_r import *\n")
+    own = project.load("own_r", "from low_r import rate, LIMIT\nrate = LIMIT = 'mine'\n")
+    project.edit("low_r", change)
+    assert {low.rate, middle.rate, high.price, star.rate} == {low.rate}
+    assert {low.LIMIT, middle.most, high.most, star.LIMIT} == {low.LIMIT}
+    assert (own.rate, own.LIMIT) == ("mine", "mine")
+    assert low.rate(2) == low.LIMIT * 2
+    low.rate(2)
+    assert not calls or low.rate.cache_info().hits == 1
+
+
+def test_a_former_object_that_a_module_holds_otherwise_is_told_by_name(project):
+    low = project.load("low_s", "import functools\ndef rate(x):\n    return x\n")
+    project.load("high_s", "import low_s\nprice = low_s.rate\n")
+    project.edit("low_s", ("def rate", "@functools.lru_cache\ndef rate"))
+    assert low.rate(1) == 1
+    assert [(row["module"], row["name"], row["kind"]) for row in project.rows()] == [("high_s", "price", "old")]

@@ -167,20 +167,29 @@ class ModuleLoad:
     def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
         """Give modules that import a name of this one by name the object that it has now, where they have the former.
 
-        Functions and classes are renewed wherever they are.
+        Functions and classes are renewed wherever they are. Who imports it from those is renewed as well.
         """
         space = module.__dict__
         changed = {one for one in space if one[:2] != "__" and space[one] is not before.get(one, ABSENT)}
         former = [(own, reference()) for home, own, reference in self._texts.former if home == name]
-        for other, own, one in self._drift.importers(name, changed) if changed else ():
-            names = sys.modules[other].__dict__
-            held = names.get(own, ABSENT)
+        pairs: dict[str, tuple[list[object], object]] = {}
+        for one in changed:
             # One that was gone for a while has come back.
-            is_former = one in before or any(of == one and value is held for of, value in former)
-            if held is before.get(one, held) and held is not space[one] and is_former and held is not ABSENT:
-                names[own] = space[one]
-                self._held.note_key(other + "." + own, names, own, held)
-                yield {"module": other, "name": own, "kind": "renewed"}
+            olds = [before[one]] if one in before else [value for own, value in former if own == one]
+            pairs[one] = olds, space[one]
+        waiting = [(name, pairs)]
+        while waiting:
+            source, pairs = waiting.pop()
+            others: dict[str, dict[str, tuple[list[object], object]]] = {}
+            for other, own, one in self._drift.importers(source, pairs.keys()) if pairs else ():
+                names, (olds, new) = sys.modules[other].__dict__, pairs[one]
+                held = names.get(own, ABSENT)
+                if held is not ABSENT and held is not new and any(held is old for old in olds):
+                    names[own] = new
+                    self._held.note_key(other + "." + own, names, own, held)
+                    others.setdefault(other, {})[own] = [held], new
+                    yield {"module": other, "name": own, "kind": "renewed"}
+            waiting += others.items()
 
     def _told(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
         """The caches that a load emptied, and names that it left as they were, or made anew without need."""

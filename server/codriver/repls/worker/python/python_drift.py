@@ -212,14 +212,16 @@ class Drift:
 
     def importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
         """The modules that import a name of a module by name: the name of each, the name there, and the one here."""
-        last, encoded = module.rpartition(".")[2].encode(), [one.encode() for one in names]
+        last, encoded = module.rpartition(".")[2].encode(), [b"import *", *(one.encode() for one in names)]
         for name, load in list(self.texts.loads.items()):
             data = load.data or b""
             is_near = last in data or b"from ." in data
             has_names = is_near and any(one in data for one in encoded)
             if name != module and has_names and load.module() is sys.modules.get(name):
                 for source, one, own in _imports_in(data, name, load.file):
-                    if source == module and one in names:
+                    if source == module and one == "*":
+                        yield from ((name, each, each) for each in names)
+                    elif source == module and one in names:
                         yield name, own, one
 
     def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
