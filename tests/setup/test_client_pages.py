@@ -77,7 +77,8 @@ its time and answer; a hook that says anything else than what `init` writes is n
 
 - At an edit by the client's own tools: the log gets who edited which file. Lisp that does not read is told with line,
   column and the lines that its indentation suggests, and never rewritten. With `hookReload = true` the top-level forms
-  that changed are loaded into the session that serves the file, and an error comes back.
+  that changed are loaded into the session that serves the file, and an error comes back; of Python, what changed of a
+  module that is loaded.
 - Before a whole Lisp file is written: one that does not read is refused, with line, column and proposal.
 - At the end of a turn, with `hookGate = true`: the tests of namespaces and modules whose files changed run, for 20 s at
   most, and hold the agent up once if they fail. A module's tests are the files named after it; a Python module that is

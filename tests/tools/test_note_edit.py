@@ -285,3 +285,20 @@ def test_a_checkout_that_asks_for_code_to_run_by_hooks_gets_none_run(tmp_path):
         assert "block" not in client.call("note_edit", event="stopping")
         assert not mark.exists()
         assert client.call("server_health")["evaluations"]["accepted"] == 0
+
+
+def test_python_that_is_loaded_runs_what_an_edit_by_others_changed(live, client):
+    write(live, "shop_python.py", "RATE = 2\n\ndef total(n):\n    return n * RATE\n")
+    assert client.call("evaluate_code", code="import shop_python", replSessionKey="py")["ok"]
+    write(live, "shop_python.py", "RATE = 2\n\ndef total(n):\n    return n * RATE + 1\n")
+    assert note(client, filePath="src/shop_python.py") == {}
+    assert client.call("evaluate_code", code="shop_python.total(1)", replSessionKey="py")["result"] == "3"
+    write(live, "shop_python.py", "RATE = 2\n\ndef total(n:\n")
+    assert note(client, filePath="src/shop_python.py")["context"].startswith("src/shop_python.py does not parse: ")
+    write(live, "shop_python.py", "RATE = 1 / 0\n\ndef total(n):\n    return n\n")
+    said = "loading src/shop_python.py failed: ZeroDivisionError: division by zero"
+    assert note(client, filePath="src/shop_python.py") == {"context": said}
+    mark = live.folder / "mark"
+    write(live, "never_loaded.py", f"open({str(mark)!r}, 'w')\n")
+    assert note(client, filePath="src/never_loaded.py") == {}
+    assert not mark.exists()

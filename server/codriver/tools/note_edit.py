@@ -16,10 +16,12 @@ from pydantic import Field
 
 from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
+from codriver.editing.file_languages import is_python
 from codriver.log.handoff_report import MOST_BYTES
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.tools.acts.edit_patches import MOST_FILES, PatchedFile, patched_files
 from codriver.tools.acts.edited_lisp import Edit, fault_of, is_lisp, read_edited, reload
+from codriver.tools.acts.edited_python import load_saved
 from codriver.tools.acts.turn_tests import failures
 from codriver.tools.calls.base import Answer, Arguments, Tool, answer_schema
 from codriver.tools.truth.conflicts import note_of_write
@@ -133,11 +135,15 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
 
 async def _judge(call: Call, who: str, edit: Edit, wait_s: float) -> str:
     services = call.services
+    loads = services.settings.hook_reload and services.settings.enable_mcp_repl_evaluation
+    if is_python(edit.path):
+        loaded = await load_saved(call, who, edit.path, edit.shown, wait_s) if loads else ""
+        return loaded[:FAULT_CHARACTERS]
     text = await services.work.files.run(call.client, partial(read_edited, services.workspace, edit.path))
     if text is None:
         return ""
     fault = await services.work.texts.run(call.client, partial(fault_of, edit.shown, text, FAULT_CHARACTERS))
-    if fault or not (services.settings.hook_reload and services.settings.enable_mcp_repl_evaluation):
+    if fault or not loads:
         return fault
     return (await reload(call, who, edit, text, wait_s=wait_s))[:FAULT_CHARACTERS]
 

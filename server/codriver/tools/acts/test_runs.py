@@ -15,7 +15,7 @@ from codriver.core.values import Request, TestSelection
 from codriver.errors import CodriverError, RefusedError
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.test_report import report_text
-from codriver.tools.acts.loads_before_tests import Loaded, load_edited
+from codriver.tools.acts.edited_python import Loaded, load_edited
 from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_reports import is_named, report_of, row_json, run_json, runs_before
 from codriver.tools.acts.tests_again import look_again, of_same_code, told_only_live

@@ -1,7 +1,7 @@
 """What of an edited module takes effect in a process that lives: by Codriver, IPython's autoreload, and jurigged.
 
 Run it with an interpreter that has `ipython` and `jurigged`, and `flask`, `fastapi`, `httpx` and `sqlalchemy` for the
-cases about those: `python tests/bench/reload_bench.py [--only NAME]`. Each case of each tool runs in a process of its
+cases about those: `python tests/bench/reload_cases.py [--only NAME]`. Each case of each tool runs in a process of its
 own: a module is imported and held, edited in one place, and loaded; then the expression of the case is asked.
 """
 
