@@ -114,7 +114,7 @@ async def _load(
 
 
 async def load_saved(call: Call, who: str, path: Path, shown: str, wait_s: float) -> str:
-    """Load the module of a file that somebody edited, where it is loaded as it was before; what failed, in words.
+    """Load the module of a file that somebody edited, if the REPL has it as before; what failed, in words.
 
     A file that no REPL has loaded is nobody's to run.
     """

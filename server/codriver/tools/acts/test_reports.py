@@ -35,7 +35,7 @@ async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluat
 
 
 async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
-    """The report of a run that is over; None where it gave none, or it is forgotten."""
+    """The report of a run that is over; None if the run gave none, or is forgotten."""
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None or not transcript.values():
         return None

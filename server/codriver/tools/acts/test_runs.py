@@ -90,7 +90,7 @@ class TestArguments(Evaluating):
     load: bool = Field(default=True, json_schema_extra={UNLISTED: True})
     """Whether modules of Python that were edited since their load are loaded first."""
     again: bool = Field(default=True, json_schema_extra={UNLISTED: True})
-    """Whether what is red in a REPL of Python runs again in a new process, where it was green or nothing was edited."""
+    """Whether what is red in a REPL of Python runs again in a new process, unless it was red before the edit."""
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=100, le=600_000)
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})

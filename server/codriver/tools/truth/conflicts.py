@@ -114,7 +114,7 @@ def note_of_write(call: Call, who: str, path: Path, shown: str) -> str:
 
 
 def other_editor(call: Call, who: str, path: Path) -> str:
-    """The caller who edited a file last, where that is another one than `who`; blank where nobody is known to have."""
+    """The caller who edited a file last, if another one than `who`; blank where nobody is known to have."""
     edits = call.services.ledger.conflicts.edits.get(path, ())
     own = Edit(who, call.client, call.services.now())
     return edits[-1].who if edits and not is_own(call.state, own, edits[-1]) else ""
