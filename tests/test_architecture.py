@@ -56,9 +56,12 @@ MAY_IMPORT = {
     "protocol": {
         "core", "errors", "log", "net", "skills", "tools", "tools/answers", "tools/calls", "tools/truth", "wire",
     },
+    "page": {
+        "core", "log", "net", "protocol", "tools/answers", "tools/calls", "tools/truth",
+    },
     "app": {
-        "core", "editing", "errors", "files", "log", "net", "protocol", "repls", "settings", "skills", "systems",
-        "tools", "tools/calls", "tools/ledgers",
+        "core", "editing", "errors", "files", "log", "net", "page", "protocol", "repls", "settings", "skills",
+        "systems", "tools", "tools/calls", "tools/ledgers",
     },
     "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
     "__main__": {"commands"},
@@ -69,6 +72,7 @@ DOORS = {
     "mcp": {"protocol", "commands"},
     "mcp_types": {"protocol"},
     "click": {"commands"},
+    "h11": {"page"},
     "tinydb": {"log"},
     "transit": {"log"},
     "pydantic": {"settings", "tools", "tools/calls", "tools/answers", "tools/acts", "protocol"},
@@ -366,6 +370,7 @@ OPENERS = {
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
     "repls/seam/seam_forms/__init__.py": "the forms that come with us",
+    "page/page_files.py": "the files of the page, which come with us",
     "repls/programs/__init__.py": "the programs that come with us",
     "repls/programs/python/runs_anew.py": "runs in the project's own Python, without ours: a test run's own folder",
     "repls/programs/python/new_process.py": "runs in the project's own Python, without ours: a test run's own folder",

@@ -1,18 +1,19 @@
-"""A real browser at the door: whatever a web page makes it send, nothing is evaluated and not a byte comes back."""
+"""A real browser at both doors, of clients and of the page: whatever a web page sends, not a byte comes back.
+
+Nor is anything evaluated. The page's own script and what it may do is tested in `tests/page`.
+"""
 
 import contextlib
 import http.server
 import json
-import os
 import socket
 import subprocess
 import threading
 
 import pytest
+from browser import command
 from live_server import WAIT_S, until
-from needs import program
-
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+from page_client import opened
 
 # Each way in which a page can reach a port, by name. `at` is the address; `lines` is what a client sends to evaluate.
 WAYS = """
@@ -61,7 +62,7 @@ const ways = {
 for (const kind of ['text/plain', 'multipart/form-data', 'application/x-www-form-urlencoded'])
   ways['form ' + kind] = at => new Promise((done, fail) => {
     const frame = document.createElement('iframe');
-    frame.name = 'frame ' + kind;
+    frame.name = 'frame ' + kind + at;
     document.body.append(frame);
     const form = document.createElement('form');
     Object.assign(form, {method: 'POST', action: at, enctype: kind, target: frame.name});
@@ -80,8 +81,8 @@ async function attempt(name, at) {
 }
 (async () => {
   const results = {};
-  for (const [target, at] of Object.entries(TARGETS))
-    await Promise.all(Object.keys(ways).map(async name => { results[target + ' ' + name] = await attempt(name, at); }));
+  const all = Object.entries(TARGETS).flatMap(([target, at]) => Object.keys(ways).map(name => [target, at, name]));
+  await Promise.all(all.map(async ([target, at, name]) => { results[target + ' ' + name] = await attempt(name, at); }));
   await fetch('/done', {method: 'POST', body: JSON.stringify(results)});
 })();
 """
@@ -166,12 +167,10 @@ def evaluation(mark):
 
 @contextlib.contextmanager
 def browsing(folder, address, *options):
-    browser = program(*NAMES, install="install the package chromium")
-    command = [browser, "--headless=new", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}", *options]
-    if os.getuid() == 0:
-        command.append("--no-sandbox")  # a browser's sandbox does not work for root
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen([*command, address], stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            [*command(folder, *options), address], stdout=log, stderr=log, start_new_session=True
+        )
     try:
         yield
     finally:
@@ -212,23 +211,28 @@ def test_no_web_page_evaluates_or_reads_anything(live, tmp_path):
     """From a page of another origin, by address, by `localhost`, and by a name that was rebound to this machine."""
     mark, profile = tmp_path / "mark", tmp_path / "profile"
     profile.mkdir()
-    way = Way("127.0.0.1", 0, live.port)
-    targets = {host: f"http://{host}:{way.port}/" for host in ("127.0.0.1", "localhost", "rebound.example")}
+    way, page_port = Way("127.0.0.1", 0, live.port), opened(live).port
+    to_page = Way("127.0.0.1", 0, page_port)
+    hosts = ("127.0.0.1", "localhost", "rebound.example")
+    ports = {"": way.port, "page ": to_page.port, "page itself ": page_port}
+    targets = {f"{name}{host}": f"http://{host}:{port}/" for name, port in ports.items() for host in hosts}
     with (
         contextlib.closing(way),
+        contextlib.closing(to_page),
         page("127.0.0.1", targets, mark) as server,
         browsing(
             profile, f"http://127.0.0.1:{server.server_port}/", "--host-resolver-rules=MAP rebound.example 127.0.0.1"
         ),
     ):
         until(lambda: server.found, "the page to have tried everything")
-    sent = b"".join(way.sent)
-    assert sent.count(b"POST / HTTP/1.1") >= 9, "the browser did not reach the port"
-    assert b"OPTIONS / HTTP/1.1" in sent
-    assert b"Upgrade: websocket" in sent
-    assert b"\x16\x03\x01" in sent
-    assert b"evaluate_code" in sent
-    assert b"".join(way.came_back) == b""
+    for one in (way, to_page):
+        sent = b"".join(one.sent)
+        assert sent.count(b"POST / HTTP/1.1") >= 9, "the browser did not reach the port"
+        assert b"OPTIONS / HTTP/1.1" in sent
+        assert b"Upgrade: websocket" in sent
+        assert b"\x16\x03\x01" in sent
+        assert b"evaluate_code" in sent
+        assert b"".join(one.came_back) == b""
     for name, result in server.found.items():
         assert result.startswith("failed") or result in ("queued", "navigated", "silence"), (name, result)
     assert not mark.exists()
@@ -252,6 +256,13 @@ const lines = LINES, methods = METHODS;
 """
 
 
+def tried_again(report):
+    """What came of it when the page has tried everything again."""
+    last = report.found["round"] + 2
+    until(lambda: report.found["round"] >= last, "the page to have tried everything again")
+    return report.found["results"]
+
+
 @pytest.mark.slow
 def test_a_page_whose_own_name_was_rebound_to_the_server_evaluates_nothing(live, tmp_path):
     """The page's origin is the port itself: the browser lets it use any method and would let it read every answer."""
@@ -270,11 +281,11 @@ def test_a_page_whose_own_name_was_rebound_to_the_server_evaluates_nothing(live,
             with contextlib.closing(Way("127.0.0.1", port, live.port)) as way:
                 requests = [f"{method} / HTTP/1.1".encode() for method in METHODS]
                 until(lambda: all(line in b"".join(way.sent) for line in requests), "every method to be tried")
-                last = report.found["round"] + 2
-                until(lambda: report.found["round"] >= last, "the page to have tried everything again")
-                found = report.found["results"]
+                tried = tried_again(report)
+                way.target = opened(live).port
+                tried += tried_again(report)
     assert b"evaluate_code" in b"".join(way.sent)
     assert b"".join(way.came_back) == b""
-    assert all(result.startswith("failed") for result in found)
+    assert all(result.startswith("failed") for result in tried)
     assert not mark.exists()
     assert evaluated(live) == ["'marker'"]

@@ -19,6 +19,7 @@ import anyio
 
 from codriver import __version__
 from codriver.app.live_settings import LiveSettings
+from codriver.app.page_door import PageDoor
 from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import CONNECTORS, build, now_ms, on_trouble
 from codriver.app.workspace_languages import watch_languages
@@ -34,7 +35,7 @@ from codriver.core.actions import (
 from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError
-from codriver.files.paths import relay_file, server_folder
+from codriver.files.paths import relay_file, server_folder, workspace_state_folder
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr
@@ -42,6 +43,7 @@ from codriver.net import known_servers, registration, relay_install
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits, listen
+from codriver.net.page_record import record_file
 from codriver.net.server_record import ServerRecord
 from codriver.repls.jupyter.finding.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
@@ -189,6 +191,8 @@ class Server:
             is_asked=not options.is_on_demand,
         )
         self._core = self._parts.core
+        page = record_file(workspace_state_folder(workspace))
+        self._page = PageDoor(self._parts, tasks, page, durations.page_s)
 
     async def run(self) -> None:
         """Start, serve, and return when all is closed."""
@@ -232,6 +236,7 @@ class Server:
             clients=clients,
             limits=limits,
             on_stop=lambda: self._core.report(Stop("`codriver stop`")),
+            on_page=self._page.open,
         )
         async with listener:
             self._core.resume(effect, (effect.host, port))
@@ -262,6 +267,7 @@ class Server:
             logger.warning("`codriver status --all` will not list this server: %s", error)
         logger.info("the relay is at %s", relay)
         self._seek_repls()
+        self._tasks.start_soon(self._page.go_on)
         if self._options.ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
         # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
@@ -345,6 +351,7 @@ class Server:
         add("give up what runs on", self._give_up_evaluations)
         add("end the evaluations", self._end_evaluations)
         add("turn away who waits for a thread", parts.work.standing.close)
+        add("close the page", self._page.close)
         add("close the listener", self._accepting.cancel)
 
     async def _answer_requests(self) -> None:

@@ -126,6 +126,7 @@ class Parts:
     repls: Repls
     server_kernels: ServerKernels
     clients: Clients
+    services: Services
     work: Work
     skills: SkillLibrary
     core: Core
@@ -179,8 +180,8 @@ def build(
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
-            repls=repls, server_kernels=server_kernels, clients=clients, work=services.work, skills=skills, core=core,
-            protocol=protocol, watcher=Watcher(services), kept=kept, seen=seen,
+            repls=repls, server_kernels=server_kernels, clients=clients, services=services, work=services.work,
+            skills=skills, core=core, protocol=protocol, watcher=Watcher(services), kept=kept, seen=seen,
             cut_off=tuple(Say(words, error=True) for words in services.editor.recover()),
         )  # fmt: skip
         return {**performers, **_performers(parts)}

@@ -23,7 +23,9 @@ from codriver.commands.watch_board import (
     next_filter,
 )
 from codriver.errors import CodriverError
+from codriver.files.paths import workspace_state_folder
 from codriver.net import client
+from codriver.net.page_record import read_record, record_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +37,7 @@ AT_START = 500
 """Entities of before that are shown."""
 LOOK_AGAIN_MS = 500
 """How long a running evaluation may be over before it is seen to be, when it says nothing."""
+CLOSES = "open it in a browser on this machine; it is closed ten minutes after the last page is"
 CLOCK_S = 0.5
 """How often the time taken by what runs is drawn anew."""
 
@@ -42,10 +45,17 @@ CLOCK_S = 0.5
 @click.command("watch")
 @click.option("--who", help="Only what this caller evaluates.")
 @click.option("--search", default="", help="Only entries that contain this text.")
+@click.option("--web", is_flag=True, help="Print the address of a page that shows it, for a browser here.")
 @workspace_option
-def watch_command(*, who: str | None, search: str, workspace: Path) -> None:
+def watch_command(*, who: str | None, search: str, web: bool, workspace: Path) -> None:
     """Watch live who evaluates what, where, and what comes of it. Keys: space, f, a, /, arrows, q."""
     workspace = workspace.resolve()
+    if web:
+        if who or search:
+            raise click.UsageError("--web takes neither --who nor --search: the page has fields for both")
+        say(page_address(workspace))
+        say(CLOSES, err=True)
+        return
     try:
         if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and (screen := _screen()):
             _watch_on_screen(workspace, View(only=who, search=search), screen)
@@ -53,6 +63,24 @@ def watch_command(*, who: str | None, search: str, workspace: Path) -> None:
             _watch_plainly(workspace, who, search.lower())
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
+
+
+class NoPageError(CodriverError):
+    """The server cannot open its page."""
+
+
+def page_address(workspace: Path) -> str:
+    """The address of the page of the workspace's server, which opens it; the token in it never leaves the browser.
+
+    Raises:
+        NoServerError: there is no server.
+        NoPageError: it cannot open its page.
+    """
+    told = client.ask_for_page(workspace)
+    record = read_record(record_file(workspace_state_folder(workspace)))
+    if record is None or record.port != told.get("port"):
+        raise NoPageError(str(told.get("problem") or "the page was closed at this moment: run the command again"))
+    return f"http://127.0.0.1:{record.port}/#{record.token}"
 
 
 def _screen() -> Screen | None:

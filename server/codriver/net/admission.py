@@ -58,6 +58,8 @@ class Admitted:
     """It is a relay that was connected to a server before which was not this one."""
     stops_server: bool = False
     """It asks the server to stop, and for nothing else."""
+    opens_page: bool = False
+    """It asks for the page that people look at, and for nothing else."""
 
 
 FIRST_BYTE_S = 300.0
@@ -138,6 +140,18 @@ def token_matches(expected: str, given: str) -> bool:
     return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")) and bool(expected)
 
 
+async def comes_from_user(stream: SocketStream, threads: anyio.CapacityLimiter) -> bool:
+    """Whether a connection may be this user's: not where it is known to be another's, nor where the peer is gone."""
+    raw = stream.extra(SocketAttribute.raw_socket)
+    owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=threads)
+    if owner == GONE:
+        return False  # it hung up before anybody could tell whose it was
+    if owner is not None and not is_mine(owner):
+        logger.warning("refused a connection of another user of this machine")
+        return False
+    return True
+
+
 class Admission:
     """Decides over connections, for the life of one server. `token`: what a peer must show first, None for nothing.
 
@@ -164,12 +178,7 @@ class Admission:
         return first
 
     async def _first_bytes(self, stream: SocketStream) -> Admitted | None:
-        raw = stream.extra(SocketAttribute.raw_socket)
-        owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=self._threads)
-        if owner == GONE:
-            return None  # it hung up before anybody could tell whose it was
-        if owner is not None and not is_mine(owner):
-            logger.warning("refused a connection of another user of this machine")
+        if not await comes_from_user(stream, self._threads):
             return None
         data = b""
         with anyio.move_on_after(FIRST_BYTE_S) as patience:
@@ -211,7 +220,13 @@ class Admission:
         if meant is not None and not await self._tell_workspace(stream, meant):
             logger.warning("refused a connection that means another workspace, whose port file names this server")
             return None
-        return Admitted(rest, starts_server="starts" in said, had_another="before" in said, stops_server="stop" in said)
+        return Admitted(
+            rest,
+            starts_server="starts" in said,
+            had_another="before" in said,
+            stops_server="stop" in said,
+            opens_page="page" in said,
+        )
 
     async def _tell_workspace(self, stream: SocketStream, meant: object) -> bool:
         """Tell a peer which workspace is served; whether it is the one that the peer means, by device and inode."""

@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from codriver.errors import CodriverError, StartError
 from codriver.files.paths import server_folder
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codriver.net.server_record import ServerRecord
 
 PROTOCOL = "2025-11-25"
+Wish = Literal["", "stop", "page"]
 HEALTH_S = 5.0
 START_S = 30.0
 WRONG_REQUEST = frozenset({-32700, -32600, -32602})
@@ -139,10 +140,10 @@ class Connection:
         """Let answers take any time from now on: evaluations bound themselves."""
         self.socket.settimeout(None)
 
-    def introduce(self, workspace: Path, *, token: str | None, session: str | None, is_to_stop: bool = False) -> None:
+    def introduce(self, workspace: Path, *, token: str | None, session: str | None, wish: Wish = "") -> None:
         """Show the token, and say which server of which workspace is meant: any other one hangs up, and so do we.
 
-        `is_to_stop`: ask it to stop, by which the conversation is over.
+        `wish`: the one thing that the server is asked for, by which the conversation is over: to stop, or for the page.
 
         Raises:
             StrangeServerError: it is the server of another workspace.
@@ -150,8 +151,8 @@ class Connection:
         """
         status = workspace.stat()
         ours = f"{status.st_dev}:{status.st_ino}"
-        given = {"token": token, "session": session, "workspace": ours, "stop": "yes" if is_to_stop else None}
-        self.notify(server_record.INTRODUCTION, {name: value for name, value in given.items() if value})
+        given = {"token": token, "session": session, "workspace": ours, wish: "yes"}
+        self.notify(server_record.INTRODUCTION, {name: value for name, value in given.items() if name and value})
         answer = next(self.messages(), None)
         if answer is None:
             raise ServerGoneError
@@ -294,7 +295,7 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
     return connection
 
 
-def _reach(workspace: Path, folder: Path, port: int, *, is_to_stop: bool = False) -> Connection:
+def _reach(workspace: Path, folder: Path, port: int, *, wish: Wish = "") -> Connection:
     """A connection to the server of a workspace, made sure of, and introduced to it.
 
     Raises:
@@ -308,7 +309,7 @@ def _reach(workspace: Path, folder: Path, port: int, *, is_to_stop: bool = False
         server_record.verify(connection.socket, folder)
         token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(folder)
         session = claimed.session_id if claimed and is_its else None
-        connection.introduce(workspace, token=token, session=session, is_to_stop=is_to_stop)
+        connection.introduce(workspace, token=token, session=session, wish=wish)
     except BaseException:
         connection.close()
         raise
@@ -349,7 +350,24 @@ def ask_to_stop(workspace: Path, claimed: ServerRecord) -> None:
     Raises:
         CodriverError, OSError, ValueError: it cannot be reached.
     """
-    _reach(workspace, server_folder(workspace), claimed.port, is_to_stop=True).close()
+    _reach(workspace, server_folder(workspace), claimed.port, wish="stop").close()
+
+
+def ask_for_page(workspace: Path) -> dict[str, Any]:
+    """Ask the server of a workspace to open its page; what it tells of that: its `port`, or the `problem`.
+
+    Raises:
+        NoServerError: there is none.
+        CodriverError, OSError, ValueError: it cannot be reached.
+    """
+    connect(workspace, name="codriver-page").close()  # in words for people, where there is none
+    folder = server_folder(workspace)
+    with _reach(workspace, folder, _read_port(workspace, folder), wish="page") as connection:
+        for message in connection.messages():
+            told = message.get("params")
+            if message.get("method") == server_record.PAGE and isinstance(told, dict):
+                return told
+    raise ServerGoneError
 
 
 def process_of(workspace: Path, claimed: ServerRecord) -> int | None:

@@ -17,11 +17,12 @@ from anyio.abc import SocketAttribute, SocketListener
 from codriver.errors import StartError
 from codriver.net.keepalive import probe_when_silent
 from codriver.net.outbox import BATCH_BYTES, Outbox
+from codriver.net.server_record import PAGE
 from codriver.net.socket_reader import READ_BYTES, receiving
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from anyio.abc import SocketStream
 
@@ -182,12 +183,15 @@ class Listener:
         clients: Clients,
         limits: ListenerLimits,
         on_stop: Callable[[], None],
+        on_page: Callable[[], Awaitable[Mapping[str, object]]],
     ) -> None:
+        """`on_page` opens the page, and gives what is told of it to who asked."""
         self._admission = admission
         self._protocol = protocol
         self._clients = clients
         self._limits = limits
         self._on_stop = on_stop
+        self._on_page = on_page
         self._pending: dict[anyio.CancelScope, None] = {}
         """The connections that are not admitted yet, the oldest first."""
         allow_files(limits.clients)
@@ -207,6 +211,10 @@ class Listener:
             return
         if admitted.stops_server:
             self._on_stop()
+            return
+        if admitted.opens_page:
+            told = {"jsonrpc": "2.0", "method": PAGE, "params": await self._on_page()}
+            await stream.send(json.dumps(told).encode() + b"\n")
             return
         first = admitted.first
         if len(self._clients) >= self._limits.clients:

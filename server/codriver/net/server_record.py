@@ -35,6 +35,8 @@ INTRODUCTION: Final = "codriver/token"
 """The notification that shows a token and names the server that is meant."""
 WORKSPACE: Final = "codriver/workspace"
 """The notification that answers one which names a workspace."""
+PAGE: Final = "codriver/page"
+"""The notification that answers one which asks for the page."""
 LOG_BYTES: Final = 4096
 STOPPED_FOR_GOOD: Final = 5
 """The exit status of a server on demand where the user wants none."""

@@ -14,6 +14,8 @@ from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, Tool
 from codriver.protocol.resources import LOG_URI, is_skill
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from codriver.core.effects import NotifyClients
     from codriver.log.output_log import OutputLog
     from codriver.net.client_sessions import Clients, ClientSession
@@ -32,6 +34,8 @@ class Broadcast:
         self._clients = clients
         self._subscriptions = subscriptions
         self._log = log
+        self.followers: set[Callable[[], None]] = set()
+        """Called whenever the log has grown, at most as often as clients are told."""
 
     def list_changed(self, effect: NotifyClients) -> None:
         """Tell every client that the list of tools or of resources changed."""
@@ -52,7 +56,9 @@ class Broadcast:
             self._subscriptions.deliver(ResourceUpdated(uri=uri))
 
     def log_grew(self) -> None:
-        """Tell every client that subscribed to the log that it grew, if it is not told yet."""
+        """Tell every client that subscribed to the log, and every follower, that it grew."""
+        for follower in tuple(self.followers):
+            follower()
         for session in self._clients:
             self.log_grew_for(session)
 

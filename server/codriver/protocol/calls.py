@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.replies import Replies
-    from codriver.tools.calls.base import Answer, Image, Lasting, Services, Tool
+    from codriver.tools.calls.base import Answer, Image, Json, Lasting, Services, Tool
 
     Progress = Callable[[float, str], Awaitable[None]]
 
@@ -115,12 +115,17 @@ class Caller:
         given = self._greeting(client, await answer(tool, call, arguments))
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)
-        text = _json(given.fields)
-        if self.redactor.may_find(text):
-            text = _json(self.redactor.redact_json(given.fields, shows_told=given.shows_told))
+        text = self.text_of(given.fields, shows_told=given.shows_told)
         if given.has_numbers:
             text = STRING_OR_NUMBER.sub(_as_javascript, text)
         return Answered(text, given.images, given.ok, given.handed_out)
+
+    def text_of(self, fields: Json, *, shows_told: bool = False) -> str:
+        """Fields as JSON, without secrets: everything that leaves the server for somebody who reads it."""
+        text = _json(fields)
+        if self.redactor.may_find(text):
+            text = _json(self.redactor.redact_json(fields, shows_told=shows_told))
+        return text
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:
         """A client's first answer, with notes of a server that is not its first, and of settings that do not count."""

@@ -103,8 +103,8 @@ class Protocol:
         self.broadcast = Broadcast(clients, self._subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
         info = {"name": NAME, "title": TITLE, "version": version}
-        self._caller = Caller(services, redactor=redactor, tell_of_log=self.broadcast.log_grew_for, server_info=info)
-        self._tasks = EvaluationTasks(services, self._caller, self._subscriptions, _result)
+        self.caller = Caller(services, redactor=redactor, tell_of_log=self.broadcast.log_grew_for, server_info=info)
+        self._tasks = EvaluationTasks(services, self.caller, self._subscriptions, _result)
         self._resources = Resources(services, skills)
         self._completions = Completions(services, skills, redactor)
         self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.settings.max_line_bytes))
@@ -145,7 +145,7 @@ class Protocol:
         """Serve one connection until its client has left and is answered."""
         settings = self._services.settings
         most = settings.max_requests_per_client
-        calls = PlainCalls(session, self._caller, Replies(session), max_open_requests=most)
+        calls = PlainCalls(session, self.caller, Replies(session), max_open_requests=most)
         stream = MessageStream(
             session,
             receive,
@@ -212,7 +212,7 @@ class Protocol:
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | dict[str, Any]:
         self._introduce(ctx)
-        called = self._caller.find(ctx.lifespan_context, params.name, params.arguments or {})
+        called = self.caller.find(ctx.lifespan_context, params.name, params.arguments or {})
         if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
         tool, arguments = called
@@ -222,7 +222,7 @@ class Protocol:
             ctx.lifespan_context.envelope = envelope(meta)
         if ctx.protocol_version == MODERN and self._tasks.is_able(ctx, tool):
             return await self._tasks.call(ctx, tool, arguments)
-        answered = await self._caller.run(ctx.lifespan_context, tool, arguments, self._progress(ctx))
+        answered = await self.caller.run(ctx.lifespan_context, tool, arguments, self._progress(ctx))
         if answered.handed_out is not None and not ctx.lifespan_context.has_left:
             answered.handed_out()
         return _result(ctx.lifespan_context, answered)

@@ -301,6 +301,7 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
             call.services.ledger.edits.add(who, one.change.path)
         changed = ", ".join(f"{one.shown} ({len(one.done)})" if one.done else one.shown for one in results)
         call.dispatch(Say(f"{who} {did} {changed}", who=who))
+        call.services.ledger.diffs.keep(call.services.log.last_line or 0, [(one.shown, one.diff) for one in results])
 
 
 def _rows(files: Sequence[FileResult], types: Sequence[str], *, applied: bool) -> list[dict[str, object]]:

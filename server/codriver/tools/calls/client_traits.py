@@ -55,6 +55,7 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
         "@cline/": Traits(takes_structure=False, who="cline"),
         "factory-cli": Traits(who="droid"),
         "augment-mcp-client": Traits(who="auggie"),
+        "codriver-page": Traits(answer_characters=LIFTED_CHARACTERS, wants_detail=True, who="human"),
         "codriver-": Traits(answer_characters=OWN_CHARACTERS, has_budget=False, reads_whole=True, wants_detail=True),
     }
 )

@@ -12,12 +12,14 @@ from codriver.tools.ledgers.lisp_drift import LispKnown
 from codriver.tools.ledgers.saves import Saves
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from codriver.tools.ledgers.cell_writes import CellWrites
 
 MOST_EDITS_NOTED: Final = 200
 MOST_RUNS: Final = 200
+MOST_DIFF_CHARACTERS: Final = 20_000
 
 
 @dataclass(slots=True)
@@ -51,6 +53,21 @@ class TestsRun:
 
 
 @dataclass(slots=True)
+class Diffs:
+    """The diffs of the newest batches of edits, by the line of the log that tells of each; as long as the server."""
+
+    kept: Recent[int, tuple[tuple[str, str], ...]] = field(default_factory=partial(Recent, MOST_EDITS_NOTED))
+
+    def keep(self, line: int, diffs: Iterable[tuple[str, str]]) -> None:
+        """Keep the diffs of a batch: by file, as people name it, the first characters of its diff."""
+        self.kept[line] = tuple((file, diff[:MOST_DIFF_CHARACTERS]) for file, diff in diffs)
+
+    def of_line(self, line: int) -> tuple[tuple[str, str], ...]:
+        """The diffs of the batch that this line tells of; none of another line, or where they are forgotten."""
+        return self.kept.get(line, ())
+
+
+@dataclass(slots=True)
 class Ledger:
     """Everything that callers sent and wrote, for the life of one server."""
 
@@ -58,6 +75,8 @@ class Ledger:
     """Outputs on their way into notebooks, by evaluation."""
     conflicts: Conflicts = field(default_factory=Conflicts)
     """Code by REPL and edits by file, and where one caller's meet another's."""
+    diffs: Diffs = field(default_factory=Diffs)
+    """What edits changed."""
     edits: EditsNoted = field(default_factory=EditsNoted)
     """Files that were edited and not tested since."""
     saves: Saves = field(default_factory=Saves)

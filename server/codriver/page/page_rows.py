@@ -1,0 +1,232 @@
+"""Rows of the page, from the log's entities and the state of evaluations: what is new since a reader was told last.
+
+A row stands for an evaluation, or for one thing that no evaluation said. An update has the fields that are new alone,
+and the reader puts them together by `id`. So nothing is held here for a reader but how far it was told, and a flood of
+output costs one text a row, however much was printed. A row has at most 6,000 bytes: its texts are cut to these.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.log.evaluated_steps import LOADED, RAN
+from codriver.log.output_log import Entry
+from codriver.tools.answers.answer_budget import IMAGE, head, tail
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.state import State
+    from codriver.core.values import Evaluation
+    from codriver.tools.calls.base import Services
+
+Row = dict[str, Any]
+
+TEXT_BYTES: Final = 1200
+RESULT_BYTES: Final = 1600
+OUTPUT_BYTES: Final = 1400
+ERROR_BYTES: Final = 800
+SHORT_BYTES: Final = 120
+"""Of who, where and other names, some of which a client chooses."""
+MOST_ROWS: Final = 500
+"""Rows of one update: more come with the next."""
+PICTURE: Final = "data:image/"
+
+
+class RowReader:
+    """The reader of rows for one page, for the life of its stream."""
+
+    def __init__(self, services: Services, since: int) -> None:
+        self._services = services
+        self.since = since
+        """The line up to which the log was told."""
+        self._live: Mapping[str, str] = {}
+        """By id: the status of the evaluations that were not over, as it was told."""
+        self._seen: State | None = None
+        self.gap = 0
+        """Entities that left the log before they could be told."""
+
+    def news(self) -> list[Row]:
+        """The rows that changed, in the order in which they did; empty when nothing has."""
+        services, state = self._services, self._services.core.state
+        log, app = services.log, services.app_log
+        if state is self._seen and max(log.last_line or 0, app.last_line or 0) <= self.since:
+            return []
+        self._seen = state
+        rows: dict[str, Row] = {}
+        entries = log.entries(since=self.since)
+        if entries and self.since and log.evicted and log.last_evicted_line > self.since:
+            self.gap += 1
+        events = app.entries(since=self.since, limit=MOST_ROWS)
+        for one in sorted([*entries, *events], key=_line_of):
+            if len(rows) >= MOST_ROWS:
+                self._seen = None  # to be asked again, whatever happens
+                break
+            self.since = _line_of(one)
+            if isinstance(one, Entry):
+                self._take(rows, one, state)
+            else:
+                rows[f"a{self.since}"] = _of_event(one)
+        self._standing(rows, state)
+        return [*rows.values()]
+
+    def _take(self, rows: dict[str, Row], entry: Entry, state: State) -> None:
+        """Take an entity of the log into its row."""
+        if entry.evaluation is None:
+            rows[f"s{entry.line}"] = self._said(entry)
+            return
+        row = rows.setdefault(entry.evaluation, {"id": entry.evaluation})
+        if "line" not in row:
+            row |= {"line": entry.line, "at": entry.timestamp, **_whose(entry)}
+            row |= _standing_of(state.evaluations.get(entry.evaluation))
+        match entry.category:
+            case "evaluatedCode":
+                row |= {"text": _head(entry.text, TEXT_BYTES), "line": entry.line, "at": entry.timestamp}
+                if entry.notebook:
+                    row["notebook"] = _head(entry.notebook, SHORT_BYTES)
+            case "evaluationResults":
+                _take_result(row, entry.text)
+            case "evaluationOutput" | "evaluationErrorOutput":
+                row["said"] = tail(row.get("said", "") + entry.text, OUTPUT_BYTES).text
+                row["isError"] = entry.category == "evaluationErrorOutput"
+            case _:
+                _take_words(row, entry)
+
+    def _said(self, entry: Entry) -> Row:
+        row = {
+            "id": f"s{entry.line}", "line": entry.line, "at": entry.timestamp, **_whose(entry), "kind": "said",
+            "text": _head(entry.text, TEXT_BYTES),
+        }  # fmt: skip
+        if entry.category == "otherErrorOutput":
+            row["status"] = "failed"
+        if files := self._services.ledger.diffs.of_line(entry.line):
+            row |= {"kind": "edit", "files": len(files)}
+        return row
+
+    def _standing(self, rows: dict[str, Row], state: State) -> None:
+        """Note how the evaluations stand that are not over, or were not when this was noted last."""
+        live = {one.id: one.status for one in state.unfinished()}
+        for name in [*self._live, *live]:
+            if self._live.get(name) != live.get(name):
+                rows.setdefault(name, {"id": name}).update(_standing_of(state.evaluations.get(name)))
+        for name in live:
+            if name in rows and "who" not in rows[name]:
+                one = state.evaluations[name]
+                rows[name] |= {"who": one.who, "text": rows[name].get("text", self._words_of(one))}
+                rows[name].setdefault("at", self._services.now())
+        self._live = live
+
+    def _words_of(self, evaluation: Evaluation) -> str:
+        transcript = self._services.transcripts.get(evaluation.id)
+        return transcript.head if transcript is not None else ""
+
+
+def _line_of(one: Entry | Mapping[str, Any]) -> int:
+    return one.line if isinstance(one, Entry) else int(one["line"])
+
+
+def _head(text: str, most: int) -> str:
+    cut = head(text, most)
+    return f"{cut.text}…" if cut.omitted else text
+
+
+def _whose(entry: Entry) -> Row:
+    row = {}
+    for name, value in (("who", entry.who), ("where", entry.session_key), ("ns", entry.namespace)):
+        if value:
+            row[name] = _head(value, SHORT_BYTES)
+    return row
+
+
+def _take_result(row: Row, text: str) -> None:
+    """Take a value into its row: its pictures are counted, and left out."""
+    if PICTURE in text:
+        row["pictures"] = row.get("pictures", 0) + len(IMAGE.findall(text))
+        text = IMAGE.sub("", text).strip()
+    if text or "result" not in row:
+        row["result"] = _head(text, RESULT_BYTES)
+
+
+def _take_words(row: Row, entry: Entry) -> None:
+    """Take what the server says of an evaluation: how a run of tests ended, what was loaded, or what it is for."""
+    text = entry.text.strip()
+    if ran := RAN.fullmatch(text):
+        row |= {
+            "kind": "tests", "text": _head(ran["what"], TEXT_BYTES), "tests": int(ran["tests"]),
+            "red": int(ran["failed"]) + int(ran["errors"]), "names": _head(ran["names"] or "", SHORT_BYTES * 4),
+        }  # fmt: skip
+    elif loaded := LOADED.fullmatch(text):
+        row |= {"kind": "load", "file": _head(loaded[1], SHORT_BYTES * 4)}
+    elif entry.category == "otherErrorOutput" or text.startswith(f"evaluation {entry.evaluation} of "):
+        row["error"] = _head(text, ERROR_BYTES)
+    else:
+        row["goal"] = _head(text, SHORT_BYTES * 4)
+
+
+def _standing_of(evaluation: Evaluation | None) -> Row:
+    """The standing of an evaluation; of one that the server does not know any more the log alone tells."""
+    if evaluation is None:
+        return {"status": "past"}
+    row: Row = {"status": evaluation.status}
+    if evaluation.kind == "run-tests":
+        row["kind"] = "tests"
+    elif evaluation.kind != "evaluate":
+        row["kind"] = "load"
+    if evaluation.started_at is not None:
+        row["began"] = evaluation.started_at
+        if evaluation.ended_at is not None:
+            row["ms"] = max(0, evaluation.ended_at - evaluation.started_at)
+    failure = evaluation.failure
+    if failure is not None:
+        kind = failure.type.rpartition(".")[2]
+        row["error"] = _head(f"{kind}: {failure.message}" if kind else failure.message, ERROR_BYTES)
+    elif evaluation.status == "interrupted":
+        row["error"] = _head(evaluation.stop_asked or "; ".join(evaluation.notes), ERROR_BYTES)
+    if evaluation.notes:
+        row["notes"] = len(evaluation.notes)
+    return row
+
+
+def _of_event(event: Mapping[str, Any]) -> Row:
+    row: Row = {
+        "id": f"a{event['line']}", "line": event["line"], "at": event["timestamp"], "kind": "app",
+        "text": _head(str(event["text"]), TEXT_BYTES),
+    }  # fmt: skip
+    for name, key in (("who", "who"), ("repl-session-key", "where"), ("op", "op")):
+        if event.get(name):
+            row[key] = _head(str(event[name]), SHORT_BYTES)
+    if event.get("op") == "error":
+        row["status"] = "failed"
+    return row
+
+
+def header(services: Services) -> dict[str, object]:
+    """The server's standing: its REPLs, busy by whom or waiting for what, and the clients."""
+    state = services.core.state
+    live = state.unfinished()
+    repls = [
+        {
+            "key": repl.key,
+            "dialect": repl.dialect,
+            "phase": repl.phase,
+            "note": _head(repl.note or "", SHORT_BYTES * 2),
+            "since": repl.starts[-1] if repl.starts and repl.phase != "connected" else None,
+            "busy": [_busy(one) for one in live if one.repl == repl.id and one.status != "queued"][:8],
+            "queue": sum(one.repl == repl.id and one.status == "queued" for one in live),
+        }
+        for repl in state.repls.values()
+    ]
+    clients = [str(row["name"]) for row in services.client_counters() if row["name"]]
+    log = services.log
+    return {
+        "repls": repls,
+        "clients": [_head(name, SHORT_BYTES) for name in clients if not name.startswith("codriver-")][:32],
+        "isSearching": state.life.is_searching,
+        "firstLine": log.first_line,
+        "evicted": log.evicted,
+        "problems": [_head(latch.text, SHORT_BYTES * 3) for latch in state.latches.values()][:4],
+    }
+
+
+def _busy(one: Evaluation) -> dict[str, object]:
+    return {"id": one.id, "who": one.who, "status": one.status, "began": one.started_at}

@@ -1,0 +1,153 @@
+"""A real browser, driven over its own protocol by pipes: pages apart from one another, seen, typed into and clicked.
+
+Source: Chrome DevTools Protocol; with `--remote-debugging-pipe` over descriptors 3 and 4, a null byte after a message.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import shlex
+import subprocess
+import threading
+from pathlib import Path
+
+from live_server import WAIT_S, until
+from needs import program
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def command(folder, *options):
+    """The command line of a browser without a screen, whose files all lie in a folder."""
+    browser = program(*NAMES, install="install the package chromium")
+    given = [browser, "--headless=new", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}", *options]
+    # A browser's sandbox does not work for root.
+    return given if os.getuid() else [*given, "--no-sandbox"]
+
+
+class Browser:
+    """One browser, for the tests of a module."""
+
+    def __init__(self, folder, *options):
+        read, self._to = os.pipe()
+        self._from, write = os.pipe()
+        line = shlex.join(command(folder, "--remote-debugging-pipe", "--hide-scrollbars", *options))
+        with (Path(folder) / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                ["sh", "-c", f"exec {line} 3<&{read} 4>&{write}"], stdout=log, stderr=log, pass_fds=(read, write)
+            )
+        os.close(read)
+        os.close(write)
+        self._number, self._answers, self._pages = 0, {}, {}
+        self._lock, self._come = threading.Lock(), threading.Condition()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self):
+        kept = b""
+        while data := os.read(self._from, 2**20):
+            *messages, kept = (kept + data).split(b"\0")
+            for message in map(json.loads, messages):
+                with self._come:
+                    if "id" in message:
+                        self._answers[message["id"]] = message
+                    elif page := self._pages.get(message.get("sessionId")):
+                        page.heard(message["method"], message["params"])
+                    self._come.notify_all()
+
+    def ask(self, method, session=None, /, **params):
+        """The answer of the browser, or of a page of it."""
+        with self._lock:
+            self._number += 1
+            number = self._number
+            message = {"id": number, "method": method, "params": params}
+            os.write(self._to, json.dumps(message | ({"sessionId": session} if session else {})).encode() + b"\0")
+        with self._come:
+            assert self._come.wait_for(lambda: number in self._answers, WAIT_S), f"no answer to {method}"
+            answer = self._answers.pop(number)
+        assert "error" not in answer, (method, answer["error"])
+        return answer["result"]
+
+    @contextlib.contextmanager
+    def page(self, address, *, width=1280, height=800, **media):
+        """A page in a window of its own, which shares nothing with any other. `media`: of CSS, by their names."""
+        context = self.ask("Target.createBrowserContext")["browserContextId"]
+        target = self.ask("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        page = self._pages[session] = Page(self, session)
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            page.ask(f"{domain}.enable")
+        page.size(width, height)
+        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
+        page.ask("Emulation.setEmulatedMedia", features=features)
+        page.ask("Page.navigate", url=address)
+        try:
+            yield page
+        finally:
+            self.ask("Target.disposeBrowserContext", browserContextId=context)
+            del self._pages[session]
+
+    def close(self):
+        self._process.terminate()
+        self._process.wait(WAIT_S)
+        os.close(self._to)
+
+
+class Page:
+    """One page: what it shows, asked and used as a person does; and what it asked of any server."""
+
+    def __init__(self, browser, session):
+        self._browser, self._session = browser, session
+        self.requested, self.wrong = [], []
+
+    def heard(self, method, params):
+        if method == "Network.requestWillBeSent":
+            self.requested.append(params["request"]["url"])
+        elif method == "Runtime.exceptionThrown":
+            self.wrong.append(params["exceptionDetails"])
+        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.wrong.append(params["entry"])
+
+    def ask(self, method, **params):
+        return self._browser.ask(method, self._session, **params)
+
+    def size(self, width, height):
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def run(self, script):
+        """The value of an expression, or of what it promises."""
+        answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def until(self, script, what=""):
+        """Wait until an expression is true; its value."""
+        return until(lambda: self.run(script), f"{what or script}; the page says: {self.text()[:2000]} {self.wrong}")
+
+    def text(self, of="body"):
+        return self.run(f"document.querySelector({json.dumps(of)})?.innerText ?? ''")
+
+    def shows(self, words, of="body"):
+        """Wait until the page shows these words."""
+        self.until(f"(document.querySelector({json.dumps(of)})?.innerText ?? '').includes({json.dumps(words)})", words)
+
+    def click(self, selector, words=""):
+        """Click what a selector finds, and among that what has these words."""
+        all_found = f"[...document.querySelectorAll({json.dumps(selector)})]"
+        found = f"{all_found}.find(e => e.innerText.includes({json.dumps(words)}))"
+        self.until(f"Boolean({found})", f"{selector} {words}")
+        self.run(f"{found}.click()")
+
+    def press(self, key):
+        code = {"Enter": 13, "Escape": 27}.get(key, 0)
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+        for kind in ("keyDown", "keyUp"):
+            more = {"text": text} if kind == "keyDown" and text else {}
+            self.ask("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more)
+
+    def type(self, text):
+        self.ask("Input.insertText", text=text)
+
+    def picture(self, path):
+        """Save what is seen."""
+        Path(path).write_bytes(base64.b64decode(self.ask("Page.captureScreenshot")["data"]))
