@@ -1,5 +1,6 @@
 """The page's port, spoken to as the page does, and byte for byte."""
 
+import contextlib
 import http.client
 import json
 import re
@@ -64,14 +65,13 @@ class PageClient:
     def raw(self, data):
         """All that comes back for these bytes until the server hangs up, or our side is closed."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_S) as sock:
-            sock.sendall(data)
-            sock.shutdown(socket.SHUT_WR)
             came = b""
-            try:
+            with contextlib.suppress(OSError):
+                sock.sendall(data)
+                sock.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionError):
                 while more := sock.recv(65536):
                     came += more
-            except ConnectionError:
-                pass
             return came
 
 

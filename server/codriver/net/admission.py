@@ -141,7 +141,7 @@ def token_matches(expected: str, given: str) -> bool:
 
 
 async def comes_from_user(stream: SocketStream, threads: anyio.CapacityLimiter) -> bool:
-    """Whether a connection may be this user's: not where it is known to be another's, nor where the peer is gone."""
+    """False for a connection that is known to be another user's, or whose peer is gone."""
     raw = stream.extra(SocketAttribute.raw_socket)
     owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=threads)
     if owner == GONE:

@@ -57,7 +57,7 @@ def _is_own_call(request: Request, port: int, token: str) -> bool:
 
 
 def _is_own_load(request: Request) -> bool:
-    """Whether a part of the page is loaded by the page itself, or the page by somebody who opens its address."""
+    """True for a part of the page that the page itself loads, and for the page where somebody opens its address."""
     given = request.headers
     if given.get("sec-fetch-site") == "same-origin":
         return given.get("sec-fetch-dest") != "iframe"

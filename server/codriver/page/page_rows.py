@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.core import pictures
 from codriver.log.evaluated_steps import LOADED, RAN
 from codriver.log.output_log import Entry
-from codriver.tools.answers.answer_budget import IMAGE, head, tail
+from codriver.tools.answers.answer_budget import head, tail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,8 +58,9 @@ class RowReader:
         entries = log.entries(since=self.since)
         if entries and self.since and log.evicted and log.last_evicted_line > self.since:
             self.gap += 1
-        events = app.entries(since=self.since, limit=MOST_ROWS)
-        for one in sorted([*entries, *events], key=_line_of):
+        events: list[Mapping[str, Any]] = [*app.entries(since=self.since, limit=MOST_ROWS)]
+        coming: list[Entry | Mapping[str, Any]] = [*entries, *events]
+        for one in sorted(coming, key=_line_of):
             if len(rows) >= MOST_ROWS:
                 self._seen = None  # to be asked again, whatever happens
                 break
@@ -141,8 +143,8 @@ def _whose(entry: Entry) -> Row:
 def _take_result(row: Row, text: str) -> None:
     """Take a value into its row: its pictures are counted, and left out."""
     if PICTURE in text:
-        row["pictures"] = row.get("pictures", 0) + len(IMAGE.findall(text))
-        text = IMAGE.sub("", text).strip()
+        row["pictures"] = row.get("pictures", 0) + len(pictures.DATA.findall(text))
+        text = pictures.without_data(text, lambda _picture: "").strip()
     if text or "result" not in row:
         row["result"] = _head(text, RESULT_BYTES)
 
