@@ -18,6 +18,7 @@ from codriver.documents.recordings import Recorded, RecordingError, as_lines, fr
 from codriver.documents.verification import Checked, Raised
 from codriver.editing.notebooks import NotANotebookError, notebook_in, with_outputs
 from codriver.repls.contract.errors import EvaluationFailedError
+from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.jupyter.finding.connection_files import NotebookServer, read_connection_file, read_server_file
 from codriver.repls.jupyter.finding.notebook_servers import NotebookServerError, read_sessions
 from codriver.repls.jupyter.messages.messages import read_message
@@ -141,9 +142,9 @@ def _read_content(message):
     told = read_error(message.content)
     for language in ("python", "bash", "javascript"):
         assert report_of(failure_of(told, language=language, cell=1), language=language)
-    for completion in read_completions("ab", message.content):
+    for completion in Complete("ab").read({"completions": read_completions("ab", message.content)}):
         assert completion.candidate.lower().startswith("ab")
-    read_symbol("a.b", message.text("text"))
+    Lookup("a.b").read(read_symbol("a.b", message.text("text")))
     try:
         read_answer("a question", read_told("a question", message.content))
     except EvaluationFailedError as error:

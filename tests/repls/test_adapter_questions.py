@@ -12,6 +12,7 @@ from codriver.repls.contract.errors import (
     EvaluationFailedError,
     NamespaceMissingError,
 )
+from codriver.repls.contract.questions import Complete, ListNames, Lookup
 from repls.adapter_contract import KERNELS, ON_THE_JVM, WORDS, adapter, asked, evaluation, fresh, needs, shared, values
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +39,7 @@ async def test_symbols_are_known_with_their_documentation(name):
         pytest.skip("squint looks up what the user defined, and forgets its documentation")
     async with adapter(name) as (opened, _):
         needs(opened, "lookup")
-        symbol = await opened.lookup(WORDS[name].known, None)
+        symbol = await opened.ask(Lookup(WORDS[name].known))
         assert symbol.name == WORDS[name].known
         assert len(symbol.doc) > 20
 
@@ -46,21 +47,21 @@ async def test_symbols_are_known_with_their_documentation(name):
 async def test_a_symbol_that_does_not_resolve_is_none(name):
     async with adapter(name) as (opened, _):
         needs(opened, "lookup")
-        assert await opened.lookup("nosuchsymbol", None) is None
+        assert await opened.ask(Lookup("nosuchsymbol")) is None
 
 
 async def test_completions_begin_with_what_was_typed(name):
     async with adapter(name) as (opened, _):
         needs(opened, "complete")
         if name == "squint":
-            assert await opened.complete("ma", None) == ()
+            assert await opened.ask(Complete("ma")) == ()
             return
-        found = [one.candidate for one in await opened.complete(WORDS[name].begun, None)]
+        found = [one.candidate for one in await opened.ask(Complete(WORDS[name].begun))]
         assert WORDS[name].completed in found
 
 
 async def completed(opened, prefix, namespace):
-    return {one.candidate for one in await opened.complete(prefix, namespace)}
+    return {one.candidate for one in await opened.ask(Complete(prefix, namespace=namespace))}
 
 
 QUALIFIED = {
@@ -241,9 +242,9 @@ async def test_asking_leaves_the_callers_last_values_alone(name):
             assert values(events) == ["[nil nil nil nil]"]
             await evaluate(opened, evaluation("41", "42", "43"))
             await opened.macroexpand("(when 1 2)", None)
-            await opened.names("map", None)
-            await opened.lookup("map", None)
-            await opened.complete("ma", None)
+            await opened.ask(ListNames("map"))
+            await opened.ask(Lookup("map"))
+            await opened.ask(Complete("ma"))
             with suppress(NamespaceMissingError, EvaluationFailedError):
                 await opened.run_tests("no.such.suite", None)
             events.clear()

@@ -10,6 +10,7 @@ from codriver.repls.contract.errors import (
     CapabilityMissingError,
     SessionNotOpenError,
 )
+from codriver.repls.contract.questions import Lookup
 from repls.adapter_contract import (
     ELEMENT,
     MEMORY,
@@ -158,7 +159,7 @@ async def test_questions_are_answered_while_code_runs(name):
         with anyio.fail_after(15):
             assert await opened.macroexpand("(when 1 2)", None)
             if name == "jvm":
-                assert await opened.lookup("map", None)
+                assert await opened.ask(Lookup("map"))
                 dump = await opened.stacks()
                 assert "Thread.sleep" in dump.whole
                 assert "user$eval" in dump.own

@@ -20,7 +20,6 @@ from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import Adapter
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
-    Completion,
     Ending,
     InputNeeded,
     Interruption,
@@ -29,11 +28,11 @@ from codriver.repls.contract.adapter_values import (
     Output,
     StackFrame,
     StackTrace,
-    Symbol,
     Value,
 )
 from codriver.repls.contract.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
 from codriver.repls.contract.media import CellRun, Display
+from codriver.repls.contract.questions import Complete, Lookup
 
 PROTOCOL = "memory"
 HOME = "user"
@@ -409,15 +408,20 @@ class MemoryAdapter(Adapter):
         target.input.append(text)
         target.has_input.set()
 
-    async def complete(self, prefix, namespace, session=MAIN_SESSION):
-        names = (*FUNCTIONS, *self._session(session).names)
-        return tuple(Completion(name, namespace=namespace) for name in names if name.startswith(prefix))
-
-    async def lookup(self, symbol, namespace, session=MAIN_SESSION):
-        names = self._session(session).names
-        if symbol in FUNCTIONS:
-            return Symbol(symbol, namespace, doc=FUNCTIONS[symbol][1])
-        return Symbol(symbol, namespace) if symbol in names else None
+    async def ask(self, question):
+        names, told = self._session(question.session).names, {}
+        match question:
+            case Complete(prefix=prefix):
+                found = [name for name in (*FUNCTIONS, *names) if name.startswith(prefix)]
+                told = {"completions": [{"candidate": name, "ns": question.namespace} for name in found]}
+            case Lookup(symbol=symbol) if symbol in FUNCTIONS or symbol in names:
+                doc = FUNCTIONS[symbol][1] if symbol in FUNCTIONS else None
+                told = {"name": symbol, "ns": question.namespace, "doc": doc}
+            case Lookup():
+                pass
+            case _:
+                return await super().ask(question)
+        return question.read(told)
 
     async def macroexpand(self, code, namespace, session=MAIN_SESSION, *, full=False):
         self._session(session)

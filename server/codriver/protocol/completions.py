@@ -24,7 +24,7 @@ from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD
 from codriver.errors import CodriverError
 from codriver.protocol.resources import DOCS, EVALUATION, HANDOFF_FOR, LOG_SINCE, PARTS, SKILL, SYMBOL, hidden_skills
-from codriver.tools.answers.symbol_answers import SPACES
+from codriver.tools.answers.symbol_answers import SPACES, candidates, names_like
 from codriver.tools.calls.session_choice import resolve
 
 if TYPE_CHECKING:
@@ -169,9 +169,9 @@ class Completions:
         target = self._target(question)
         if target is None or not question.text:  # all names of a REPL help nobody
             return Values((), is_all=target is None)
-        adapter, namespace = self._services.repls.adapter(target.repl.id), question.given.get("namespace") or None
+        namespace = question.given.get("namespace") or None
         found = await self._ask(
-            question.client, target, partial(adapter.complete, question.text, namespace, target.session.name)
+            question.client, target, partial(candidates, self._services, target, question.text, namespace)
         )
         # A server may leave out some of many, and does not say so.
         return Values([one.candidate for one in found or ()], is_all=found is not None and len(found) <= MOST)
@@ -181,9 +181,8 @@ class Completions:
         if target is None:
             return Values(())
         own = [target.session.namespace] if target.session.namespace else []
-        adapter = self._services.repls.adapter(target.repl.id)
         names = await self._ask(
-            question.client, target, partial(adapter.names, f"{question.text}*", None, target.session.name)
+            question.client, target, partial(names_like, self._services, target, f"{question.text}*")
         )
         if names is None:
             return Values(own, is_all=False)

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from codriver.core.values import LISP
 from codriver.errors import CodriverError, RefusedError
+from codriver.repls.contract.questions import Lookup
 from codriver.tools.answers.answer_budget import head
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.session_choice import Target, own, resolve
@@ -137,7 +138,7 @@ async def _qualified(services: Services, target: Target | None, symbol: str) -> 
     if target is None or "lookup" not in _capabilities(target) or target.repl.dialect == "python":
         return symbol
     with suppress(CodriverError):
-        found = await services.repls.adapter(target.repl.id).lookup(symbol, None, target.session.name)
+        found = await services.repls.adapter(target.repl.id).ask(Lookup(symbol, session=target.session.name))
         if found is not None and found.namespace:
             return f"{found.namespace}/{found.name.rpartition('/')[2] or '/'}"
     return symbol

@@ -8,6 +8,7 @@ from codriver.core.values import LISP
 from codriver.tools.answers.answer_budget import budget, head
 from codriver.tools.answers.symbol_answers import (
     UnknownSymbolError,
+    candidates,
     describe_references,
     describe_source,
     describe_symbol,
@@ -79,8 +80,7 @@ async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, 
 async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
     """Names that begin with a prefix."""
     target = own(call, arguments.repl_session_key, call.who(arguments.who))
-    adapter = call.services.repls.adapter(target.repl.id)
-    found = await adapter.complete(arguments.prefix, arguments.namespace, target.session.name)
+    found = await candidates(call.services, target, arguments.prefix, arguments.namespace)
     rows = []
     for completion in found[: arguments.limit or COMPLETIONS]:
         row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}

@@ -14,6 +14,7 @@ from codriver.core import values
 from codriver.core.values import TEST_SESSION, Request
 from codriver.repls.contract.adapter_values import Output, SyntaxFault, Value
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.questions import Complete, Drift, FindSource, ListNames, Lookup, Restore
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
 from codriver.repls.jupyter.questions import python_questions
 from codriver.repls.jupyter.questions.questions import KernelBusyError
@@ -51,29 +52,29 @@ def load(kernel, name, text, identity="load", **fields):
 async def test_a_python_kernel_tells_of_symbols_as_the_embedded_worker_does(adapter):
     code = "import json\ndef area(r, n=2):\n    'Of a circle.'\n    return r * n\nradius = [1, 2]"
     assert (await evaluate(adapter, Request("define", code))).status == "done"
-    area = await adapter.lookup("area", None)
+    area = await adapter.ask(Lookup("area"))
     assert (area.doc, area.arglists, area.namespace) == ("Of a circle.", ("(r, n=2)",), "__main__")
     assert area.file.startswith("In[")
-    assert (await adapter.lookup("radius", "__main__")).extra["value"] == "[1, 2]"
-    assert (await adapter.lookup("json.dumps", None)).file.endswith("json/__init__.py")
-    assert await adapter.lookup("nobody", None) is None
-    assert (await adapter.source("area", None)).text.startswith("def area")
-    names = [one.name for one in (await adapter.names("user", None)).listed]
+    assert (await adapter.ask(Lookup("radius", namespace="__main__"))).extra["value"] == "[1, 2]"
+    assert (await adapter.ask(Lookup("json.dumps"))).file.endswith("json/__init__.py")
+    assert await adapter.ask(Lookup("nobody")) is None
+    assert (await adapter.ask(FindSource("area"))).text.startswith("def area")
+    names = [one.name for one in (await adapter.ask(ListNames("user"))).listed]
     assert {"area", "radius"} <= set(names)
     assert not {"In", "Out", "exit", "get_ipython"} & set(names)
-    assert "json.dumps" in [one.name for one in (await adapter.names("json.dump*", None)).listed]
-    assert await adapter.names("no.such.module", None) is None
+    assert "json.dumps" in [one.name for one in (await adapter.ask(ListNames("json.dump*"))).listed]
+    assert await adapter.ask(ListNames("no.such.module")) is None
 
 
 @python_kernels
 async def test_completions_are_the_kernels_own_and_those_of_other_modules(adapter):
     await evaluate(adapter, Request("define", "import json\nwidth_of_it = 1"))
-    assert [one.candidate for one in await adapter.complete("json.dum", None)] == ["json.dump", "json.dumps"]
-    assert "width_of_it" in [one.candidate for one in await adapter.complete("width_of", None)]
-    assert [one.candidate for one in await adapter.complete("dum", "json")] == ["dump", "dumps"]
-    assert await adapter.complete("nothing_begins_so", None) == ()
-    assert "%timeit" in [one.candidate for one in await adapter.complete("%timei", None)]
-    assert "'a'.upper" in [one.candidate for one in await adapter.complete("'a'.upp", None)]
+    assert [one.candidate for one in await adapter.ask(Complete("json.dum"))] == ["json.dump", "json.dumps"]
+    assert "width_of_it" in [one.candidate for one in await adapter.ask(Complete("width_of"))]
+    assert [one.candidate for one in await adapter.ask(Complete("dum", namespace="json"))] == ["dump", "dumps"]
+    assert await adapter.ask(Complete("nothing_begins_so")) == ()
+    assert "%timeit" in [one.candidate for one in await adapter.ask(Complete("%timei"))]
+    assert "'a'.upper" in [one.candidate for one in await adapter.ask(Complete("'a'.upp"))]
 
 
 READABLE = ["x = 1", "%time 1", "!true", "x?", "await f()", "def f():\n    return 1", "%%bash\nls", ""]
@@ -98,7 +99,7 @@ async def test_a_file_is_loaded_under_its_path(adapter, name):
     trace = await adapter.last_stacktrace(local_characters=80)
     assert [frame.text for frame in trace.frames] == [f"radius ({request.file}:4)", f"<module> ({request.file}:6)"]
     assert not any(frame.tooling for frame in trace.frames)
-    assert (await adapter.lookup("radius", None)).line == 3
+    assert (await adapter.ask(Lookup("radius"))).line == 3
     failure = (await evaluate(adapter, load(kernel, "broken.py", "x = 1\ny = = 2\n"))).failure
     assert (failure.type, failure.phase, failure.line) == ("SyntaxError", "read", 2)
     assert failure.trace == (f"<module> ({failure.file}:2)",)
@@ -115,10 +116,10 @@ async def test_a_file_of_a_loaded_module_is_loaded_in_that_module(name):
         assert [one.text for one in events if isinstance(one, Value)] == [
             f"<module 'loaded_once' from {request.file!r}>"
         ]
-        assert await adapter.drift(kernel.folder) == ()
+        assert await adapter.ask(Drift(kernel.folder)) == ()
         await evaluate(adapter, Request("held", "sides()"))
         assert events[-1].text == "4"
-        assert await adapter.restore("batch") == ()
+        assert await adapter.ask(Restore("batch")) == ()
         await evaluate(adapter, Request("look", "sides()"))
         assert events[-1].text == "3"
 
@@ -267,8 +268,8 @@ async def test_a_busy_kernel_with_subshells_answers_and_shows_where_it_is(name):
         running(adapter, SPIN) as endings,
     ):
         await printed(events, "begun")
-        assert (await adapter.lookup("spin", None)).arglists == ("(wanted)",)
-        assert "spin" in [one.candidate for one in await adapter.complete("spi", None)]
+        assert (await adapter.ask(Lookup("spin"))).arglists == ("(wanted)",)
+        assert "spin" in [one.candidate for one in await adapter.ask(Complete("spi"))]
         assert (await adapter.fault_of("a b")).line == 1
         dump = await adapter.stacks()
         assert "in spin\n    while wanted: pass" in dump.own
@@ -344,7 +345,7 @@ async def test_a_busy_kernel_without_subshells_refuses_in_words(name, monkeypatc
     ):
         await printed(events, "begun")
         with pytest.raises(KernelBusyError, match="xeus-python answers no questions meanwhile"):
-            await adapter.lookup("spin", None)
+            await adapter.ask(Lookup("spin"))
         assert await adapter.stacks() is None
         (kernel.folder / "go.on").touch()
     assert [ending.status for ending in endings] == ["done"]
@@ -360,20 +361,20 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 async def test_kernels_of_other_languages_answer_what_their_protocol_has(adapter, name):
     prefix, candidate, fails, broken, fault = OTHERS[name]
-    assert candidate in [one.candidate for one in await adapter.complete(prefix, None)]
+    assert candidate in [one.candidate for one in await adapter.ask(Complete(prefix))]
     assert await adapter.fault_of(broken) == fault
     failure = (await evaluate(adapter, Request("fail", fails))).failure
     trace = await adapter.last_stacktrace()
     assert (trace.type, trace.message) == (failure.type, failure.message)
     if name == "ir":
-        assert "arithmetic mean" in (await adapter.lookup("mean", None)).doc.lower()
-        assert await adapter.lookup("nobody.has.this", None) is None
+        assert "arithmetic mean" in (await adapter.ask(Lookup("mean"))).doc.lower()
+        assert await adapter.ask(Lookup("nobody.has.this")) is None
     else:
         with pytest.raises(CapabilityMissingError):
-            await adapter.lookup(candidate, None)
+            await adapter.ask(Lookup(candidate))
     asked = (partial(adapter.run_tests, None, None), partial(adapter.drift, None), partial(adapter.restore, "batch"))
     for ask in asked:
         with pytest.raises(CapabilityMissingError):
             await ask()
-    assert await adapter.names("*", None) is None
-    assert (await adapter.source(candidate, None), await adapter.stacks()) == (None, None)
+    assert await adapter.ask(ListNames("*")) is None
+    assert (await adapter.ask(FindSource(candidate)), await adapter.stacks()) == (None, None)

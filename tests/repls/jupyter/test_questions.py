@@ -8,6 +8,7 @@ import pytest
 from scripted_channel import ScriptedChannel
 
 from codriver.repls.contract.adapter_values import Completion, SyntaxFault
+from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.jupyter.questions.python_questions import is_plain
 from codriver.repls.jupyter.questions.questions import KernelBusyError, Questions, read_completions, read_symbol
 from codriver.repls.jupyter.running.kernel import open_kernel
@@ -52,32 +53,36 @@ def typed(*rows):
     ],
 )
 def test_completions_are_whole_names_that_begin_as_asked(prefix, content, expected):
-    found = read_completions(prefix, content)
+    found = Complete(prefix).read({"completions": read_completions(prefix, content)})
     assert [(one.candidate, one.type) for one in found] == [
         (one.candidate, one.type) if isinstance(one, Completion) else one for one in expected
     ]
 
 
+def symbol(name, text):
+    return Lookup(name).read(read_symbol(name, text))
+
+
 def test_the_words_of_ipython_on_an_object_are_read_by_their_titles():
-    found = read_symbol("len", INSPECTED)
+    found = symbol("len", INSPECTED)
     assert (found.doc, found.arglists) == ("Return the number of items in a container.", ("(obj, /)",))
-    found = read_symbol("mod.area", OF_A_FUNCTION)
+    found = symbol("mod.area", OF_A_FUNCTION)
     assert (found.name, found.file, found.extra) == ("area", "/home/u/ws/mod.py", {"type": "function"})
     assert (found.doc, found.arglists) == ("Of a circle.\n\nNote: more.", ("(r: float, n: int = 2) -> float",))
 
 
 @pytest.mark.parametrize("text", [OF_OCTAVE, "(car LIST) returns the first element of LIST"])
 def test_other_words_on_an_object_are_its_documentation(text):
-    assert read_symbol("it", text).doc == text.replace("\r\n", "\n").strip()
+    assert symbol("it", text).doc == text.replace("\r\n", "\n").strip()
 
 
 def test_titles_that_are_printed_over_are_read_as_they_look():
-    assert read_symbol("mean", "_\bM_\be_\ba_\bn\n\n     mean(x, ...)").doc == "Mean\n\n     mean(x, ...)"
+    assert symbol("mean", "_\bM_\be_\ba_\bn\n\n     mean(x, ...)").doc == "Mean\n\n     mean(x, ...)"
 
 
 @pytest.mark.parametrize("text", ["\x1b[0m\n", OF_R])
 def test_no_words_are_no_symbol(text):
-    assert read_symbol("it", text) is None
+    assert symbol("it", text) is None
 
 
 @pytest.mark.parametrize(("code", "plain"), [("x = 1", True), ("%time x", False), ("!ls", False), ("a b", False)])
@@ -153,7 +158,7 @@ async def test_a_question_waits_for_what_is_soon_over():
         found = []
 
         async def ask():
-            found.extend(await questions.complete("x"))
+            found.extend(Complete("x").read(await questions.complete("x")))
 
         tasks.start_soon(ask)
         await anyio.lowlevel.checkpoint()

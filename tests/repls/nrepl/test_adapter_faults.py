@@ -23,6 +23,7 @@ from codriver.repls.contract.errors import (
     OpTimedOutError,
     RequestUnsafeError,
 )
+from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
 
@@ -302,7 +303,7 @@ async def test_an_op_that_is_not_answered_times_out_and_the_connection_lives_on(
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
         in_haste(monkeypatch, opened)
         with pytest.raises(OpTimedOutError, match=r"'info' within 0\.1 s"):
-            await opened.lookup("map", None)
+            await opened.ask(Lookup("map"))
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
@@ -536,7 +537,7 @@ async def test_what_is_missing_names_what_would_provide_it():
 
 async def test_symbols_as_cider_describes_them():
     async with adapter({"info": CIDER["info"]}, ops=CIDER_OPS) as (opened, _, server):
-        symbol = await opened.lookup("docfn", "tt.core")
+        symbol = await opened.ask(Lookup("docfn", namespace="tt.core"))
         assert (symbol.name, symbol.namespace, symbol.doc, symbol.arglists) == (
             "docfn", "tt.core", "The doc.", ("[a & b]",)
         )  # fmt: skip
@@ -546,12 +547,12 @@ async def test_symbols_as_cider_describes_them():
 
 async def test_a_symbol_that_cider_does_not_know_is_none():
     async with adapter({"info": CIDER["info none"]}, ops=CIDER_OPS) as (opened, _, _):
-        assert await opened.lookup("nosuch", None) is None
+        assert await opened.ask(Lookup("nosuch")) is None
 
 
 async def test_completions_as_cider_gives_them():
     async with adapter({"complete": CIDER["complete-docs"]}, ops=CIDER_OPS) as (opened, _, _):
-        (found,) = await opened.complete("docf", None)
+        (found,) = await opened.ask(Complete("docf"))
         assert (found.candidate, found.type, found.namespace) == ("docfn", "function", "tt.core")
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from codriver.core.values import Failure, Form, Request
+from codriver.repls.contract.questions import Lookup
 from codriver.repls.nrepl.failures import placed
-from codriver.repls.shared.code_answers import symbol_of
 
 FILE = (Form("(ns f)", 1, 1), Form("(defn g []\n  1)", 2, 1), Form("\\zzz", 5, 3), Form("(g)", 6, 1))
 
@@ -64,4 +64,4 @@ def test_lines_counted_from_the_form_are_told_as_those_of_the_code():
     ],
 )
 def test_argument_lists_are_one_text_an_arity(fields, arglists):
-    assert symbol_of("f", {"name": "f", **fields}).arglists == arglists
+    assert Lookup("f").read({"name": "f", **fields}).arglists == arglists

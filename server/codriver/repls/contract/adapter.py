@@ -42,21 +42,18 @@ if TYPE_CHECKING:
     from codriver.core.values import PrintLimits, Profile, Request, ValuePart
     from codriver.repls.contract.adapter_values import (
         ClojureDocs,
-        Completion,
         Ended,
         Interruption,
         Listener,
-        Names,
-        Source,
         StackTrace,
-        Symbol,
         SyntaxFault,
         TestRun,
         ThreadDump,
         Value,
     )
-    from codriver.repls.contract.drift_values import Difference, Loaded, OnlyOf
+    from codriver.repls.contract.drift_values import Loaded
     from codriver.repls.contract.media import CellRun
+    from codriver.repls.contract.questions import Answer, Question
 
 
 class KernelOperations(Protocol):
@@ -147,73 +144,26 @@ class Adapter(KernelOperations, Protocol):
         """
         _refuse(self.profile, "stdin")
 
-    async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
-        """Completions of `prefix`, in the server's order; none of what the namespace does not know.
+    async def ask(self, question: Question[Answer]) -> Answer:
+        """The answer to a question, which says what is asked.
 
         Raises:
-            CapabilityMissingError: this REPL cannot complete.
+            CapabilityMissingError: this REPL lacks the question's capability.
             EvaluationFailedError: the REPL failed in answering.
         """
-        _refuse(self.profile, "complete")
-
-    async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
-        """The documentation and place of `symbol`; None when it does not resolve.
-
-        Raises:
-            CapabilityMissingError: this REPL cannot look up.
-            EvaluationFailedError: the REPL failed in answering.
-        """
-        _refuse(self.profile, "lookup")
-
-    async def names(self, wanted: str, namespace: str | None, session: str = MAIN_SESSION) -> Names | None:
-        """The public names in the namespace or module `wanted`; of a pattern, those that match, wherever they are.
-
-        A pattern has a `*` in it, which stands for any characters, also none; case does not count. What matches are
-        namespaces, and names in them, qualified unless the session's `namespace` uses them as they are. At most 50 are
-        given, the nearest to the user's code first.
-
-        None where there is no such namespace, or the REPL has no way to tell.
-
-        Raises:
-            EvaluationFailedError: the REPL failed in answering.
-        """
-        return None
-
-    async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:
-        """The text that defines `symbol`; None where that is not known. In a Lisp it may go on behind its form.
-
-        Raises:
-            EvaluationFailedError: the REPL failed in answering.
-        """
-        return None
-
-    async def drift(self, root: Path, only: OnlyOf = "") -> tuple[Difference, ...]:
-        """The differences of the loaded modules whose files are below `root` from these files. No user code is run.
-
-        `only`: `old`, those between the loaded modules alone, which are objects of a former load; `edited`, these and
-        those of files that were written since the REPL began.
-        """
-        _refuse(self.profile, "drift")
+        if question.capability:
+            _refuse(self.profile, question.capability)
+        return question.read({})
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
         """The namespaces that are loaded of files below `root`, but for those that are `known` and the same.
 
-        `known`: by name the mark, and whether it is of a file there. None: this REPL compares by itself, see `drift`.
+        `known`: by name the mark, and whether it is of a file there. None: this REPL compares by itself, see `Drift`.
 
         Raises:
             EvaluationFailedError: the REPL failed in answering.
         """
         return None
-
-    async def restore(self, hold: str, *, keep: bool = False) -> tuple[str, ...]:
-        """Put back the definitions that loads under the id `hold` changed, each the object that it was; or `keep` them.
-
-        The names that were defined anew since stay, and are given. No code of the user's is run again.
-
-        Raises:
-            CapabilityMissingError: this REPL cannot.
-        """
-        _refuse(self.profile, "restore")
 
     async def ask_seam(self, accessor: str, arguments: str) -> str:
         """The answer of the seam of the application in this REPL, as JSON; also while code runs. It only reads.

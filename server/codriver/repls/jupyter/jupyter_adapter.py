@@ -35,21 +35,17 @@ if TYPE_CHECKING:
 
     from codriver.core.values import PrintLimits, Profile, Request, ValuePart
     from codriver.repls.contract.adapter_values import (
-        Completion,
         Ended,
         Event,
         Interruption,
         Listener,
-        Names,
-        Source,
         StackTrace,
-        Symbol,
         SyntaxFault,
         TestRun,
         ThreadDump,
     )
-    from codriver.repls.contract.drift_values import Difference, OnlyOf
     from codriver.repls.contract.media import CellRun
+    from codriver.repls.contract.questions import Answer, Question
     from codriver.repls.jupyter.messages.channel import Carrier
     from codriver.repls.jupyter.running.kernel import Kernel
 
@@ -180,39 +176,16 @@ class JupyterAdapter(Adapter):
         """Restart the kernel by what carries its messages. See `Adapter.restart`."""
         await self._kernel.channel.restart()
 
-    async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
-        """Completions of `prefix`. See `Adapter.complete`."""
-        self._require("complete", session)
-        return await self._introspection.complete(prefix, namespace)
-
-    async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
-        """The documentation and place of a symbol. See `Adapter.lookup`."""
-        self._require("lookup", session)
-        return await self._introspection.lookup(symbol, namespace)
-
-    async def names(self, wanted: str, namespace: str | None, session: str = MAIN_SESSION) -> Names | None:
-        """The names in a module, or those that match. See `Adapter.names`."""
-        _check(session)
-        return await self._introspection.names(wanted, namespace)
-
-    async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:
-        """The text that defines a symbol. See `Adapter.source`."""
-        _check(session)
-        return await self._introspection.source(symbol, namespace)
+    async def ask(self, question: Question[Answer]) -> Answer:
+        """The answer to a question of the contract."""
+        if question.capability:
+            self._require(question.capability)
+        _check(question.session)
+        return question.read(await self._introspection.told(question))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
         """Why the kernel cannot read `code`. See `Adapter.fault_of`."""
         return await self._introspection.fault_of(code)
-
-    async def drift(self, root: Path, only: OnlyOf = "") -> tuple[Difference, ...]:
-        """The differences of the loaded modules from their files. See `Adapter.drift`."""
-        self._require("drift")
-        return await self._introspection.drift(root, only)
-
-    async def restore(self, hold: str, *, keep: bool = False) -> tuple[str, ...]:
-        """Put back what loads changed, or keep it. See `Adapter.restore`."""
-        self._require("restore")
-        return await self._introspection.restore(hold, keep=keep)
 
     async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
         """The kernel's last error. See `Adapter.last_stacktrace`."""

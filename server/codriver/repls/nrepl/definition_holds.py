@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import MAIN_SESSION
 from codriver.repls.dialects import WORKER_OPS
-from codriver.repls.nrepl.introspection import check, read_data, require
+from codriver.repls.nrepl.checked_answers import read_data
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
-from codriver.wire.untrusted import as_list, as_text
 
 if TYPE_CHECKING:
     from codriver.repls.nrepl.probe import ProbeResult
@@ -24,12 +22,10 @@ HOLD: Final = f"{WORKER_OPS}hold"
 class DefinitionHolds:
     """The holds of one REPL. Lives as long as its adapter."""
 
-    def __init__(self, sessions: SessionPool, probed: ProbeResult, *, op_timeout_s: float) -> None:
+    def __init__(self, sessions: SessionPool, probed: ProbeResult) -> None:
         self._sessions = sessions
-        self._profile = probed.profile
         self._ops = probed.ops
         self._dialect = probed.dialect
-        self._op_timeout_s = op_timeout_s
         self._is_prepared = False
         """Whether the REPL has our own code for it."""
 
@@ -42,20 +38,9 @@ class DefinitionHolds:
         if hold and "restore" in self._dialect.ask:
             await self._ask(hold, step)
 
-    async def restore(self, hold: str, *, keep: bool = False) -> tuple[str, ...]:
-        """Put back what loads changed. See `Adapter.restore`."""
-        support = require(self._profile, "restore")
-        left: object
-        if support.adapted:
-            left = await self._ask(hold, "keep" if keep else "restore")
-        else:
-            target = self._sessions.get(MAIN_SESSION)
-            answer = await target.connection.ask(
-                support.op, timeout_s=self._op_timeout_s, **target.address(), hold=hold, keep=int(keep)
-            )
-            check("the restoration", answer, self._dialect)
-            left = answer[0].fields.get("left")
-        return tuple(name for one in as_list(left) if (name := as_text(one)))
+    async def put_back(self, hold: str, *, keep: bool) -> object:
+        """Put back what loads changed, or keep it, by our own code; the names that stay."""
+        return await self._ask(hold, "keep" if keep else "restore")
 
     async def _ask(self, hold: str, step: str) -> object:
         if not self._is_prepared:

@@ -9,50 +9,47 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, Capability, Failure, ValuePart
+from codriver.core.values import MAIN_SESSION, Failure, ValuePart
 from codriver.errors import CodriverError
-from codriver.repls.contract.adapter_values import Source
-from codriver.repls.contract.errors import (
-    CapabilityMissingError,
-    EvaluationFailedError,
-)
+from codriver.repls.contract.questions import Complete, Drift, FindSource, ListNames, Lookup, Restore, candidate_of
 from codriver.repls.dialects import WORKER_OPS
 from codriver.repls.dialects.loaded_code import read_loaded
 from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
 from codriver.repls.nrepl import responses
-from codriver.repls.nrepl.failures import WRAPPERS, read_failure
-from codriver.repls.nrepl.responses import Reply
+from codriver.repls.nrepl.checked_answers import check, read_data, require
+from codriver.repls.nrepl.failures import WRAPPERS
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
 from codriver.repls.nrepl.stack_traces import failure_of, read_stacktrace, stack_of, stacktrace_of
-from codriver.repls.shared import code_answers
-from codriver.repls.shared.code_answers import read_file
 from codriver.repls.shared.error_parts import marked, with_locals
-from codriver.wire.untrusted import as_int, as_list, as_map, as_text
+from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from codriver.core.values import PrintLimits, Profile
+    from codriver.core.values import PrintLimits
     from codriver.repls.contract import adapter_values
     from codriver.repls.contract.adapter_values import (
         ClojureDocs,
-        Completion,
-        Names,
         StackTrace,
-        Symbol,
         ThreadDump,
     )
-    from codriver.repls.contract.drift_values import Difference, Loaded, OnlyOf
-    from codriver.repls.dialects.server_dialect import Dialect, Words
+    from codriver.repls.contract.drift_values import Loaded
+    from codriver.repls.contract.questions import Answer, Question
+    from codriver.repls.dialects.server_dialect import Words
+    from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.message import Message
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
+
+    Told = Mapping[str, object]
+    Way = Callable[[Any, NreplSession, str], Awaitable[Told]]
+    """A way to put a question, in a session and with the namespace in which its names are read."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +61,6 @@ LOCALS: Final = "codriver/locals"
 
 NOT_KEPT: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
-NAMES_OP: Final = f"{WORKER_OPS}names"
-SOURCE_OP: Final = f"{WORKER_OPS}source"
 LOADED_OP: Final = f"{WORKER_OPS}loaded"
 
 
@@ -73,8 +68,23 @@ class Introspection:
     """The introspection of one REPL. Lives as long as its adapter."""
 
     def __init__(
-        self, sessions: SessionPool, probed: ProbeResult, *, op_timeout_s: float, workspace: Path | None
+        self,
+        sessions: SessionPool,
+        probed: ProbeResult,
+        holds: DefinitionHolds,
+        *,
+        op_timeout_s: float,
+        workspace: Path | None,
     ) -> None:
+        self._ways: Mapping[type[Question[Any]], Way] = {
+            Complete: self._completions,
+            Lookup: self._symbol,
+            ListNames: self._names,
+            FindSource: self._source,
+            Drift: self._by_own_op,
+            Restore: self._restored,
+        }
+        self._holds = holds
         self._sessions = sessions
         self._profile = probed.profile
         self._ops = probed.ops
@@ -82,85 +92,72 @@ class Introspection:
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
 
-    async def complete(self, prefix: str, namespace: str | None, session: str = MAIN_SESSION) -> tuple[Completion, ...]:
-        """Completions of `prefix`. See `Adapter.complete`."""
-        support = require(self._profile, "complete")
-        target = self._sessions.get(session)
-        where = self._namespace(target, namespace)
+    async def ask(self, question: Question[Answer]) -> Answer:
+        """The answer to a question of the contract."""
+        if question.capability:
+            require(self._profile, question.capability)
+        target = self._sessions.get(question.session)
+        where = self._namespace(target, question.namespace)
+        return question.read(await self._ways[type(question)](question, target, where))
+
+    async def _completions(self, question: Complete, target: NreplSession, where: str) -> Told:
+        support, prefix = require(self._profile, "complete"), question.prefix
         owner, slash, start = prefix.partition("/")
         if owner and slash and "complete-in" in self._dialect.ask:
             data = await self._ask("complete-in", owner=owner, name=start, ns=where)
             if data is not None:
-                return code_answers.read_completions(as_list(data))
+                return {"completions": data}
         if support.adapted:
-            data = await self._ask("complete", name=prefix, ns=where)
-            return code_answers.read_completions(as_list(data))
+            return {"completions": await self._ask("complete", name=prefix, ns=where)}
         # nREPL reads `prefix`, older cider-nrepl `symbol`; each ignores the other.
-        answer = await self._send(support.op, target, prefix=prefix, symbol=prefix, ns=where)
-        found = tuple(
-            completion
-            for message in answer
-            for completion in code_answers.read_completions(as_list(message.fields.get("completions")))
-        )
+        answer = await self._send(support.op, target, **question.asked(where), symbol=prefix)
+        found = [row for message in answer for row in as_list(message.fields.get("completions"))]
         if self._dialect.completes_within:
-            return tuple(one for one in found if one.candidate.startswith(prefix) and one.candidate != f"{owner}/")
-        return found
+            found = [row for row in found if candidate_of(row).startswith(prefix) and candidate_of(row) != f"{owner}/"]
+        return {"completions": found}
 
-    async def lookup(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Symbol | None:
-        """The description of `symbol`. See `Adapter.lookup`."""
-        support = require(self._profile, "lookup")
-        target = self._sessions.get(session)
-        where = self._namespace(target, namespace)
+    async def _symbol(self, question: Lookup, target: NreplSession, where: str) -> Told:
+        support, symbol = require(self._profile, "lookup"), question.symbol
         if support.adapted:
-            data = await self._ask("lookup", name=symbol, ns=where)
-            found = code_answers.symbol_of(symbol, as_map(data))
+            told = as_map(await self._ask("lookup", name=symbol, ns=where))
         else:
-            answer = await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where)
-            found = responses.read_symbol(symbol, answer)
-        if found is not None and found.column is not None and self._dialect.columns_from_zero:
-            found = replace(found, column=found.column + 1)
-        if found is None or found.arglists or found.macro or "class" in found.extra:
-            return found
-        if "glimpse" not in self._dialect.ask:
-            return found
+            told = responses.read_symbol(await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
+        if self._dialect.columns_from_zero and (column := as_int(told.get("column"))) is not None:
+            told = {**told, "column": column + 1}
+        found = question.read(told)
+        is_told = found is None or found.arglists or found.macro or "class" in found.extra
+        if is_told or "glimpse" not in self._dialect.ask:
+            return told
         with suppress(CodriverError):
             glimpse = as_map(await self._ask("glimpse", name=symbol, ns=where, session=target.names_id))
-            told = {key: text for key, value in glimpse.items() if (text := as_text(value))}
-            return replace(found, extra={**found.extra, **told})
-        return found
+            return {**told, **glimpse}
+        return told
 
-    async def names(self, wanted: str, namespace: str | None, session: str = MAIN_SESSION) -> Names | None:
-        """The names in a namespace, or those that match. See `Adapter.names`."""
-        target = self._sessions.get(session)
-        where = self._namespace(target, namespace)
-        if NAMES_OP in self._ops:
-            (answer, *_) = await self._send(NAMES_OP, target, name=wanted, ns=where)
-            return code_answers.read_names(answer.fields)
-        if "names" not in self._dialect.ask:
-            return None
-        pattern = _expression_of(wanted) if "*" in wanted else ""
-        names = {"pattern": pattern, "name": wanted, "ns": where, "session": target.names_id}
-        return code_answers.read_names(as_map(await self._ask("names", **names)))
+    async def _names(self, question: ListNames, target: NreplSession, where: str) -> Told:
+        if f"{WORKER_OPS}names" in self._ops or "names" not in self._dialect.ask:
+            return await self._by_own_op(question, target, where)
+        pattern = _expression_of(question.wanted) if "*" in question.wanted else ""
+        asked = {"pattern": pattern, "name": question.wanted, "ns": where, "session": target.names_id}
+        return as_map(await self._ask("names", **asked))
 
-    async def source(self, symbol: str, namespace: str | None, session: str = MAIN_SESSION) -> Source | None:
-        """The text that defines a symbol. See `Adapter.source`."""
-        target = self._sessions.get(session)
-        where = self._namespace(target, namespace)
-        fields: Mapping[str, object] = {}
-        if SOURCE_OP in self._ops:
-            (answer, *_) = await self._send(SOURCE_OP, target, name=symbol, ns=where)
-            fields = answer.fields
-        elif "source" in self._dialect.ask:
-            fields = as_map(await self._ask("source", name=symbol, ns=where))
-        text = as_text(fields.get("text"))
-        return Source(text, read_file(as_text(fields.get("file"))), as_int(fields.get("line"))) if text else None
+    async def _source(self, question: FindSource, target: NreplSession, where: str) -> Told:
+        if f"{WORKER_OPS}source" in self._ops or "source" not in self._dialect.ask:
+            return await self._by_own_op(question, target, where)
+        return as_map(await self._ask("source", name=question.symbol, ns=where))
 
-    async def drift(self, root: Path, only: OnlyOf = "") -> tuple[Difference, ...]:
-        """The differences of the loaded modules from their files. See `Adapter.drift`."""
-        support = require(self._profile, "drift")
-        target = self._sessions.get(MAIN_SESSION)
-        (answer, *_) = await self._send(support.op, target, root=str(root), only=only)
-        return code_answers.read_drift(answer.fields)
+    async def _restored(self, question: Restore, target: NreplSession, where: str) -> Told:
+        if not require(self._profile, "restore").adapted:
+            return await self._by_own_op(question, target, where)
+        return {"left": await self._holds.put_back(question.hold, keep=question.keep)}
+
+    async def _by_own_op(self, question: Question[Any], target: NreplSession, where: str) -> Told:
+        """What Codriver's worker tells, whose ops are called as the questions are; nothing without such an op."""
+        op = f"{WORKER_OPS}{question.name}"
+        if op not in self._ops:
+            return NOTHING
+        answer = await self._send(op, target, **question.asked(where))
+        check(f"the question for {question.name}", answer, self._dialect)
+        return answer[0].fields
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
         """The namespaces that are loaded of files below `root`. See `Adapter.loaded`."""
@@ -303,57 +300,14 @@ class Introspection:
     def _namespace(self, session: NreplSession, namespace: str | None) -> str:
         return namespace or session.namespace or self._dialect.home
 
-    async def _send(
-        self, op: str, session: NreplSession, *, timeout_s: float | None = None, **fields: Value
-    ) -> list[Message]:
-        limit = self._op_timeout_s if timeout_s is None else timeout_s
-        return await session.connection.ask(op, timeout_s=limit, **session.address(), **fields)
+    async def _send(self, op: str, session: NreplSession, **fields: Value) -> list[Message]:
+        asked = {**session.address(), **fields}
+        return await session.connection.ask(op, timeout_s=self._op_timeout_s, **asked)
 
     async def _ask(self, capability: str, **names: Words) -> object:
         """The data that our code for `capability` gives."""
         answer = await self._sessions.ask(TOOL_SESSION, self._dialect.expression(capability, **names))
         return read_data(capability, answer, self._dialect)
-
-
-def require(profile: Profile, capability: str) -> Capability:
-    """The REPL's support of `capability`.
-
-    Raises:
-        CapabilityMissingError: not at all.
-    """
-    if (support := profile.capabilities.get(capability)) is None:
-        raise CapabilityMissingError(capability, profile.missing.get(capability))
-    return support
-
-
-def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
-    """The data that an answer to our own code gives.
-
-    Raises:
-        EvaluationFailedError: the code failed, or what it printed is no data.
-    """
-    check(what, answer, dialect)
-    printed = [value for message in answer if (value := message.text("value")) is not None]
-    try:
-        return dialect.read(printed[-1]) if printed else None
-    except (ValueError, SyntaxError) as error:
-        shown = printed[-1][:200]
-        fault = Failure("unreadable", f"the REPL printed {shown!r} where JSON was expected")
-        raise EvaluationFailedError(what, fault) from error
-
-
-def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
-    """Refuse an answer that says that it failed.
-
-    Raises:
-        EvaluationFailedError: it says so.
-    """
-    if not any(message.is_failed for message in answer):
-        return
-    reply = Reply(None, lambda _evaluation, _event: None)
-    for message in answer:
-        reply.take(message)
-    raise EvaluationFailedError(what, read_failure(reply.failure, dialect))
 
 
 def _expression_of(pattern: str) -> str:

@@ -165,12 +165,9 @@ class NreplAdapter(KernelOperations):
         self._listener = listener
         self._op_timeout_s = op_timeout_s
         self._main = sessions.main
-        introspection = Introspection(sessions, probed, op_timeout_s=op_timeout_s, workspace=workspace)
-        self.complete = introspection.complete
-        self.lookup = introspection.lookup
-        self.names = introspection.names
-        self.source = introspection.source
-        self.drift = introspection.drift
+        holds = DefinitionHolds(sessions, probed)
+        introspection = Introspection(sessions, probed, holds, op_timeout_s=op_timeout_s, workspace=workspace)
+        self.ask = introspection.ask
         self.loaded = introspection.loaded
         self.macroexpand = introspection.macroexpand
         self._tests = TestRunner(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
@@ -180,8 +177,6 @@ class NreplAdapter(KernelOperations):
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value
         self.clojuredocs = introspection.clojuredocs
-        holds = DefinitionHolds(sessions, probed, op_timeout_s=op_timeout_s)
-        self.restore = holds.restore
         self._seam = SeamQuestions(sessions, probed, listener, op_timeout_s=op_timeout_s)
         self._evaluator = Evaluator(
             sessions, probed, listener, introspection, holds, looks=self._seam, op_timeout_s=op_timeout_s

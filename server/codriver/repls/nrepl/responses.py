@@ -20,14 +20,12 @@ from codriver.repls.contract.adapter_values import (
     Output,
     SeamShown,
     SensitiveSeen,
-    Symbol,
     TestResult,
     TestRun,
     TestTime,
 )
 from codriver.repls.nrepl.failures import SentFailure
 from codriver.repls.nrepl.message import FAILED, Message
-from codriver.repls.shared.code_answers import symbol_of
 from codriver.repls.shared.test_results import result_of, run_of
 from codriver.wire.bencode import CutText
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text, as_texts
@@ -218,12 +216,12 @@ def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int =
     return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 
 
-def read_symbol(name: str, answer: Sequence[Message]) -> Symbol | None:
-    """The symbol that an answer of `lookup` or `info` describes; None when it was not found."""
+def read_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
+    """The parts of the symbol that an answer of `lookup` or `info` describes; without a name where none was found."""
     fields: dict[str, object] = {}
     for message in answer:
         fields.update(as_map(message.fields.get("info")) or message.fields)
-    return symbol_of(name, fields)
+    return fields
 
 
 def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:

@@ -17,7 +17,7 @@ from codriver.core.values import MAIN_SESSION, Failure
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter_values import AppEvents, Output, SeamShown
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
-from codriver.repls.nrepl.introspection import check, read_data
+from codriver.repls.nrepl.checked_answers import check, read_data
 from codriver.repls.nrepl.responses import SEAM_OP, Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
 from codriver.repls.seam import seam_providers

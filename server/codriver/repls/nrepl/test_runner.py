@@ -25,7 +25,7 @@ from codriver.repls.contract.errors import (
 )
 from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.nrepl import responses, test_files
-from codriver.repls.nrepl.introspection import check, read_data, require
+from codriver.repls.nrepl.checked_answers import check, read_data, require
 from codriver.repls.nrepl.message import Message
 from codriver.repls.nrepl.responses import Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter_values import TestResult, TestRun, TestTime
-from codriver.repls.shared.code_answers import read_file
+from codriver.repls.contract.questions import read_file
 from codriver.repls.shared.error_parts import frames_of
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text
 

@@ -14,6 +14,7 @@ import anyio
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.submission import check_free
@@ -191,7 +192,8 @@ class LiveSteps:
                 why.append(f"the REPL {key} is another one now, or none, and holds nothing of this")
                 continue
             try:
-                left += await self._call.services.repls.adapter(repl).restore(self._hold, keep=keep)
+                stayed = await self._call.services.repls.adapter(repl).ask(Restore(self._hold, keep))
+                left += stayed
             except CodriverError as error:
                 why.append(f"{key}: {error}")
         return left, "; ".join(why)

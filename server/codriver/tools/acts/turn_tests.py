@@ -13,6 +13,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.files.workspace_walk import files_of
 from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
+from codriver.repls.contract.questions import Drift
 from codriver.tools.acts.edited_lisp import read_edited
 from codriver.tools.acts.file_loads import LoadFileArguments, load_file
 from codriver.tools.acts.test_runs import TestArguments, run_tests
@@ -80,7 +81,7 @@ async def _load_edited(call: Call, changed: Iterable[Path], ends_at: float) -> l
             continue
         given = {"filePath": str(path), "replSessionKey": repl.key, "timeoutMs": int(left_s * 1000)}
         with suppress(RefusedError, ReplDisconnectedError):
-            found = await call.services.repls.adapter(repl.id).drift(call.services.workspace, "edited")
+            found = await call.services.repls.adapter(repl.id).ask(Drift(call.services.workspace, "edited"))
             if any(one.kind in EDITED and is_of(path, one.module) for one in found):
                 answer = await load_file(call, LoadFileArguments.model_validate(given))
                 error = answer.fields.get("error")

@@ -10,6 +10,7 @@ from codriver.editing.references import Wanted, find_references
 from codriver.errors import RefusedError
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.questions import Complete, FindSource, ListNames, Lookup
 from codriver.repls.kinds import KINDS
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.calls.session_choice import resolve
@@ -17,7 +18,7 @@ from codriver.tools.calls.session_choice import resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from codriver.repls.contract.adapter_values import Listed, Names, Symbol
+    from codriver.repls.contract.adapter_values import Completion, Listed, Names, Symbol
     from codriver.tools.calls.base import Call, Services
     from codriver.tools.calls.session_choice import Target
 
@@ -59,16 +60,27 @@ async def describe_symbol(
     """
     most = services.settings.max_text_bytes if most is None else most
     target = resolve(services.core.state, key)
-    adapter = services.repls.adapter(target.repl.id)
-    found = await adapter.lookup(symbol, namespace, target.session.name)
+    adapter, session = services.repls.adapter(target.repl.id), target.session.name
+    found = await adapter.ask(Lookup(symbol, namespace=namespace, session=session))
     fields = {} if found is None else _symbol_json(found, services, most)
     if found is None or _is_space(found):
-        names = await adapter.names(symbol, namespace, target.session.name)
+        names = await adapter.ask(ListNames(symbol, namespace=namespace, session=session))
         if names is None and found is None:
             _refuse(symbol, namespace or target.session.namespace or f"the session {target.key}")
         if names is not None:
             fields = {**fields, **_names_json(names, services, most)}
     return {**fields, "sessionKey": target.key}
+
+
+async def candidates(services: Services, target: Target, prefix: str, namespace: str | None) -> tuple[Completion, ...]:
+    """The names that begin with a prefix, in the REPL's order."""
+    question = Complete(prefix, namespace=namespace, session=target.session.name)
+    return await services.repls.adapter(target.repl.id).ask(question)
+
+
+async def names_like(services: Services, target: Target, pattern: str) -> Names | None:
+    """The namespaces and names that match a pattern; None where the REPL cannot tell."""
+    return await services.repls.adapter(target.repl.id).ask(ListNames(pattern, session=target.session.name))
 
 
 async def describe_source(
@@ -79,7 +91,8 @@ async def describe_source(
     It is the REPL's, from a file or as it was evaluated; else the newest evaluated code of the log that defines it.
     """
     target = resolve(call.state, key)
-    found = await call.services.repls.adapter(target.repl.id).source(symbol, namespace, target.session.name)
+    question = FindSource(symbol, namespace=namespace, session=target.session.name)
+    found = await call.services.repls.adapter(target.repl.id).ask(question)
     is_lisp = target.repl.dialect != "python"
     text = None if found is None else _first_form(found.text, str(known.get("name", symbol))) if is_lisp else found.text
     if text is None and is_lisp:
@@ -167,7 +180,7 @@ async def _wanted_python(
     space = str(known.get("ns") or "") if kind in ("function", "class") else owner or namespace or ""
     if owner:
         adapter = call.services.repls.adapter(target.repl.id)
-        found = await adapter.lookup(owner, namespace, target.session.name)
+        found = await adapter.ask(Lookup(owner, namespace=namespace, session=target.session.name))
         if found is None or found.extra.get("type") != "module":
             space = ""
     return Wanted(name, space if space not in IN_NO_FILE else None)

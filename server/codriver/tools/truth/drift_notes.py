@@ -13,6 +13,7 @@ from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError
 from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
+from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.truth.lisp_sources import differences
 
@@ -155,7 +156,7 @@ async def drift_of(call: Call, repl: Repl, only: OnlyOf = "") -> tuple[Differenc
         found = await differences(call, repl)
         if found is not None:
             return found
-    return await call.services.repls.adapter(repl.id).drift(call.services.workspace, only)
+    return await call.services.repls.adapter(repl.id).ask(Drift(call.services.workspace, only))
 
 
 async def _drift(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:

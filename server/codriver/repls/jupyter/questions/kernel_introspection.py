@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.values import Capability
 from codriver.repls.contract.adapter_values import Ending, StackTrace
 from codriver.repls.contract.errors import OpTimedOutError
+from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.contract.stack_frames import read_frame
-from codriver.repls.jupyter.messages.messages import mapping_of, text_of
+from codriver.repls.jupyter.messages.messages import NOTHING, mapping_of, text_of
 from codriver.repls.jupyter.questions import python_programs
 from codriver.repls.jupyter.questions.expressions import expression
 from codriver.repls.jupyter.questions.python_questions import PythonQuestions
@@ -21,10 +22,11 @@ from codriver.repls.jupyter.questions.questions import Questions
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
     from codriver.core.values import Failure, Request
-    from codriver.repls.contract.adapter_values import Completion, Ended, Names, Source, Symbol, SyntaxFault, ThreadDump
-    from codriver.repls.contract.drift_values import Difference, OnlyOf
+    from codriver.repls.contract.adapter_values import Ended, SyntaxFault, ThreadDump
+    from codriver.repls.contract.questions import Question
     from codriver.repls.jupyter.running.kernel import Kernel
 
 OP_S: Final = 10.0
@@ -105,37 +107,17 @@ class KernelIntrospection:
 
         return note
 
-    async def complete(self, prefix: str, namespace: str | None) -> tuple[Completion, ...]:
-        """Completions of `prefix`. See `Adapter.complete`."""
+    async def told(self, question: Question[Any]) -> Mapping[str, object]:
+        """The kernel's answer to a question of the contract; a map without any entries if it cannot tell."""
         if self.python is not None:
-            return await self.python.complete(prefix, namespace)
-        return await self.questions.complete(prefix)
-
-    async def lookup(self, symbol: str, namespace: str | None) -> Symbol | None:
-        """The documentation and place of a symbol. See `Adapter.lookup`."""
-        if self.python is not None:
-            return await self.python.lookup(symbol, namespace)
-        return await self.questions.inspect(symbol)
-
-    async def names(self, wanted: str, namespace: str | None) -> Names | None:
-        """The names in a module, or those that match. See `Adapter.names`."""
-        return await self.python.names(wanted, namespace) if self.python else None
-
-    async def source(self, symbol: str, namespace: str | None) -> Source | None:
-        """The text that defines a symbol. See `Adapter.source`."""
-        return await self.python.source(symbol, namespace) if self.python else None
+            return await self.python.told(question)
+        if isinstance(question, Complete):
+            return await self.questions.complete(question.prefix)
+        return await self.questions.inspect(question.symbol) if isinstance(question, Lookup) else NOTHING
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
         """Why the kernel cannot read `code`. See `Adapter.fault_of`."""
         return await (self.python or self.questions).fault_of(code)
-
-    async def drift(self, root: Path, only: OnlyOf) -> tuple[Difference, ...]:
-        """The differences of the loaded modules from their files. See `Adapter.drift`."""
-        return await self.python.drift(root, only) if self.python else ()
-
-    async def restore(self, hold: str, *, keep: bool) -> tuple[str, ...]:
-        """Put back what loads changed, or keep it. See `Adapter.restore`."""
-        return await self.python.restore(hold, keep=keep) if self.python else ()
 
     async def stacks(self) -> ThreadDump | None:
         """The stacks of the kernel's threads. See `Adapter.stacks`."""

@@ -14,24 +14,25 @@ import anyio
 
 from codriver.core.values import Failure
 from codriver.errors import CodriverError
-from codriver.repls.contract.adapter_values import Source, SyntaxFault
+from codriver.repls.contract.adapter_values import SyntaxFault
 from codriver.repls.contract.errors import EvaluationFailedError
+from codriver.repls.contract.questions import Complete
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.thread_dump import dump_of, read_python
 from codriver.repls.jupyter.messages.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions import python_programs
 from codriver.repls.jupyter.questions.expressions import expression, expression_now
 from codriver.repls.jupyter.questions.questions import MOST_CHECKED, Questions
-from codriver.repls.shared.code_answers import read_completions, read_drift, read_file, read_names, symbol_of
 from codriver.repls.shared.error_parts import marked, read_trace, with_locals
 from codriver.wire.untrusted import as_list, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
-    from codriver.repls.contract.adapter_values import Completion, Names, StackTrace, Symbol, ThreadDump
-    from codriver.repls.contract.drift_values import Difference, OnlyOf
+    from codriver.repls.contract.adapter_values import StackTrace, ThreadDump
+    from codriver.repls.contract.questions import Question
     from codriver.repls.jupyter.running.kernel import Kernel
 
 
@@ -106,32 +107,15 @@ class PythonQuestions:
         read_told("what kernels are asked by", await ask(self._kernel, code, timeout_s=self._op_timeout_s))
         self._is_brought_in = True
 
-    async def complete(self, prefix: str, namespace: str | None) -> tuple[Completion, ...]:
-        """Completions of `prefix` in a module: of a dotted name at once; of an expression or a magic by the kernel.
+    async def told(self, question: Question[Any]) -> Mapping[str, object]:
+        """The kernel's answer to a question of the contract; completions of what is no dotted name are IPython's own.
 
-        IPython's own take seconds the first time, and go wrong where a human's notebook asks at the same moment.
+        IPython's take seconds the first time, and go wrong where a human's notebook asks at the same moment.
         """
-        if not _NAME.fullmatch(prefix) and namespace in HOMES:
-            return await self._questions.complete(prefix)
-        found = await self._ask("complete", prefix=prefix, ns=namespace or "")
-        return read_completions(as_list(found))
-
-    async def lookup(self, symbol: str, namespace: str | None) -> Symbol | None:
-        """The documentation and place of a symbol. See `Adapter.lookup`."""
-        found = await self._ask("lookup", name=symbol, ns=namespace or "")
-        return symbol_of(symbol, as_map(found)) if found else None
-
-    async def names(self, wanted: str, namespace: str | None) -> Names | None:
-        """The names in a module, or those that match. See `Adapter.names`."""
-        found = await self._ask("names", wanted=wanted, ns=namespace or "")
-        return read_names(as_map(found)) if found else None
-
-    async def source(self, symbol: str, namespace: str | None) -> Source | None:
-        """The text that defines a symbol. See `Adapter.source`."""
-        fields = as_map(await self._ask("source", name=symbol, ns=namespace or ""))
-        text, line = as_text(fields.get("text")), fields.get("line")
-        place = read_file(as_text(fields.get("file")))
-        return Source(text, place, line if isinstance(line, int) else None) if text else None
+        is_home = question.namespace in HOMES
+        if isinstance(question, Complete) and is_home and not _NAME.fullmatch(question.prefix):
+            return await self._questions.complete(question.prefix)
+        return as_map(await self._ask(question.name, **question.asked(question.namespace or "")))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
         """Why IPython cannot read `code`, and where; None where it can, or cannot be asked."""
@@ -150,16 +134,6 @@ class PythonQuestions:
             line if isinstance(line, int) else None,
             column if isinstance(column, int) else None,
         )
-
-    async def drift(self, root: Path, only: OnlyOf) -> tuple[Difference, ...]:
-        """The differences of the loaded modules from their files. See `Adapter.drift`."""
-        rows = await self._ask("drift", root=str(root), only=only)
-        return read_drift({"rows": rows})
-
-    async def restore(self, hold: str, *, keep: bool) -> tuple[str, ...]:
-        """Put back what loads changed, or keep it. See `Adapter.restore`."""
-        left = await self._ask("restore", hold=hold, keep=keep)
-        return tuple(text for text in cast("list[object]", left) if isinstance(text, str))
 
     async def stacks(self) -> ThreadDump | None:
         """The stacks of the kernel's threads that run user code. See `Adapter.stacks`."""

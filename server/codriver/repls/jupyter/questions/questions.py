@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import RefusedError
-from codriver.repls.contract.adapter_values import Completion, Symbol, SyntaxFault
+from codriver.repls.contract.adapter_values import SyntaxFault
 from codriver.repls.contract.errors import OpTimedOutError
-from codriver.repls.jupyter.messages.messages import mapping_of, text_of, texts_of
+from codriver.repls.jupyter.messages.messages import NOTHING, mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.repls.jupyter.messages.messages import Message
     from codriver.repls.jupyter.running.kernel import Kernel
+
+    Told = Mapping[str, object]
 
 BUSY_S: Final = 2.0
 """How long a question waits for a kernel that is busy and has no subshell."""
@@ -69,18 +71,18 @@ class Questions:
         self._completing = anyio.Lock()
         """IPython asked for two completions at once gives none, or never answers one of them."""
 
-    async def complete(self, prefix: str) -> tuple[Completion, ...]:
-        """Completions of `prefix` in the user's namespace, in the kernel's order."""
+    async def complete(self, prefix: str) -> Told:
+        """The completions of `prefix` in the user's namespace, as `Complete` reads them."""
         async with self._completing:
             reply = await self._ask("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
-        return read_completions(prefix, reply.content)
+        return {"completions": read_completions(prefix, reply.content)}
 
-    async def inspect(self, symbol: str) -> Symbol | None:
-        """The kernel's words on `symbol`; None if the kernel has none."""
+    async def inspect(self, symbol: str) -> Told:
+        """The kernel's words on `symbol`, as `Lookup` reads them."""
         content = {"code": symbol, "cursor_pos": len(symbol), "detail_level": 0}
         reply = await self._ask("inspect_request", content)
         if reply.content.get("found") is not True:
-            return None
+            return NOTHING
         return read_symbol(symbol, text_of(reply.mapping("data"), "text/plain"))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
@@ -131,7 +133,7 @@ class Questions:
         return await self._kernel.ask(type, content, timeout_s=self._op_timeout_s, while_busy=True)
 
 
-def read_completions(prefix: str, content: Mapping[str, object]) -> tuple[Completion, ...]:
+def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[str, str | None]]:
     """The completions of a `complete_reply`: whole names, of which some kernels give but what is behind the dot."""
     start = content.get("cursor_start")
     before = prefix[:start] if isinstance(start, int) else ""
@@ -140,35 +142,34 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> tuple[Comple
     for one in told if isinstance(told, list) else ():
         if isinstance(one, dict):
             kinds[text_of(one, "text")] = text_of(one, "type")
-    found: dict[str, Completion] = {}
+    found: dict[str, dict[str, str | None]] = {}
     for match in texts_of(content, "matches"):
         candidate = before + match
         if candidate.lower().startswith(prefix.lower()):  # others repair what was typed
             kind = kinds.get(match, "")
-            found.setdefault(candidate, Completion(candidate, _KINDS.get(kind, kind)))
-    return tuple(found.values())[:MOST_COMPLETIONS]
+            found.setdefault(candidate, {"candidate": candidate, "type": _KINDS.get(kind, kind)})
+    return list(found.values())[:MOST_COMPLETIONS]
 
 
-def read_symbol(symbol: str, text: str) -> Symbol | None:
-    """The symbol that the text of an `inspect_reply` describes; None where it says nothing."""
+def read_symbol(symbol: str, text: str) -> Told:
+    """The parts of the symbol that the text of an `inspect_reply` describes; none where it says nothing."""
     plain = _STRUCK.sub("", _ANSI.sub("", text)).replace("\r\n", "\n").strip()
     if not plain or _NO_HELP.match(plain):
-        return None
+        return NOTHING
     parts = _parts_of(plain)
     if not parts:
-        return Symbol(symbol, doc=plain)
+        return {"name": symbol, "doc": plain}
     signature = next((parts[name] for name in ("Signature", "Init signature", "Call signature") if name in parts), "")
     doc = parts.get("Docstring") or parts.get("Class docstring") or parts.get("Init docstring")
-    extra = {"type": parts["Type"]} if parts.get("Type") else {}
-    if form := parts.get("String form"):
-        extra["value"] = form
-    return Symbol(
-        name=symbol.rpartition(".")[2],
-        doc=None if doc == "<no docstring>" else doc,
-        arglists=(signature[signature.find("(") :],) if "(" in signature else (),
-        file=parts.get("File") or None,
-        extra=extra,
-    )
+    told = {
+        "name": symbol.rpartition(".")[2],
+        "doc": None if doc == "<no docstring>" else doc,
+        "arglists": [signature[signature.find("(") :]] if "(" in signature else [],
+        "file": parts.get("File"),
+        "type": parts.get("Type"),
+        "value": parts.get("String form"),
+    }
+    return {key: value for key, value in told.items() if value}
 
 
 def _parts_of(text: str) -> dict[str, str]:

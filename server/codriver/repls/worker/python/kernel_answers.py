@@ -195,7 +195,7 @@ class KernelAnswers:
 
     def _complete(self, prefix: str, ns: str) -> object:
         module = _module(ns)
-        return [] if module is None else complete(prefix, module)
+        return {"completions": [] if module is None else complete(prefix, module)}
 
     def _lookup(self, name: str, ns: str) -> object:
         module = _module(ns)
@@ -210,13 +210,13 @@ class KernelAnswers:
             found["file"] = cell_name(found["file"])
         return found
 
-    def _names(self, wanted: str, ns: str) -> object:
+    def _names(self, name: str, ns: str) -> object:
         here, home = _module(ns), _home()
-        told = names(HOME if wanted == "user" else wanted, here or home, home)
+        told = names(HOME if name == "user" else name, here or home, home)
         if told is None:
             return None
         rows, omitted = told
-        of_home = "*" in wanted or wanted in ("user", HOME)
+        of_home = "*" in name or name in ("user", HOME)
         hidden = _hidden() if of_home else set()
         shown = [row for row in rows if row["name"] not in hidden]
         return {"rows": shown, "omitted": omitted}
@@ -239,10 +239,10 @@ class KernelAnswers:
 
     def _tell_drift(self, root: str, only: str) -> object:
         renewed, self._renewed = self._renewed, []
-        return [*renewed, *self._drift.rows(root, only)]
+        return {"rows": [*renewed, *self._drift.rows(root, only)]}
 
-    def _restore(self, hold: str, *, keep: bool) -> object:
-        return self._holds.end(hold, puts_back=not keep)
+    def _restore(self, hold: str, keep: int) -> object:
+        return {"left": self._holds.end(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
         """The stacks of the threads that do not belong to the kernel alone."""

@@ -1,0 +1,226 @@
+"""Questions about code in a REPL, as values: each says what is asked, and reads the answer of whatever REPL was asked.
+
+An adapter says how a question is put to its REPL, and gives what the REPL told as a map; the words of what is asked and
+of what is told are those of Codriver's own code in REPLs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar, get_args
+
+from codriver.core.values import MAIN_SESSION
+from codriver.lisp.reader import top_level_forms
+from codriver.repls.contract.adapter_values import Completion, Listed, Names, Source, Symbol
+from codriver.repls.contract.drift_values import Difference, DriftKind
+from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.repls.contract.drift_values import OnlyOf
+
+Answer = TypeVar("Answer")
+KINDS_OF_DRIFT: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
+_SYMBOL_KEYS: Final = frozenset({
+    "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
+    "macro", "protocol",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question(Generic[Answer]):
+    """A question to a REPL, which any number of REPLs may be asked."""
+
+    name: ClassVar[str]
+    """The word for it in ops, programs and kernels."""
+    capability: ClassVar[str] = ""
+    """The capability without which it is refused; empty where a REPL that cannot answer tells nothing."""
+    namespace: str | None = None
+    """The namespace in which names are read; None: that of the session."""
+    session: str = MAIN_SESSION
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The question in words, its names read in that namespace."""
+        raise NotImplementedError
+
+    def read(self, told: Mapping[str, object]) -> Answer:
+        """The answer, from what a REPL told; of a map without any entries, that it knows nothing."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Complete(Question[tuple[Completion, ...]]):
+    """The completions of `prefix`, in the REPL's order; none of what the namespace does not know."""
+
+    name: ClassVar[str] = "complete"
+    capability: ClassVar[str] = "complete"
+    prefix: str
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The prefix, and where it stands."""
+        return {"prefix": self.prefix, "ns": namespace}
+
+    def read(self, told: Mapping[str, object]) -> tuple[Completion, ...]:
+        """The completions in `completions`, a list of maps or of texts."""
+        found = []
+        for item in as_list(told.get("completions")):
+            fields = as_map(item)
+            if candidate := candidate_of(item):
+                kind, namespace = as_text(fields.get("type")), as_text(fields.get("ns"))
+                found.append(Completion(candidate, kind or None, namespace or None))
+        return tuple(found)
+
+
+def candidate_of(item: object) -> str:
+    """The text of a completion, which is told as a map or as a text; empty where it is neither."""
+    return as_text(item) or as_text(as_map(item).get("candidate")) or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup(Question[Symbol | None]):
+    """The documentation and place of `symbol`; None when it does not resolve."""
+
+    name: ClassVar[str] = "lookup"
+    capability: ClassVar[str] = "lookup"
+    symbol: str
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The symbol, and where it stands."""
+        return {"name": self.symbol, "ns": namespace}
+
+    def read(self, told: Mapping[str, object]) -> Symbol | None:
+        """The symbol with these parts; None when they say nothing. What has no place of its own is `extra`."""
+        printed = as_text(told.get("arglists-str")) or as_text(told.get("arglists")) or ""
+        symbol = Symbol(
+            name=as_text(told.get("name")) or self.symbol,
+            namespace=as_text(told.get("ns")) or None,
+            doc=as_text(told.get("doc")) or as_text(told.get("docstring")) or None,
+            arglists=as_texts(told.get("arglists")) or tuple(filter(None, _arities(printed))),
+            file=read_file(as_text(told.get("file"))),
+            line=as_int(told.get("line")),
+            column=as_int(told.get("column")),
+            macro=as_text(told.get("macro")) in {"true", "True", "1"},
+            extra={key: text for key, value in told.items() if key not in _SYMBOL_KEYS and (text := as_text(value))},
+        )
+        is_known = as_text(told.get("name")) or as_text(told.get("class")) or symbol.doc or symbol.arglists
+        return symbol if is_known else None
+
+
+def _arities(printed: str) -> list[str]:
+    """Argument lists, one an arity, from one a line or, as plain nREPL prints them, from a list of vectors."""
+    if not (printed.startswith("([") and printed.endswith("])")):
+        return printed.split("\n")
+    inner = printed[1:-1]
+    return [inner[span.start : span.end] for span in top_level_forms(inner)]
+
+
+@dataclass(frozen=True, slots=True)
+class ListNames(Question[Names | None]):
+    """The public names in the namespace or module `wanted`; of a pattern, those that match, wherever they are.
+
+    A pattern has a `*` in it, which stands for any characters, also none; case does not count. What matches are
+    namespaces, and names in them, qualified unless the session's namespace uses them as they are. At most 50 are
+    given, the nearest to the user's code first. None where there is no such namespace, or the REPL has no way to tell.
+    """
+
+    name: ClassVar[str] = "names"
+    wanted: str
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The namespace or pattern, and where it stands."""
+        return {"name": self.wanted, "ns": namespace}
+
+    def read(self, told: Mapping[str, object]) -> Names | None:
+        """The names in `rows`, and how many were left out."""
+        if "rows" not in told:
+            return None
+        rows = [as_map(item) for item in as_list(told["rows"])]
+        listed = [
+            Listed(name, as_text(row.get("type")), as_text(row.get("args")) or "", as_text(row.get("doc")) or "")
+            for row in rows
+            if (name := as_text(row.get("name")))
+        ]
+        return Names(tuple(listed), as_int(told.get("omitted")) or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class FindSource(Question[Source | None]):
+    """The text that defines `symbol`; None where that is not known. In a Lisp it may go on behind its form."""
+
+    name: ClassVar[str] = "source"
+    symbol: str
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The symbol, and where it stands."""
+        return {"name": self.symbol, "ns": namespace}
+
+    def read(self, told: Mapping[str, object]) -> Source | None:
+        """The source in `text`, with its file and line."""
+        text = as_text(told.get("text"))
+        return Source(text, read_file(as_text(told.get("file"))), as_int(told.get("line"))) if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Drift(Question[tuple[Difference, ...]]):
+    """The differences of the loaded modules whose files are below `root` from these files. No user code is run.
+
+    `only`: `old`, those between the loaded modules alone, which are objects of a former load; `edited`, these and
+    those of files that were written since the REPL began.
+    """
+
+    name: ClassVar[str] = "drift"
+    capability: ClassVar[str] = "drift"
+    root: Path
+    only: OnlyOf = ""
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The folder, and which differences."""
+        del namespace
+        return {"root": str(self.root), "only": self.only}
+
+    def read(self, told: Mapping[str, object]) -> tuple[Difference, ...]:
+        """The differences in `rows`; those of a kind that is not known are passed over."""
+        found = []
+        for row in map(as_map, as_list(told.get("rows"))):
+            module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
+            if module and name and kind in KINDS_OF_DRIFT:
+                source, of = as_text(row.get("file")) or "", as_text(row.get("of")) or ""
+                path = as_text(row.get("path")) or ""
+                found.append(Difference(module, name, KINDS_OF_DRIFT[kind], source.startswith("<eval"), of, path=path))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Restore(Question[tuple[str, ...]]):
+    """Put back the definitions that loads under the id `hold` changed, each the object that it was; or `keep` them.
+
+    The names that were defined anew since stay, and are given. No code of the user's is run again.
+    """
+
+    name: ClassVar[str] = "restore"
+    capability: ClassVar[str] = "restore"
+    hold: str
+    keep: bool = False
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The hold, and whether it is kept."""
+        del namespace
+        return {"hold": self.hold, "keep": int(self.keep)}
+
+    def read(self, told: Mapping[str, object]) -> tuple[str, ...]:
+        """The names in `left`."""
+        return as_texts(told.get("left"))
+
+
+def read_file(name: str | None) -> str | None:
+    """A file's name as a path; None for the words that stand for no file."""
+    if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
+        return None
+    # nbb gives the text of a loaded file in the place of its name.
+    if "\n" in name:
+        return None
+    if name.startswith("file:"):
+        return "/" + name.removeprefix("file:").lstrip("/")
+    return name
