@@ -22,8 +22,8 @@ from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.jupyter.finding.connection_files import NotebookServer, read_connection_file, read_server_file
 from codriver.repls.jupyter.finding.notebook_servers import NotebookServerError, read_sessions
 from codriver.repls.jupyter.messages.messages import read_message
+from codriver.repls.jupyter.questions.kernel_questions import read_completions, read_symbol
 from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
-from codriver.repls.jupyter.questions.questions import read_completions, read_symbol
 from codriver.repls.jupyter.running.cell_outputs import CellOutputs
 from codriver.repls.jupyter.running.failures import failure_of, read_error, report_of
 from codriver.repls.jupyter.servers import frames

@@ -60,7 +60,7 @@ async def adapter(answers=None, *, ops=OPS, op_timeout_s=30.0):
 def in_haste(monkeypatch, opened):
     """From now on ops are waited for less long: those that opened the adapter had all the time they needed."""
     monkeypatch.setattr(opened, "_op_timeout_s", 0.1)
-    monkeypatch.setattr(opened.lookup.__self__, "_op_timeout_s", 0.1)
+    monkeypatch.setattr(opened.ask.__self__, "_op_timeout_s", 0.1)
 
 
 def answering(*steps):

@@ -59,7 +59,7 @@ class Complete(Question[tuple[Completion, ...]]):
     prefix: str
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The prefix, and where it stands."""
+        """The prefix, and the namespace around it."""
         return {"prefix": self.prefix, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> tuple[Completion, ...]:
@@ -74,7 +74,7 @@ class Complete(Question[tuple[Completion, ...]]):
 
 
 def candidate_of(item: object) -> str:
-    """The text of a completion, which is told as a map or as a text; empty where it is neither."""
+    """The text of a completion, which is told as a map or as a text; empty of anything else."""
     return as_text(item) or as_text(as_map(item).get("candidate")) or ""
 
 
@@ -87,7 +87,7 @@ class Lookup(Question[Symbol | None]):
     symbol: str
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The symbol, and where it stands."""
+        """The symbol, and the namespace around it."""
         return {"name": self.symbol, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> Symbol | None:
@@ -129,7 +129,7 @@ class ListNames(Question[Names | None]):
     wanted: str
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The namespace or pattern, and where it stands."""
+        """The namespace or pattern, and the namespace from which it is seen."""
         return {"name": self.wanted, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> Names | None:
@@ -153,7 +153,7 @@ class FindSource(Question[Source | None]):
     symbol: str
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The symbol, and where it stands."""
+        """The symbol, and the namespace around it."""
         return {"name": self.symbol, "ns": namespace}
 
     def read(self, told: Mapping[str, object]) -> Source | None:

@@ -151,7 +151,7 @@ class Introspection:
         return {"left": await self._holds.put_back(question.hold, keep=question.keep)}
 
     async def _by_own_op(self, question: Question[Any], target: NreplSession, where: str) -> Told:
-        """What Codriver's worker tells, whose ops are called as the questions are; nothing without such an op."""
+        """The answer of Codriver's worker, whose ops are called as the questions are; nothing without such an op."""
         op = f"{WORKER_OPS}{question.name}"
         if op not in self._ops:
             return NOTHING

@@ -16,8 +16,8 @@ from codriver.repls.contract.stack_frames import read_frame
 from codriver.repls.jupyter.messages.messages import NOTHING, mapping_of, text_of
 from codriver.repls.jupyter.questions import python_programs
 from codriver.repls.jupyter.questions.expressions import expression
+from codriver.repls.jupyter.questions.kernel_questions import Questions
 from codriver.repls.jupyter.questions.python_questions import PythonQuestions
-from codriver.repls.jupyter.questions.questions import Questions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

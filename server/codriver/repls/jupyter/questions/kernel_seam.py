@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Request
     from codriver.repls.contract.adapter_values import Listener
     from codriver.repls.jupyter.messages.messages import Message
-    from codriver.repls.jupyter.questions.questions import Questions
+    from codriver.repls.jupyter.questions.kernel_questions import Questions
     from codriver.repls.jupyter.running.kernel import Kernel
 
 PYTHON: Final = "python"

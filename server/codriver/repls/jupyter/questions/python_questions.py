@@ -22,7 +22,7 @@ from codriver.repls.dialects.thread_dump import dump_of, read_python
 from codriver.repls.jupyter.messages.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions import python_programs
 from codriver.repls.jupyter.questions.expressions import expression, expression_now
-from codriver.repls.jupyter.questions.questions import MOST_CHECKED, Questions
+from codriver.repls.jupyter.questions.kernel_questions import MOST_CHECKED, Questions
 from codriver.repls.shared.error_parts import marked, read_trace, with_locals
 from codriver.wire.untrusted import as_list, as_map, as_text
 
