@@ -277,9 +277,10 @@ WINGS = {
     },
     "repls/worker": {
         "basics": set(),
-        "python": {"basics"},
+        "runs": {"basics"},
+        "python": {"basics", "runs"},
         "lisp": {"basics"},
-        "serving": {"basics", "python", "lisp"},
+        "serving": {"basics", "runs", "python", "lisp"},
         "application": {"basics", "python", "serving"},
     },
     "repls/jupyter": {

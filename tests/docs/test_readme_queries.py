@@ -5,13 +5,24 @@ import re
 from pathlib import Path
 
 import pytest
+from made_runs import TWO_PRICES
 
 from codriver.log.app_log import AppEvent, AppLog
 from codriver.log.output_log import OutputLog
+from codriver.log.recorded_runs import RecordedRuns
 
 PAGE = (Path(__file__).parents[2] / "server" / "LOG.md").read_text()
 TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", PAGE, re.DOTALL)[1]
 ROWS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in TABLE.splitlines()[2:]]
+RUN_TABLE = re.search(r"<!-- queries of runs -->\n(.*?)<!-- /queries of runs -->", PAGE, re.DOTALL)[1]
+OF_RUNS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in RUN_TABLE.splitlines()[2:]]
+FOUND_IN_RUNS = {
+    "Which was the first call that returned None?": 3,
+    "Which calls of price had an amount above 20?": [[4, "{'price': 2}, 25", "40.0"]],
+    "Which errors left which calls?": [["shop.stored", "KeyError('rate')"]],
+    "What was called under total, how often?": [["shop.price", 2], ["shop.stored", 1]],
+    "What had been called before the error?": ["shop.price", "shop.stored", "shop.total"],
+}
 
 FOUND = {
     "What went wrong?": [[4, "Timeout: no answer"]],
@@ -62,3 +73,16 @@ def test_a_query_of_the_page_answers_its_question(row):
     answer = asked.query(query, inputs=json.loads(inputs or "[]"), app=app_of(asked), history=history())
     rows = [row[0]["line"] if isinstance(row[0], dict) else row for row in answer.result]
     assert sorted(rows) == FOUND[question]
+
+
+def test_each_question_about_runs_has_its_answer_here():
+    assert {row[0] for row in OF_RUNS} == FOUND_IN_RUNS.keys()
+
+
+@pytest.mark.parametrize("row", OF_RUNS, ids=lambda row: row[0])
+def test_a_query_of_the_page_about_runs_answers_its_question(row):
+    question, query, inputs = row
+    runs = RecordedRuns()
+    runs.keep("e1", TWO_PRICES)
+    found = log().query(query, inputs=json.loads(inputs or "[]"), runs=runs).result
+    assert (sorted(found) if isinstance(found, list) else found) == FOUND_IN_RUNS[question]

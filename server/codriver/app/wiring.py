@@ -261,6 +261,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         workspace=workspace,
         log=logbook.log,
         app_log=logbook.app,
+        runs=logbook.runs,
         transcripts=transcripts,
         repls=repls,
         now=now_ms,

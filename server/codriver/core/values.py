@@ -123,6 +123,8 @@ class TestSelection:
     """In a new process, which has loaded nothing yet."""
     again: bool = False
     """They ran in the REPL just now, and failed."""
+    trace: tuple[str, ...] | None = None
+    """See `Request.trace`."""
 
     def __str__(self) -> str:
         """The tests in words."""
@@ -180,6 +182,8 @@ class Request:
     max_depth: int | None = None
     default_limits: PrintLimits | None = None
     """How much is printed where the caller does not say; None: as much as the settings say."""
+    trace: tuple[str, ...] | None = None
+    """The names whose calls are recorded, without any those of all the project's own; None: no call is recorded."""
     tests: TestSelection | None = None
     """Of the kind `run-tests`, whose code says the same in words."""
 

@@ -41,6 +41,8 @@ class Schema:
     required: frozenset[str]
     indexed: frozenset[str]
     only_in: tuple[str, int] | None = None
+    beside: tuple[Schema, ...] = ()
+    """Those of other sources, whose attributes a question may name as well."""
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -52,11 +54,16 @@ class Schema:
         """The attributes' keywords, in their order."""
         return tuple(self.positions)
 
+    @cached_property
+    def known(self) -> frozenset[str]:
+        """The keywords that a question may name."""
+        return frozenset(self.positions).union(*(schema.known for schema in self.beside))
+
     def keywords_for(self, question: str) -> tuple[str, ...]:
         """The keywords to choose from in a question: those of one source alone, if the question names one."""
-        if self.only_in is None or self.only_in[0] in question:
-            return self.keywords
-        return self.keywords[: self.only_in[1]]
+        is_asked = self.only_in is None or self.only_in[0] in question
+        own = self.keywords if is_asked or self.only_in is None else self.keywords[: self.only_in[1]]
+        return own + tuple(keyword for schema in self.beside for keyword in schema.keywords_for(question))
 
     @cached_property
     def required_places(self) -> frozenset[int]:

@@ -2,7 +2,7 @@
 
 The grammar is DataScript's, as a vector (`[:find … :in … :where …]`) or as a map. What differs, and why:
 
-- Sources are `$`, `$app`, `$history` and `$memory` and nothing else: there are no other databases.
+- Sources are `$`, `$app`, `$history`, `$memory` and `$run` and nothing else: there are no other databases.
 - A pattern has at most entity, attribute and value: entities never change, so there are no transactions to ask about.
 - An attribute that no entity can have is an error, not an empty answer: it is nearly always a slip of the pen.
 - A rule must not depend on its own negation, which has no agreed meaning.
@@ -58,8 +58,8 @@ NAME = re.compile(r"[^\s:\"]+")
 MAX_ROWS = 100_000  # that inputs are taken apart into, all together
 
 
-def parse(source_text: str, schema: Schema) -> Query:
-    """The query in a text.
+def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
+    """The query in a text. `rules`: those that it may call without any being given.
 
     Raises:
         QueryError: it is none: what was expected, what was found, where.
@@ -83,13 +83,14 @@ def parse(source_text: str, schema: Schema) -> Query:
         keys=_keys(text, sections, shape, len(elements), form),
         inputs=inputs,
         where=parser.clauses(sections.get(":where", ())),
+        rules=rules or {},
     )
     _check(query, form, parser.rule_calls, {*names, *bound_variables(query.where)})
     return query
 
 
-def parse_rules(source_text: str, schema: Schema) -> Rules:
-    """The rules in a text: `[[(name ?a ?b) clause …] …]`.
+def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -> Rules:
+    """The rules in a text: `[[(name ?a ?b) clause …] …]`, which may call the `others`.
 
     Raises:
         QueryError: they are none, or one depends on its own negation.
@@ -106,8 +107,8 @@ def parse_rules(source_text: str, schema: Schema) -> Rules:
         if known and len(known[0].head) != len(branch.head):
             raise text.error(f"{len(known[0].head)} variables, as in the first rule named `{name}`", item)
         rules[name] = (*known, branch)
-    where.check_rule_calls(text, parser.rule_calls, rules)
-    where.check_stratified(text, rules)
+    where.check_rule_calls(text, parser.rule_calls, {**(others or {}), **rules})
+    where.check_stratified(text, {**(others or {}), **rules})
     return rules
 
 
@@ -208,7 +209,7 @@ def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
                 raise text.error("`:as` with a name or `:default` with a value", option)
             options[option.value] = value.value
     # Inputs come from JSON, where a keyword can only be a string.
-    if attribute.tag not in ("keyword", "string") or attribute.value not in schema.positions:
+    if attribute.tag not in ("keyword", "string") or attribute.value not in schema.known:
         raise text.error(f"{PULL}, of the attributes {' '.join(schema.keywords_for(text.text))}", form)
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
     return PullAttribute(attribute.value, key, options.get(":default"))
@@ -265,8 +266,9 @@ def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collect
     for name in query.with_variables:
         if name not in bound or name in found:
             raise text.error(f"`{name}` of `:with` in `:where`, and not in `:find`", form)
-    if calls and not any(isinstance(item, RulesInput) for item in query.inputs):
-        raise text.error("`%` in `:in`, and the rules as an input, for a rule to be called", next(iter(calls)).form)
+    unknown = [call for call in calls if call.name not in query.rules]
+    if unknown and not any(isinstance(item, RulesInput) for item in query.inputs):
+        raise text.error("`%` in `:in`, and the rules as an input, for a rule to be called", unknown[0].form)
 
 
 def _refuse_twice(text: Text, names: list[str], form: Form, wanted: str) -> None:
@@ -296,13 +298,13 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
     constants: dict[str, object] = {}
     names: list[str] = []
     tables: list[Rows] = []
-    rules: Rules = {}
+    rules = query.rules
     size = 1
     for number, (taker, given) in enumerate(zip(takers, values, strict=True), 1):
         if isinstance(taker, RulesInput):
             if not isinstance(given, str):
                 raise _error("rules as an EDN string, such as `[[(name ?a) clause …]]`", f"input {number}: {given!r}")
-            rules = parse_rules(given, schema)
+            rules = {**rules, **parse_rules(given, schema, query.rules)}
             continue
         try:
             rows = list(dict.fromkeys(operators.expand(taker, from_json(given))))

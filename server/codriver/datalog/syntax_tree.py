@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ class Blank:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database: `$` is the log, `$app` that of applications, `$history` the history, `$memory` that of past runs."""
+    """A database: `$` is the log, `$app` that of applications, `$history` the history, `$memory` that of past runs.
+
+    `$run` has the calls that were recorded.
+    """
 
     name: str
 
@@ -206,6 +209,8 @@ class Query:
     keys: tuple[str, ...]
     inputs: tuple[Input, ...]
     where: tuple[Clause, ...]
+    rules: Rules = field(default_factory=dict)
+    """Those that it may call without any being given."""
 
 
 def binding_variables(binding: Binding) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.datalog.edn import Form, Text
     from codriver.datalog.entity_store import Schema
 
-SOURCES = ("$", "$app", "$history", "$memory")
+SOURCES = ("$", "$app", "$history", "$memory", "$run")
 CLAUSE = (
     "a clause: `[?e :attribute ?v]`, `[(f ?x)]`, `[(f ?x) ?y]`, `(not …)`, `(not-join [?x] …)`, `(or …)`, "
     "`(or-join [?x] …)` or `(rule ?x)`"
@@ -70,7 +70,7 @@ class Parser:
     def source(self, form: Form) -> Source:
         """The source that must stand here."""
         if form.value not in SOURCES:
-            raise self.text.error("`$`, the log, `$app`, `$history` or `$memory`", form)
+            raise self.text.error("`$`, the log, `$app`, `$history`, `$memory` or `$run`", form)
         return Source(form.value)
 
     def binding(self, form: Form) -> Binding:
@@ -132,7 +132,7 @@ class Parser:
         if not 1 <= len(items) <= 3:
             raise self.text.error("a pattern `[?e :attribute ?v]`", form)
         entity, attribute, value = (*map(self._term, items), Blank(), Blank())[:3]
-        if isinstance(attribute, Constant) and attribute.value not in self._schema.positions:
+        if isinstance(attribute, Constant) and attribute.value not in self._schema.known:
             raise self._unknown_attribute(items[1])
         if isinstance(entity, Constant) and type(entity.value) is not int:
             raise self.text.error("an entity: a variable, `_` or an entity's id", items[0])
@@ -179,7 +179,7 @@ class Parser:
         for form, argument in list(zip(call.items[3:], arguments[2:], strict=True))[
             : None if name == "get-some" else 1
         ]:
-            if isinstance(argument, Constant) and argument.value not in self._schema.positions:
+            if isinstance(argument, Constant) and argument.value not in self._schema.known:
                 raise self._unknown_attribute(form)
 
     def _argument(self, form: Form) -> Argument:

@@ -12,6 +12,7 @@ import anyio
 
 from codriver.log.app_log import AppLog
 from codriver.log.output_log import Entry, OutputLog, earlier_runs
+from codriver.log.recorded_runs import RecordedRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +32,8 @@ class Logbook:
     """Writer of the log, for the life of one server: the history and the transcripts learn each entry.
 
     `log` is for reading and querying; only `record` appends to it. Secrets are taken out on the way in. `app` has the
-    events of applications, of which none of those learns.
+    events of applications, of which none of those
+    learns, and `runs` the calls that were recorded.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Logbook:
             listener=self._logged,
         )
         self.app = AppLog(self.log.line_for_another, redact=redactor, follower=history.saw_line)
+        self.runs = RecordedRuns(redact=redactor)
 
     def perform(self, effect: Append) -> None:
         """Record for the core."""
@@ -153,6 +156,7 @@ class Logbook:
             app=self.app,
             history=self._history,
             memory=self._memory,
+            runs=self.runs,
             limit=asked.limit,
             until=asked.until,
             every_row=asked.every_row,

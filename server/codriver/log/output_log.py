@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 from codriver.core.records import dataclass
 from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
 from codriver.log.eviction import BoundedLog, BoundedStore, utf8_bytes
+from codriver.log.recorded_runs import RULES, RUN_SCHEMA, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from codriver.datalog.solve import QueryAnswer
-    from codriver.datalog.syntax_tree import Query
+    from codriver.datalog.syntax_tree import Query, Rules
 
 __all__ = [
     "APP_SCHEMA",
@@ -75,7 +76,10 @@ APP_SCHEMA = replace(
     indexed=SCHEMA.indexed | {"op", "name", "frame", "cause"},
     only_in=("$app", len(SCHEMA.attributes)),
 )
-"""The attributes of an event of an application: see `codriver.log.app_log`. Queries may name all of them."""
+"""The attributes of an event of an application: see `codriver.log.app_log`."""
+
+ASKED_SCHEMA = replace(APP_SCHEMA, beside=(RUN_SCHEMA,))
+"""The attributes that queries may name: also those of `codriver.log.recorded_runs`."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
     SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
@@ -132,7 +136,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A Datalog query over the log (`$`), applications (`$app`), the history (`$history`), the memory (`$memory`).
+    """A Datalog query over the log (`$`), applications, the history, the memory and recorded runs (`$app` …).
 
     `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: as if nothing had come
     after this line. `every_row`: all rows, also where `:find` asks for only one.
@@ -322,16 +326,18 @@ class OutputLog(BoundedLog):
         app: Queryable | None = None,
         history: Queryable | None = None,
         memory: Queryable | None = None,
+        runs: Queryable | None = None,
         limit: int = MAX_ROWS,
         time_limit_s: float = TIME_LIMIT_S,
         until: int | None = None,
         every_row: bool = False,
     ) -> QueryAnswer:
-        """The answer of a Datalog query over the log, `$`, and over `$app`, `$history` and `$memory`, as they are now.
+        """The answer of a Datalog query over `$`, the log, and `$app`, `$history`, `$memory`, `$run`, as they are now.
 
-        The memory is loaded only where the query asks for it. `inputs`: JSON values in the order of `:in`, without the
-        sources; rules as an EDN string. `until`: as if nothing had come after this line. `every_row`: a list of rows,
-        also where `:find` asks for only one. Meant for a thread of its own: it takes up to `time_limit_s`.
+        The memory and the runs are loaded only where the query asks for them. `inputs`: JSON values in the order of
+        `:in`, without the sources; rules as an EDN string. `until`: as if nothing had come after this line.
+        `every_row`: a list of rows, also where `:find` asks for only one. Meant for a thread of its own: it takes up to
+        `time_limit_s`.
 
         Raises:
             QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
@@ -342,7 +348,8 @@ class OutputLog(BoundedLog):
         asked: dict[str, Queryable | None] = {"$": self, "$app": app, "$history": history}
         loaded = {name: source.snapshot() for name, source in asked.items() if source is not None}
         loaded = {n: known if until is None else known.until(until) for n, known in loaded.items()}
-        sources = _Sources(loaded, {} if memory is None else {"$memory": memory})
+        to_load = {"$memory": memory, "$run": runs}
+        sources = _Sources(loaded, {name: source for name, source in to_load.items() if source is not None})
         query = self._parse(text)
         if every_row and query.shape in ("scalar", "tuple"):
             query = replace(query, shape="collection" if query.shape == "scalar" else "relation")
@@ -352,7 +359,14 @@ class OutputLog(BoundedLog):
 def _parse(text: str) -> Query:
     from codriver.datalog.query import parse  # noqa: PLC0415  # as in `OutputLog.query`
 
-    return parse(text, schema=APP_SCHEMA)
+    return parse(text, schema=ASKED_SCHEMA, rules=_rules() if RUNS in text else None)
+
+
+@lru_cache(maxsize=1)
+def _rules() -> Rules:
+    from codriver.datalog.query import parse_rules  # noqa: PLC0415  # as in `OutputLog.query`
+
+    return parse_rules(RULES, ASKED_SCHEMA)
 
 
 class _Sources(Mapping[str, Snapshot]):

@@ -12,6 +12,7 @@ from codriver.core.recent import Recent
 from codriver.core.values import Failure
 from codriver.repls.contract.adapter_values import (
     AppEvents,
+    CallsRecorded,
     InputNeeded,
     OthersCode,
     Output,
@@ -82,10 +83,12 @@ class EventRecorder:
                 if evaluation is not None:
                     self._happened(event, evaluation)
 
-    def _happened(self, event: InputNeeded | ValueKept | OthersEnding, evaluation: Evaluation) -> None:
+    def _happened(self, event: InputNeeded | ValueKept | OthersEnding | CallsRecorded, evaluation: Evaluation) -> None:
         """Report an event of an evaluation that has no text for the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputWanted(evaluation.id))
+        elif isinstance(event, CallsRecorded):
+            self._logbook.runs.keep(evaluation.id, event.text)
         elif isinstance(event, ValueKept):
             self._keep(evaluation, event.cut)
         else:

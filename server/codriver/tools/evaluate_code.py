@@ -16,6 +16,7 @@ from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, de
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.session_choice import (
@@ -40,7 +41,7 @@ class EvaluateArguments(Evaluating):
     """Where the code is evaluated in a frame of the last failure."""
     repl_session_key: str | None = Field(None, description="If several.")
     who: str | None = Field(None, description="Your slug, in any tool.")
-    description: str | None = Field(None, description="Why, for the log.")
+    description: str | None = Field(None, description="Why.")
     timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Wait: 25000.")
     on_timeout: Literal["continue", "interrupt"] = "continue"
     allow_restart: bool = False
@@ -48,6 +49,7 @@ class EvaluateArguments(Evaluating):
     background: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether it runs beside what runs. The answers `running` and `busy` name it, when it is of use."""
     detail: bool | None = None
+    trace: Trace = Field(None, description="true or names.")
     max_images: int = Field(10, ge=0)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
     max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS)
@@ -72,6 +74,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if core.state is not state:  # judging it took a while
         target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
+    check_tracing(target.repl, arguments.trace)
     if arguments.background:
         target = await in_background(call, target, who, call.services.settings.evaluate_timeout_ms / 1000)
     elif arguments.isolate:
@@ -91,6 +94,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         max_depth=arguments.max_depth,
         default_limits=default_limits(call, target),
         **in_frame,
+        trace=arguments.trace,
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or (BACKGROUND_MS if arguments.background else settings.evaluate_timeout_ms)
@@ -103,7 +107,8 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     own = target.key if arguments.repl_session_key is None and not arguments.isolate else None
     images, most = arguments.max_images, budget(call)
     notes = notes_of_choice(call, current, target)
-    return await describe(call, current, arguments, max_images=images, max_bytes=most, notes=notes, own_session=own)
+    answer = await describe(call, current, arguments, max_images=images, max_bytes=most, notes=notes, own_session=own)
+    return answer if arguments.trace is None else await with_trace(call, answer, current.id)
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:
@@ -113,6 +118,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     current = evaluation_of(call.state, evaluation)
     images, most = arguments.max_images, budget(call)
     answer = await describe(call, current, arguments, max_images=images, max_bytes=most, notes=did)
+    answer = await with_trace(call, answer, evaluation)
     if current.status == "done":
         return answer
     fields = {

@@ -22,7 +22,8 @@ from codriver.tools.answers.text_parts import (
     excerpt,
     matching,
 )
-from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
+from codriver.tools.answers.trace_answers import trace_part, with_trace
+from codriver.tools.calls.base import Answer, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.evaluation_waits import give_input, stop, wait
 from codriver.tools.calls.session_choice import evaluation_of, key_of, resolve
 
@@ -80,7 +81,9 @@ class GetArguments(Evaluating):
 
     evaluation_id: str
     wait_ms: int = Field(0, ge=0, le=600_000)
-    part: str = Field("result", pattern=r"^(result|std(out|err)|stacks|image-\d\d?)$")
+    part: str = Field(
+        "result", pattern=r"^(result|std(out|err)|stacks|trace|image-\d\d?)$", json_schema_extra=unsaid_default
+    )
     start: int | None = Field(None, alias="from", ge=0)
     length: int | None = Field(None, ge=0)
     grep: str | None = Field(None, min_length=1)
@@ -112,6 +115,8 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     current = evaluation_of(call.state, arguments.evaluation_id)
     if arguments.wait_ms and not current.over:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
+    if arguments.part == "trace":
+        return await _trace_of(call, current, arguments)
     if arguments.path is not None or arguments.depth is not None:
         return await _part_of_value(call, current, arguments)
     if arguments.part.startswith("image-"):
@@ -126,7 +131,16 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         return Answer({**about, "status": current.status, **asked})
     if current.kind == "run-tests":
         return await describe_run(call, current, arguments)
-    return await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
+    answer = await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
+    return await with_trace(call, answer, current.id)
+
+
+async def _trace_of(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
+    """The recorded calls of an evaluation at a place, or how they differ from another's."""
+    most = None if arguments.length is None else budget_asked(call, "get_evaluation")
+    path, start = arguments.path or (), arguments.start or 0
+    told = await trace_part(call, current.id, path, start=start, diff_with=arguments.diff_with, most_bytes=most)
+    return Answer({"status": current.status, **told})
 
 
 async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_bytes: int) -> dict[str, object] | None:

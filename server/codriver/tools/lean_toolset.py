@@ -104,7 +104,7 @@ LEAN: tuple[Tool, ...] = (
     _with_less(
         replace(
             BY_NAME["get_evaluation"],
-            description="Status and result of an evaluation, or a part of its text; waitMs waits for its end. "
+            description="Status and result of an evaluation, or part of its text; waitMs waits. "
             "action: interrupt, or a line of input as text.",
             arguments=ActionArguments,
             run=act,

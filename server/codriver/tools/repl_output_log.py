@@ -10,7 +10,7 @@ from pydantic import Field, WithJsonSchema
 from codriver.log.app_log import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
 from codriver.tools.answers.answer_budget import budget, budget_asked, fit, images_for, shorten
-from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LogArguments(Arguments):
     since: int | None = Field(None, description="Log line.")
     category: list[AnyCategory] | None = None
     by: str | None = None
-    limit: int = Field(100, ge=1, le=10_000)
+    limit: int = Field(100, ge=1, le=10_000, json_schema_extra=unsaid_default)
     max_images: int = Field(0, ge=0, le=100)
     max_text_bytes: int | None = MAX_TEXT_BYTES
 

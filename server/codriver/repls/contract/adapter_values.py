@@ -152,6 +152,13 @@ class OthersEnding:
     failure: Failure | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CallsRecorded:
+    """The calls that an evaluation made, as its request asked: JSON, see `codriver.log.recorded_runs`."""
+
+    text: str = field(repr=False)
+
+
 Event = (
     Output
     | Value
@@ -163,6 +170,7 @@ Event = (
     | SeamShown
     | AppEvents
     | SensitiveSeen
+    | CallsRecorded
 )
 
 Listener = Callable[[str | None, Event], None]

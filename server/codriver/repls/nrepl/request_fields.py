@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.repls.contract.errors import RequestUnsafeError
-from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP
+from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP, TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,6 +99,8 @@ class RequestFields:
                 )
             if keeps:
                 fields["codriver/keep"] = request.id
+        if request.trace is not None:
+            fields[TRACE] = list(request.trace)
         if request.hold:
             fields |= self._holds.fields(request.hold)
         if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.repls.contract import adapter_values
 from codriver.repls.contract.adapter_values import (
     AppEvents,
+    CallsRecorded,
     ClojureDocs,
     InputNeeded,
     Listener,
@@ -56,6 +57,11 @@ APP_EVENTS: Final = "codriver/app-events"
 
 SENSITIVE_OP: Final = "codriver/sensitive"
 """The op of Codriver's worker that has it tell texts at sensitive paths; also the field of the messages that do."""
+
+TRACE: Final = "codriver/trace"
+"""The field by which a request has Codriver's worker record the calls that it makes: by names, or all."""
+RUN: Final = "codriver/run"
+"""The field that tells them."""
 
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
@@ -104,6 +110,8 @@ class Reply:
         self.namespace = namespace or self.namespace
         self._ex = ex or self._ex
         self._root_ex = root_ex or self._root_ex
+        if RUN in message.fields and (run := message.text(RUN)):
+            self._listener(self._evaluation, CallsRecorded(run))
         if "codriver/error" in message.fields:
             self._parts = as_map(message.fields["codriver/error"]) or self._parts
         self.status |= message.status

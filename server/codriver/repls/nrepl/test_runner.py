@@ -27,7 +27,7 @@ from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.nrepl import responses, test_files
 from codriver.repls.nrepl.checked_answers import check, read_data, require
 from codriver.repls.nrepl.message import Message
-from codriver.repls.nrepl.responses import Reply
+from codriver.repls.nrepl.responses import RUN, TRACE, Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
 from codriver.repls.shared.error_parts import marked
 from codriver.repls.shared.test_evaluations import TestEvaluations, alternatives
@@ -174,7 +174,8 @@ class TestRunner:
             how = "test-fresh" if asked.fresh else "test"
             root = self._profile.project_root or ""
             code = self._dialect.expression(how, **names, session=target.names_id, root=root)
-            answer = await self._answer(tool, "eval", evaluation, code=code)
+            traced: dict[str, bencode.Value] = {} if asked.trace is None else {TRACE: list(asked.trace)}
+            answer = await self._answer(tool, "eval", evaluation, code=code, **traced)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(answer)
             data = as_map(read_data("the test run", answer, self._dialect))
@@ -254,7 +255,8 @@ class TestRunner:
             if evaluation is not None:
                 if text := message.text("out") or message.text("err"):
                     self._listener(evaluation, Output("out", text))
-                reply.take(replace(message, fields={}))
+                told = {RUN: message.fields[RUN]} if RUN in message.fields else {}
+                reply.take(replace(message, fields=told))
 
         connection = session.connection
         session.running = exchange = connection.begin(heard)

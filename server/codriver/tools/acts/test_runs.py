@@ -25,6 +25,7 @@ from codriver.tools.answers.error_reports import without_interruption, without_o
 from codriver.tools.answers.evaluation_answers import describe, tells_frames
 from codriver.tools.answers.lean_answers import FAILED_AGAIN, Evaluating, lean, reader_of, wants_detail
 from codriver.tools.answers.telling import Telling
+from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, key_of
@@ -91,6 +92,7 @@ class TestArguments(Evaluating):
     """Whether modules of Python that were edited since their load are loaded first."""
     again: bool = Field(default=True, json_schema_extra={UNLISTED: True})
     """Whether what is red in a REPL of Python runs again in a new process, unless it was red before the edit."""
+    trace: Trace = None
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=100, le=600_000)
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
@@ -111,11 +113,13 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
         raise CapabilityMissingError("test", profile.missing.get("test"))
+    check_tracing(target.repl, arguments.trace)
     only = await _failed_last(call, target) if arguments.failed else ()
     is_loaded_first = arguments.load and not arguments.fresh
     loaded = await load_edited(call, target, who, arguments.timeout_ms / 1000) if is_loaded_first else Loaded()
     is_fresh = arguments.fresh or loaded.needs_new_process
-    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, is_fresh)
+    trace = None if is_fresh else arguments.trace
+    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, is_fresh, trace=trace)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),
@@ -202,12 +206,12 @@ async def describe_run(
     if not wants_detail(call, asked):
         fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation, session))
     if evaluation.status == "done":
-        return Answer(fields, handed_out=telling.handed_out)
+        return await with_trace(call, Answer(fields, handed_out=telling.handed_out), evaluation.id)
     fields |= (only_live := told_only_live(call, evaluation))
     hint = ONLY_LIVE if only_live else await _hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
     fields |= {"evaluationId": evaluation.id, "reason": reason, "hint": hint}
-    return Answer(fields, ok=False, handed_out=telling.handed_out)
+    return await with_trace(call, Answer(fields, ok=False, handed_out=telling.handed_out), evaluation.id)
 
 
 async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Answer:

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Call
 
-FAILED_AGAIN = "it failed a second time: stacktrace numbers its frames, evaluate_code with frame looks around in one"
+FAILED_AGAIN = (
+    "it failed a second time: trace tells its calls, stacktrace numbers frames, evaluate_code with frame looks in one"
+)
 """The hint at the second failure of the same code or test, which is never left out."""
 AT_ONCE_MS = 100
 """An evaluation that takes less took no time for its reader."""

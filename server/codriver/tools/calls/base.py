@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from codriver.editing import Editor
     from codriver.log.app_log import AppLog
     from codriver.log.output_log import Entry, OutputLog, Question
+    from codriver.log.recorded_runs import RecordedRuns
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
     from codriver.settings.model import Settings
@@ -108,6 +109,8 @@ class Services:
     log: OutputLog
     app_log: AppLog
     """What applications tell by their seams."""
+    runs: RecordedRuns
+    """The calls that were recorded."""
     transcripts: Transcripts
     repls: Repls
     now: Callable[[], int]
@@ -270,6 +273,12 @@ SAID_BY_REFUSALS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )
 """Keys of a schema that no model needs to know before it is refused for them."""
+
+
+def unsaid_default(schema: Schema) -> None:
+    """Take the default out of an argument's schema: for `json_schema_extra` of one that needs no telling."""
+    schema.pop("default", None)
+
 
 ANY_ANSWER: Final[Schema] = {"type": "object", "required": ["ok"]}
 """The schema of every answer."""

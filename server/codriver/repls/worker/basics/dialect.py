@@ -49,9 +49,12 @@ class Dialect:
     """Prints plain values as the language writes them."""
     home: Any
     """The namespace of the first session."""
+    roots: list[str]
+    """The folders of the project's files."""
 
     def __init__(self) -> None:
         self.kept = KeptValues()
+        self.roots = []
         self.holds: Holds = Holds([])
         """What loads changed that may be put back."""
 

@@ -56,7 +56,7 @@ class Python(Dialect):
 
     def __init__(self, roots: list[str], home: types.ModuleType | None = None, figures: Figures | None = None) -> None:
         super().__init__()
-        self._roots = roots
+        self.roots = roots
         self._figures = figures or Figures()
         self._sources = Sources()
         self._texts = LoadedTexts(tells_main=home is not None)
@@ -197,7 +197,7 @@ class Python(Dialect):
 
     def module_of(self, path: str) -> str | None:
         """The name of the module that a file is; None where it is none."""
-        return module_name(path, self._roots)
+        return module_name(path, self.roots)
 
     def _load(self, job: Job) -> None:
         """Run a file in the module that it is, so that what is defined there takes effect; else in the session's.

@@ -19,6 +19,7 @@ from ..basics.error_report import keep, stacks, strip_own
 from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
+from ..runs.live_recording import recorded
 from . import background
 from .request_threads import RequestThreads
 
@@ -335,7 +336,7 @@ class Server:
 
     def _act(self, job: Job) -> None:
         job.connection.wait_for_room()
-        with sensitive_texts.evaluating(job.message.get("codriver/origin")):
+        with sensitive_texts.evaluating(job.message.get("codriver/origin")), recorded(job, self._dialect.roots):
             if job.message["op"] == "codriver/value":
                 self._dialect.show_part(job)
             else:

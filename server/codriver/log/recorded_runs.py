@@ -1,0 +1,277 @@
+"""Recorded runs: the calls that evaluations and test runs made, as Datalog's source `$run`, and to be walked through.
+
+A run comes as one JSON text from its REPL. It is read when it is asked for first, as most are asked for at once and by
+one answer alone. The newest runs are kept, within a number and a length in bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.datalog.entity_store import EntityStore, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from codriver.datalog.entity_store import Record, Snapshot, Value
+
+MAX_RUNS: Final = 8
+MAX_BYTES: Final = 24 * 2**20
+"""Of all texts of runs as they came: what is made of one takes about three times as much."""
+MAX_ENTITIES: Final = 20_000
+"""Of one run: its calls, and so many arguments with their values as there is room for."""
+RUNS: Final = "$run"
+RUN_SCHEMA: Final = Schema(
+    namespace="run",
+    attributes=(
+        "row", "id", "call", "name", "file", "line", "caller", "parent", "depth", "args", "result", "error", "ms", "at",
+        "thread", "yields", "of", "arg", "value",
+    ),
+    required=frozenset({"row", "id", "call"}),
+    indexed=frozenset({"id", "call", "name", "parent", "of", "arg", "error"}),
+    only_in=(RUNS, 0),
+)  # fmt: skip
+"""The attributes of a call, and, from `of` on, of an argument of one: the row of the call, its name and its value."""
+RULES: Final = """[
+    [(calls-under ?a ?b) [$run ?b :run/parent ?a]]
+    [(calls-under ?a ?b) [$run ?c :run/parent ?a] (calls-under ?c ?b)]
+    [(before ?a ?b) [$run ?a :run/id ?run] [$run ?a :run/call ?x]
+                    [$run ?b :run/id ?run] [$run ?b :run/call ?y] [(< ?x ?y)]]
+]"""
+"""The rules that every query may call: whether `?b` was called under `?a`, however deep, and whether it began later."""
+NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?([eE][-+]?\d+)?")
+
+
+class UnreadableRunError(ValueError):
+    """A REPL told a run that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function that a run called. `is_capped`: it was called more often than was recorded."""
+
+    module: str
+    qualified_name: str
+    file: str
+    line: int
+    parameters: tuple[str, ...]
+    count: int
+    is_capped: bool
+
+    @property
+    def name(self) -> str:
+        """Its whole name, as one writes it after an import of the module."""
+        return f"{self.module}.{self.qualified_name}" if self.module not in {"", "__main__"} else self.qualified_name
+
+    @property
+    def short_name(self) -> str:
+        """Its name after the last part of its module's."""
+        return self.name if "." not in self.module else f"{self.module.rpartition('.')[2]}.{self.qualified_name}"
+
+    @property
+    def counted(self) -> str:
+        """The number of its calls."""
+        return f"{self.count}+" if self.is_capped else str(self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class CallMade:
+    """One call of a run. `number` counts from 1 in the order in which calls began; `took_us` is -1 while it goes on."""
+
+    number: int
+    function: Function
+    parent: CallMade | None = field(repr=False)
+    thread: int
+    at_us: int
+    took_us: int
+    arguments: tuple[str, ...]
+    result: str | None
+    error: str | None
+    yields: int
+    depth: int
+
+    @property
+    def shown_arguments(self) -> str:
+        """The arguments as they are written in a call, without the object that a method is of."""
+        own = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
+        return ", ".join(self.arguments[1 if own else 0 :])
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A recorded run, by the id of its evaluation. `refused` says why nothing was recorded."""
+
+    id: str
+    functions: tuple[Function, ...] = ()
+    calls: tuple[CallMade, ...] = ()
+    threads: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    refused: str = ""
+
+    @property
+    def count(self) -> str:
+        """The number of all calls."""
+        more = any(function.is_capped for function in self.functions)
+        return f"{sum(function.count for function in self.functions)}{'+' if more else ''}"
+
+    def children(self) -> Mapping[int, Sequence[CallMade]]:
+        """By the number of a call the calls that it made itself; by 0 those that nobody made."""
+        found: dict[int, list[CallMade]] = {}
+        for call in self.calls:
+            found.setdefault(call.parent.number if call.parent else 0, []).append(call)
+        return found
+
+
+class RecordedRuns:
+    """The newest runs of one server, for its life. Any thread may call. `redact` is applied to every text."""
+
+    def __init__(self, *, redact: Callable[[str], str] = str) -> None:
+        self._redact = redact
+        self._lock = threading.Lock()
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        """By evaluation, the oldest first."""
+        self._read: dict[str, Run] = {}
+        self._rows: dict[str, range] = {}
+        self._store = EntityStore(RUN_SCHEMA)
+        self._next_row = 1
+
+    def keep(self, evaluation: str, text: str) -> None:
+        """Keep a run; the oldest leave when there are too many. Nothing is read yet."""
+        with self._lock:
+            self._forget(evaluation)
+            self._texts[evaluation] = text
+            while len(self._texts) > 1 and (
+                len(self._texts) > MAX_RUNS or sum(map(len, self._texts.values())) > MAX_BYTES
+            ):
+                self._forget(next(iter(self._texts)))
+
+    def ids(self) -> tuple[str, ...]:
+        """The evaluations whose runs are kept, the oldest first."""
+        with self._lock:
+            return tuple(self._texts)
+
+    def get(self, evaluation: str) -> Run | None:
+        """The run of an evaluation; None where there is none, or none any more. It may take a tenth of a second."""
+        with self._lock:
+            text = self._texts.get(evaluation)
+            if text is None:
+                return None
+            if evaluation not in self._read:
+                self._read[evaluation] = read_run(evaluation, text, self._redact)
+            return self._read[evaluation]
+
+    def snapshot(self) -> Snapshot:
+        """The calls and arguments of all runs, as they are now."""
+        for evaluation in self.ids():
+            run = self.get(evaluation)
+            with self._lock:
+                if run is not None and evaluation in self._texts and evaluation not in self._rows:
+                    self._add(run)
+        with self._lock:
+            return self._store.snapshot()
+
+    def _add(self, run: Run) -> None:
+        first = self._next_row
+        for record in records_of(run, first):
+            self._store.add(record)
+            self._next_row += 1
+        self._rows[run.id] = range(first, self._next_row)
+
+    def _forget(self, evaluation: str) -> None:
+        self._texts.pop(evaluation, None)
+        self._read.pop(evaluation, None)
+        for row in self._rows.pop(evaluation, ()):
+            self._store.remove(row)
+
+
+def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> Run:
+    """The run in a REPL's text.
+
+    Raises:
+        UnreadableRunError: it is none.
+    """
+    try:
+        told = json.loads(text)
+        if told.get("refused"):
+            return Run(evaluation, refused=redact(told["refused"]))
+        functions = tuple(map(_function, told["functions"]))
+        calls: list[CallMade] = []
+        for number, row in enumerate(told["calls"], 1):
+            calls.append(_call(number, row, functions, calls, redact))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise UnreadableRunError(f"the recorded calls of {evaluation} cannot be read: {error}") from None
+    return Run(evaluation, functions, tuple(calls), tuple(told.get("threads", ())), tuple(told.get("notes", ())))
+
+
+def _function(row: Sequence[Any]) -> Function:
+    module, name, file, line, parameters, count, is_capped = row
+    return Function(module, name, file, line, tuple(parameters), count, bool(is_capped))
+
+
+def _call(
+    number: int,
+    row: Sequence[Any],
+    functions: Sequence[Function],
+    calls: Sequence[CallMade],
+    redact: Callable[[str], str],
+) -> CallMade:
+    place, parent, thread, at, took, arguments, result, error, yields = row
+    caller = calls[parent] if parent >= 0 else None
+    texts = tuple([redact(one) for one in arguments])
+    shown = None if result is None else redact(result), None if error is None else redact(error)
+    depth = 0 if caller is None else caller.depth + 1
+    return CallMade(number, functions[place], caller, thread, at, took, texts, *shown, yields, depth)
+
+
+def records_of(run: Run, first_row: int) -> Iterator[Record]:
+    """The entities of a run, in the order of their rows: its calls, then their arguments."""
+    record = partial(RUN_SCHEMA.record)
+    for call in run.calls:
+        caller = call.parent
+        told: dict[str, Value | None] = {
+            "row": first_row + call.number - 1, "id": run.id, "call": call.number, "name": call.function.name,
+            "file": call.function.file, "line": call.function.line, "caller": caller.function.name if caller else None,
+            "parent": first_row + caller.number - 1 if caller else None, "depth": call.depth,
+            "args": call.shown_arguments,
+            "result": call.result, "error": call.error, "ms": call.took_us / 1000 if call.took_us >= 0 else None,
+            "at": call.at_us / 1000, "thread": run.threads[call.thread] if call.thread < len(run.threads) else "",
+            "yields": call.yields or None,
+        }  # fmt: skip
+        yield record({name: value for name, value in told.items() if value is not None})
+    row, left = first_row + len(run.calls), MAX_ENTITIES - len(run.calls)
+    for call in run.calls:
+        for name, text in zip(call.function.parameters, call.arguments, strict=False):
+            if left <= 0:
+                return
+            value = value_in(text)
+            yield record(
+                {
+                    "row": row,
+                    "id": run.id,
+                    "call": call.number,
+                    "of": first_row + call.number - 1,
+                    "arg": name,
+                    "value": value,
+                }
+            )
+            row, left = row + 1, left - 1
+
+
+def value_in(text: str) -> Value:
+    """The number or the text that a plain value was printed as; anything else as it was printed."""
+    if NUMBER.fullmatch(text):
+        return float(text) if set(text) & set(".eE") else int(text)
+    if text[:1] in {"'", '"'} and text[-1:] == text[:1]:
+        try:
+            found = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            return text
+        return found if isinstance(found, str) else text
+    return text

@@ -1,0 +1,1 @@
+"""Runs in the worker: the calls that one made, recorded."""

@@ -1,0 +1,196 @@
+"""A recorder of calls by `sys.monitoring`, which Python has from 3.12 on. It sees all threads.
+
+The beginning of a call and an error that leaves one are told by events of the whole interpreter, the rest by those of
+the codes that are recorded. A place of a code whose event is disabled stays so until the events of the code change:
+nobody's events are restarted for it, as those of debuggers and of coverage would be too.
+
+Source: Python's library reference, `sys.monitoring`; the places that stay disabled were tried on 3.12 and 3.13.
+"""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import time
+
+from .recorded_calls import ENDED_NS, ERROR, FUNCTION, MOST_CALLS, RESULT, YIELDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from typing import Any
+
+    from .recorded_calls import Function, Record, Recording
+
+TOOL_IDS = (4, 3, 5, 2)
+"""Those that Python names nobody for, then the profiler's; never the debugger's, nor that of coverage."""
+NAME = "codriver"
+FRAME_AT = sys._getframe  # noqa: SLF001  # there is no other way to the frame of a call
+ALL_TAKEN = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
+
+
+class CallMonitor:
+    """Records calls between `begin` and `end`, for one run."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._stacks: dict[int, list[Record]] = {}
+        """By thread: the calls that go on in it, innermost last."""
+        self._live: dict[int, Record] = {}
+        """By the id of its frame: each call that goes on, also of a generator that waits."""
+        self._monitoring: Any = getattr(sys, "monitoring", None)
+        self._tool = -1
+        self._local = 0
+
+    def begin(self) -> str:
+        """Record from now on; else in words why that cannot be."""
+        monitoring = self._monitoring
+        self._tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
+        if self._tool < 0:
+            return ALL_TAKEN
+        monitoring.use_tool_id(self._tool, NAME)
+        events = monitoring.events
+        self._local = events.PY_RETURN | events.PY_YIELD | events.PY_RESUME
+        for event, callback in self._callbacks(events).items():
+            monitoring.register_callback(self._tool, event, callback)
+        monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND | events.PY_THROW)
+        return ""
+
+    def end(self) -> None:
+        """Record no more, and leave no event of ours anywhere."""
+        if self._tool < 0:
+            return
+        monitoring, tool = self._monitoring, self._tool
+        monitoring.set_events(tool, 0)
+        events = monitoring.events
+        for function in list(self._recording.functions.values()):
+            if not function.is_wanted:
+                # Another event for a moment, else what was disabled here is so for the next recording as well.
+                monitoring.set_local_events(tool, function.code, events.PY_RETURN)
+            monitoring.set_local_events(tool, function.code, 0)
+        for event in self._callbacks(events):
+            monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+        self._tool = -1
+
+    def _callbacks(self, events: Any) -> dict[int, Any]:
+        return {
+            events.PY_START: self._began(),
+            events.PY_RETURN: self._returned(),
+            events.PY_YIELD: self._yielded(),
+            events.PY_RESUME: self._resumed(),
+            events.PY_THROW: self._resumed(),
+            events.PY_UNWIND: self._unwound(),
+        }
+
+    def _look(self, code: types.CodeType, frame: types.FrameType) -> Function:
+        found = self._recording.look(code, frame)
+        if found.is_wanted:
+            self._monitoring.set_local_events(self._tool, code, self._local)
+        return found
+
+    # Callbacks, each with all that it needs in variables of its own: they run at every call.
+
+    def _began(self) -> Any:
+        recording, stacks, live, look = self._recording, self._stacks, self._live, self._look
+        functions, calls, shown = recording.functions, recording.calls, recording.shown
+        disable, frame_at, now, thread_id = (
+            self._monitoring.DISABLE,
+            FRAME_AT,
+            time.perf_counter_ns,
+            _thread.get_ident,
+        )
+
+        def began(code: types.CodeType, _offset: int) -> Any:
+            function = functions.get(id(code)) or look(code, frame_at(1))
+            if not function.is_wanted:
+                return disable
+            if function.count >= function.most or len(calls) >= MOST_CALLS:
+                function.is_over = True
+                return disable
+            function.count += 1
+            function.open += 1
+            frame, thread = frame_at(1), thread_id()
+            stack = stacks.get(thread)
+            if stack is None:
+                stack = stacks[thread] = []
+            shown_arguments = shown(function, frame)
+            record = [function, stack[-1] if stack else None, thread, now(), 0, shown_arguments, None, None, 0]
+            live[id(frame)] = record
+            calls.append(record)
+            stack.append(record)
+            return None
+
+        return began
+
+    def _returned(self) -> Any:
+        functions, short, leave, live = self._recording.functions, self._recording.texts.short, self._leave, self._live
+        disable, frame_at, now = self._monitoring.DISABLE, FRAME_AT, time.perf_counter_ns
+
+        def returned(code: types.CodeType, _offset: int, value: object) -> Any:
+            record = live.pop(id(frame_at(1)), None)
+            if record is None:
+                function = functions.get(id(code))
+                return disable if function is None or (function.is_over and not function.open) else None
+            record[ENDED_NS] = now()
+            record[RESULT] = short(value)
+            record[FUNCTION].open -= 1
+            leave(record)
+            return None
+
+        return returned
+
+    def _yielded(self) -> Any:
+        functions, short, leave, live = self._recording.functions, self._recording.texts.short, self._leave, self._live
+        disable, frame_at = self._monitoring.DISABLE, FRAME_AT
+
+        def yielded(code: types.CodeType, _offset: int, value: object) -> Any:
+            record = live.get(id(frame_at(1)))
+            if record is None:
+                function = functions.get(id(code))
+                return disable if function is None or (function.is_over and not function.open) else None
+            record[YIELDS] += 1
+            record[RESULT] = short(value)
+            leave(record)
+            return None
+
+        return yielded
+
+    def _resumed(self) -> Any:
+        stacks, live, frame_at, thread_id = self._stacks, self._live, FRAME_AT, _thread.get_ident
+
+        def resumed(_code: types.CodeType, _offset: int, _error: object = None) -> Any:
+            record = live.get(id(frame_at(1)))
+            if record is not None:
+                stacks.setdefault(thread_id(), []).append(record)
+
+        return resumed
+
+    def _unwound(self) -> Any:
+        recording, leave, live = self._recording, self._leave, self._live
+        functions, error_of, frame_at, now = (
+            recording.functions,
+            recording.texts.error,
+            FRAME_AT,
+            time.perf_counter_ns,
+        )
+
+        def unwound(code: types.CodeType, _offset: int, error: BaseException) -> Any:
+            if id(code) not in functions:
+                return
+            record = live.pop(id(frame_at(1)), None)
+            if record is not None:
+                record[ENDED_NS] = now()
+                record[RESULT], record[ERROR] = None, error_of(error)
+                record[FUNCTION].open -= 1
+                leave(record)
+
+        return unwound
+
+    def _leave(self, record: Record) -> None:
+        """Take a call that is over, or waits, from the stack of its thread."""
+        stack = self._stacks.get(_thread.get_ident())
+        if stack and stack[-1] is record:
+            stack.pop()
+        elif stack:
+            stack[:] = [one for one in stack if one is not record]

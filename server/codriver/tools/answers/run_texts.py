@@ -1,0 +1,285 @@
+"""Texts about recorded runs: an outline in a few lines, one call with those that it made, and two runs side by side."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from codriver.log.recorded_runs import CallMade, Run
+
+OUTLINE_LINES: Final = 12
+"""Of what an answer about an evaluation says of its run."""
+LINE_CHARACTERS: Final = 110
+SLOWEST: Final = 3
+DIFFERENCES: Final = 12
+LEAST_SHOWN_US: Final = 1000
+"""Calls that took less are no news as the slowest."""
+INDENT: Final = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Calls of one function in a row by the same caller: told once, by the first, or the first that failed."""
+
+    calls: tuple[CallMade, ...]
+
+    @property
+    def told(self) -> CallMade:
+        """The call that stands for all."""
+        return next((call for call in self.calls if call.error), self.calls[0])
+
+
+def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
+    """A run in at most so many lines: counts, the tree with repeats folded, the place of a failure, the slowest."""
+    if run.refused:
+        return [f"nothing was recorded: {run.refused}"]
+    names = f"{len(run.functions)} function" + ("" if len(run.functions) == 1 else "s")
+    head = (
+        f"run {run.id}: {run.count} calls of {names}"
+        if run.calls
+        else f"run {run.id}: no call of the project's own code"
+    )
+    if len(run.threads) > 1:
+        head += f" in {len(run.threads)} threads"
+    ending = [*_origin(run), *_slowest(run), *run.notes]
+    return [head, *_tree(run, most - 1 - len(ending)), *ending]
+
+
+def walk(run: Run, path: Sequence[int | str], most: int) -> list[str]:
+    """The calls at a place of a run: a call's number and then those that it made, or a name and then all its calls.
+
+    An empty path gives the tree from its roots.
+    """
+    if run.refused or not path:
+        return outline(run, most)
+    children = run.children()
+    last = path[-1]
+    if isinstance(last, int):
+        if not 1 <= last <= len(run.calls):
+            return [f"there is no call {last}: they are 1 to {len(run.calls)}"]
+        call = run.calls[last - 1]
+        told = [line(child, INDENT) for child in children.get(last, ())]
+        return [_whole(call), *_cut(told, most - 1)]
+    found = [call for call in run.calls if f".{call.function.name}".endswith(f".{last}")]
+    if not found:
+        known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
+        return [f"no call of {last} was recorded; there are those of {known}"]
+    counted = found[0].function.counted
+    return [f"{counted} calls of {found[0].function.name}", *_cut([line(call, INDENT) for call in found], most - 1)]
+
+
+def line(call: CallMade, indent: str = "", times: int = 1) -> str:
+    """A call in one line."""
+    number = f"#{call.number}" if times == 1 else f"#{call.number} x{times}"
+    return shorten(f"{indent}{number} {said(call)}{outcome(call)}")
+
+
+def said(call: CallMade) -> str:
+    """A call as it is written."""
+    return f"{call.function.short_name}({call.shown_arguments})"
+
+
+def outcome(call: CallMade) -> str:
+    """The end of a call, after its text."""
+    if call.error is not None:
+        return f" raised {call.error}"
+    if call.yields:
+        return f" yielded {call.yields}x" + (f", then {call.result}" if call.took_us >= 0 else f", last {call.result}")
+    return " goes on" if call.took_us < 0 else f" -> {call.result}"
+
+
+def shorten(text: str) -> str:
+    """A text of one line, cut in its middle: the end of a call says what came of it."""
+    text = text.replace("\n", " ")
+    if len(text) <= LINE_CHARACTERS:
+        return text
+    return f"{text[: LINE_CHARACTERS * 2 // 3]}…{text[-LINE_CHARACTERS // 3 + 1 :]}"
+
+
+def _whole(call: CallMade) -> str:
+    names = zip(call.function.parameters, call.arguments, strict=False)
+    shown = ", ".join(f"{name}={text}" for name, text in names)
+    under = f", under #{call.parent.number} {call.parent.function.short_name}" if call.parent else ""
+    took = f", {call.took_us / 1000:g} ms" if call.took_us >= 0 else ""
+    place = f", {call.function.file.rpartition('/')[2]}:{call.function.line}"
+    return f"#{call.number} {call.function.name}({shown}){outcome(call)}{took}{place}{under}"
+
+
+def _cut(lines: Sequence[str], most: int) -> list[str]:
+    return list(lines) if len(lines) <= most else [*lines[: most - 1], f"{INDENT}and {len(lines) - most + 1} more"]
+
+
+def _groups(calls: Sequence[CallMade]) -> list[Group]:
+    found = groupby(calls, key=lambda call: (id(call.function), call.thread))
+    return [Group(tuple(group)) for _, group in found]
+
+
+def _tree(run: Run, most: int) -> Iterator[str]:
+    """The lines of the tree: first those that lead to errors, then those nearer to its roots."""
+    children, failing = run.children(), _failing(run)
+    waiting: list[tuple[bool, int, int, Group]] = []
+
+    def push(calls: Sequence[CallMade], depth: int) -> None:
+        for group in _groups(calls):
+            is_well = not any(call.number in failing for call in group.calls)
+            heapq.heappush(waiting, (is_well, depth, group.told.number, group))
+
+    push(children.get(0, ()), 0)
+    shown: list[tuple[int, int, Group]] = []
+    while waiting and len(shown) < most:
+        _, depth, number, group = heapq.heappop(waiting)
+        shown.append((number, depth, group))
+        push(children.get(number, ()), depth + 1)
+    for _, depth, group in sorted(shown, key=lambda one: one[0]):
+        yield line(group.told, INDENT * depth, len(group.calls))
+
+
+def _failing(run: Run) -> set[int]:
+    """The numbers of the calls that raised, and of those around them."""
+    found: set[int] = set()
+    for call in run.calls:
+        one: CallMade | None = call if call.error else None
+        while one is not None and one.number not in found:
+            found.add(one.number)
+            one = one.parent
+    return found
+
+
+def _origin(run: Run) -> Iterator[str]:
+    """The innermost call of the last error that left a call which nobody recorded made, with those around it."""
+    escaped = [call for call in run.calls if call.error and call.parent is None]
+    if not escaped:
+        return
+    call, children = escaped[-1], run.children()
+    around: list[str] = []
+    while True:
+        inner = [child for child in children.get(call.number, ()) if child.error and child.error == call.error]
+        if not inner:
+            break
+        around.append(call.function.short_name)
+        call = inner[-1]
+    if around:
+        yield shorten(
+            f"raised first in #{call.number} {said(call)}: {call.error}"
+            + "".join(f" < {one}" for one in around[::-1][:3])
+        )
+
+
+def _slowest(run: Run) -> Iterator[str]:
+    own = {call.number: call.took_us for call in run.calls if call.took_us >= LEAST_SHOWN_US}
+    for call in run.calls:
+        if call.parent is not None and call.parent.number in own and call.took_us > 0:
+            own[call.parent.number] -= call.took_us
+    slow = sorted((number for number in own if own[number] >= LEAST_SHOWN_US), key=lambda number: -own[number])
+    if slow:
+        told = (
+            f"#{number} {run.calls[number - 1].function.short_name} {own[number] / 1000:.0f} ms"
+            for number in slow[:SLOWEST]
+        )
+        yield f"slowest by themselves: {', '.join(told)}"
+
+
+# Two runs side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A call of two runs, which is one by the calls around it and by how many of its kind came before."""
+
+    before: CallMade | None
+    now: CallMade | None
+
+    @property
+    def is_alike(self) -> bool:
+        """True for a call of both with the same arguments."""
+        return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
+
+    @property
+    def ends_otherwise(self) -> bool:
+        """True for a call of both that came to another end."""
+        before, now = self.before, self.now
+        if before is None or now is None:
+            return False
+        return (before.result, before.error, before.yields) != (now.result, now.error, now.yields)
+
+
+def differences(before: Run, now: Run) -> list[Pair]:
+    """The calls of two runs that differ, the first cause first.
+
+    That is the first to end of those with the same arguments and another result, error, or calls of its own, within
+    which no other is such a one. Then come the rest in the order in which they were begun.
+    """
+    causes: list[Pair] = []
+    rest: list[Pair] = []
+    _compare(Pair(None, None), before.children(), now.children(), causes, rest)
+    return [*causes, *(pair for pair in rest if pair not in causes)]
+
+
+def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str]:
+    """The differences in a line each, with both values."""
+    shown = [difference_line(pair) for pair in pairs[:most]]
+    return shown if len(pairs) <= most else [*shown, f"and {len(pairs) - most} more"]
+
+
+def difference_line(pair: Pair) -> str:
+    """A call that differs, with what it was before and what it is now."""
+    before, now = pair.before, pair.now
+    if now is None and before is not None:
+        return shorten(f"no longer: {said(before)}{outcome(before)}")
+    if before is None and now is not None:
+        return shorten(f"new: #{now.number} {said(now)}{outcome(now)}")
+    if before is None or now is None:
+        return ""
+    if not pair.is_alike:
+        return shorten(f"#{now.number} {said(before)}{outcome(before)} -> {said(now)}{outcome(now)}")
+    if not pair.ends_otherwise:
+        return shorten(f"#{now.number} {said(now)} makes other calls")
+    return shorten(f"#{now.number} {said(now)} {_ended(before)} -> {_ended(now)}")
+
+
+def _ended(call: CallMade) -> str:
+    return outcome(call).removeprefix(" -> ").strip()
+
+
+def _compare(
+    above: Pair,
+    before: Mapping[int, Sequence[CallMade]],
+    now: Mapping[int, Sequence[CallMade]],
+    causes: list[Pair],
+    rest: list[Pair],
+) -> bool:
+    """Compare the calls that a pair made; whether one of them, with the same arguments, differs."""
+    has_cause = False
+    for pair in _pairs(before.get(_number(above.before), ()), now.get(_number(above.now), ())):
+        is_deep, place = False, len(rest)
+        if pair.before is not None and pair.now is not None:
+            is_deep = _compare(pair, before, now, causes, rest)
+        others = len(rest) > place
+        if not pair.is_alike or pair.ends_otherwise:
+            rest.insert(place, pair)
+        if pair.is_alike and not is_deep and (pair.ends_otherwise or others):
+            causes.append(pair)
+        has_cause |= is_deep or (pair.is_alike and (pair.ends_otherwise or others))
+    return has_cause
+
+
+def _number(call: CallMade | None) -> int:
+    return 0 if call is None else call.number
+
+
+def _pairs(before: Sequence[CallMade], now: Sequence[CallMade]) -> Iterator[Pair]:
+    """The calls of two callers, paired by name and by how many of that name came before, in the order of now."""
+    waiting: dict[str, list[CallMade]] = {}
+    for call in before:
+        waiting.setdefault(call.function.name, []).append(call)
+    for call in now:
+        known = waiting.get(call.function.name)
+        yield Pair(known.pop(0) if known else None, call)
+    for left in waiting.values():
+        for call in left:
+            yield Pair(call, None)

@@ -1,0 +1,108 @@
+"""Recorded runs: kept within bounds, read when asked for, and asked by Datalog as `$run`."""
+
+import json
+
+import pytest
+from made_runs import TWO_PRICES, told
+
+from codriver.datalog.errors import QueryError
+from codriver.log import recorded_runs
+from codriver.log.output_log import OutputLog
+from codriver.log.recorded_runs import RUN_SCHEMA, RecordedRuns, UnreadableRunError, read_run, records_of, value_in
+
+
+@pytest.fixture
+def runs():
+    runs = RecordedRuns()
+    runs.keep("e1", TWO_PRICES)
+    return runs
+
+
+def asked(runs, query, *inputs):
+    return OutputLog().query(query, inputs=inputs, runs=runs).result
+
+
+def test_each_call_is_an_entity_with_its_caller(runs):
+    query = """[:find ?call ?name ?caller ?depth
+      :where [$run ?e :run/call ?call] [$run ?e :run/name ?name] [$run ?e :run/depth ?depth]
+             [(get-else $run ?e :run/caller "nobody") ?caller]]"""
+    assert asked(runs, query) == [
+        [1, "shop.total", "nobody", 0], [2, "shop.price", "shop.total", 1], [3, "shop.stored", "shop.price", 2],
+        [4, "shop.price", "shop.total", 1], [5, "shop.stored", "nobody", 0],
+    ]  # fmt: skip
+
+
+def test_the_rules_are_there_without_being_given(runs):
+    under = '[:find [?c ...] :where [$run ?a :run/name "shop.total"] (calls-under ?a ?b) [$run ?b :run/call ?c]]'
+    assert sorted(asked(runs, under)) == [2, 3, 4]
+    before = "[:find [?c ...] :where [$run ?b :run/call 4] (before ?a ?b) [$run ?a :run/call ?c]]"
+    assert sorted(asked(runs, before)) == [1, 2, 3]
+    own = "[:find [?c ...] :in % :where (cheap ?e) [$run ?e :run/call ?c]]"
+    rules = '[[(cheap ?e) [$run ?t :run/name "shop.total"] (calls-under ?t ?e) [$run ?e :run/name "shop.price"]]]'
+    assert sorted(asked(runs, own, rules)) == [2, 4]
+
+
+def test_a_rule_that_nobody_gave_is_refused(runs):
+    with pytest.raises(QueryError):
+        asked(runs, "[:find ?a :where [$run ?a :run/call 1] (beneath ?a ?a)]")
+
+
+def test_attributes_of_runs_are_told_where_the_question_names_them(runs):
+    with pytest.raises(QueryError, match=":run/name"):
+        asked(runs, "[:find ?a :where [$run ?a :run/nme ?b]]")
+    with pytest.raises(QueryError) as refused:
+        asked(runs, "[:find ?a :where [?a :output/nme ?b]]")
+    assert ":run/name" not in str(refused.value)
+
+
+def test_the_newest_runs_are_kept(runs, monkeypatch):
+    monkeypatch.setattr(recorded_runs, "MAX_RUNS", 2)
+    assert len(asked(runs, "[:find ?e :where [$run ?e :run/arg ?a]]")) == 7
+    runs.keep("e2", told((0, "total", ["1"], "2")))
+    runs.keep("e3", told((0, "total", ["1"], "2")))
+    assert runs.ids() == ("e2", "e3")
+    assert runs.get("e1") is None
+    assert asked(runs, "[:find [?id ...] :where [$run ?e :run/id ?id]]") == ["e2", "e3"]
+
+
+def test_a_run_has_no_more_entities_than_its_bound(monkeypatch):
+    monkeypatch.setattr(recorded_runs, "MAX_ENTITIES", 7)
+    records = list(records_of(read_run("e1", TWO_PRICES), 1))
+    assert [record[0] for record in records] == list(range(1, 8))
+
+
+def test_secrets_are_taken_out_of_every_text():
+    runs = RecordedRuns(redact=lambda text: text.replace("'tax'", "<redacted>"))
+    runs.keep("e1", TWO_PRICES)
+    assert runs.get("e1").calls[2].arguments == ("<redacted>",)
+    assert (
+        asked(runs, '[:find ?v . :where [$run ?a :run/arg "name"] [$run ?a :run/call 3] [$run ?a :run/value ?v]]')
+        == "<redacted>"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"functions": [], "calls": [[0]]}', json.dumps({"functions": 3})])
+def test_what_is_no_run_is_refused_in_words(text):
+    with pytest.raises(UnreadableRunError, match="e1"):
+        read_run("e1", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("20", 20),
+        ("-1.5", -1.5),
+        ("1e-05", 1e-05),
+        ("'a'", "a"),
+        ("'a' + 'b'", "'a' + 'b'"),
+        ("[1]", "[1]"),
+        ("'a", "'a"),
+    ],
+)
+def test_a_plain_value_is_a_number_or_a_text(text, value):
+    assert value_in(text) == value
+    assert type(value_in(text)) is type(value)
+
+
+def test_every_attribute_is_one_of_the_schema():
+    assert {"of", "arg", "value"} <= set(RUN_SCHEMA.attributes)

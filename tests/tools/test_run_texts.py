@@ -1,0 +1,103 @@
+"""Texts about recorded runs."""
+
+import pytest
+from made_runs import SHOP, TWO_PRICES, told
+
+from codriver.log.recorded_runs import read_run
+from codriver.tools.answers.run_texts import OUTLINE_LINES, difference_lines, differences, outline, walk
+
+
+def run(*calls, **more):
+    return read_run("e1", told(*calls, **more))
+
+
+def test_an_outline_has_the_tree_with_repeats_folded():
+    assert outline(read_run("e1", TWO_PRICES)) == [
+        "run e1: 5 calls of 3 functions",
+        "#1 shop.total(list of 2) -> 46.0",
+        "  #2 x2 shop.price({'price': 2}, 3) -> 6",
+        "    #3 shop.stored('tax') -> None",
+        "#5 shop.stored('rate') raised KeyError('rate')",
+    ]
+
+
+def test_an_outline_never_has_more_lines_than_its_bound():
+    calls = [(0, "total", [str(n)], "1") if n % 2 else (0, "price", ["{}", "1"], "2") for n in range(60)]
+    assert len(outline(run(*calls))) == OUTLINE_LINES
+
+
+def test_what_leads_to_an_error_is_told_before_all_else():
+    calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
+    calls += [(0, "total", ["bad"], "!KeyError('x')"), (31, "price", ["{}", "9"], "!KeyError('x')"),
+              (32, "stored", ["'x'"], "!KeyError('x')")]  # fmt: skip
+    told_lines = outline(run(*calls))
+    assert "    #33 shop.stored('x') raised KeyError('x')" in told_lines
+    assert "raised first in #33 shop.stored('x'): KeyError('x') < shop.price < shop.total" in told_lines
+    assert len(told_lines) == OUTLINE_LINES
+
+
+def test_the_slowest_are_named_by_the_time_that_is_their_own():
+    found = run((0, "total", [], "1"), (1, "price", [], "2"))
+    slow = (
+        told((0, "total", [], "1"), (1, "price", [], "2"))
+        .replace(", 0, 5, ", ", 0, 9000, ")
+        .replace(", 10, 5, ", ", 10, 7000, ")
+    )
+    assert not any("slowest" in line for line in outline(found))
+    assert outline(read_run("e1", slow))[-1] == "slowest by themselves: #2 shop.price 7 ms, #1 shop.total 2 ms"
+
+
+def test_a_refused_run_says_why():
+    assert outline(read_run("e1", '{"refused": "all ids are taken"}')) == ["nothing was recorded: all ids are taken"]
+
+
+def test_a_call_is_walked_into_by_its_number_and_found_by_its_name():
+    found = read_run("e1", TWO_PRICES)
+    assert walk(found, [2], 9) == [
+        "#2 shop.price(item={'price': 2}, amount=3) -> 6, 0.005 ms, shop.py:3, under #1 shop.total",
+        "  #3 shop.stored('tax') -> None",
+    ]
+    assert walk(found, ["price"], 9) == [
+        "2 calls of shop.price", "  #2 shop.price({'price': 2}, 3) -> 6", "  #4 shop.price({'price': 2}, 25) -> 40.0",
+    ]  # fmt: skip
+    assert walk(found, ["pric"], 9) == [
+        "no call of pric was recorded; there are those of shop.price, shop.stored, shop.total"
+    ]
+    assert walk(found, [9], 9) == ["there is no call 9: they are 1 to 5"]
+    assert walk(found, ["price"], 2) == ["2 calls of shop.price", "  and 2 more"]
+
+
+def compared(before, now, functions=SHOP):
+    return difference_lines(differences(run(*before, functions=functions), run(*now, functions=functions)))
+
+
+def test_the_innermost_call_with_the_same_arguments_and_another_end_comes_first():
+    before = [(0, "total", ["list of 1"], "36.0"), (1, "price", ["{'price': 2}", "20"], "36.0")]
+    now = [(0, "total", ["list of 1"], "32.0"), (1, "price", ["{'price': 2}", "20"], "32.0")]
+    assert compared(before, now) == [
+        "#2 shop.price({'price': 2}, 20) 36.0 -> 32.0", "#1 shop.total(list of 1) 36.0 -> 32.0",
+    ]  # fmt: skip
+
+
+def test_a_caller_that_passes_other_arguments_is_the_cause():
+    before = [(0, "total", ["list of 1"], "36.0"), (1, "price", ["{'price': 2}", "20"], "36.0")]
+    now = [(0, "total", ["list of 1"], "4"), (1, "price", ["{'price': 2}", "2"], "4")]
+    assert compared(before, now) == [
+        "#1 shop.total(list of 1) 36.0 -> 4",
+        "#2 shop.price({'price': 2}, 20) -> 36.0 -> shop.price({'price': 2}, 2) -> 4",
+    ]  # fmt: skip
+
+
+def test_calls_that_are_new_or_gone_are_told():
+    before = [(0, "total", [], "1"), (1, "stored", ["'a'"], "1")]
+    now = [(0, "total", [], "1"), (1, "price", ["{}", "1"], "!TypeError()")]
+    assert compared(before, now) == [
+        "#1 shop.total() makes other calls",
+        "new: #2 shop.price({}, 1) raised TypeError()",
+        "no longer: shop.stored('a') -> 1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("calls", [[], [(0, "total", ["1"], "2")]])
+def test_equal_runs_have_no_difference(calls):
+    assert compared(calls, calls) == []

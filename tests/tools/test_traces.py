@@ -1,0 +1,126 @@
+"""Calls that evaluations and test runs make, recorded where that is asked for: in the answer, walked, and queried."""
+
+import json
+import sys
+
+import pytest
+from live_server import serving
+
+SHOP = """
+def price(item, amount):
+    return item["price"] * amount * (0.8 if amount > 10 else 1)
+
+def total(items):
+    return sum(price(item, amount) for item, amount in items)
+
+def fails():
+    return price({}, 3)
+"""
+TESTS = """
+import shop
+
+def test_total():
+    assert shop.total([({"price": 2}, 20)]) == 36
+
+def test_other():
+    assert shop.price({"price": 1}, 1) == 1
+"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    repls = ("--repl", "python", "--repl", "lisp", "--python", sys.executable)
+    with serving(tmp_path_factory.mktemp("traced"), *repls) as running:
+        (running.workspace / "shop.py").write_text(SHOP)
+        (running.workspace / "test_shop.py").write_text(TESTS)
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        connected.call("evaluate_code", code="import shop", replSessionKey="py")
+        yield connected
+
+
+def traced(client, code, trace="true", **more):
+    return client.call("evaluate_code", code=code, trace=trace, replSessionKey="py", **more)
+
+
+def walked(client, answer, **where):
+    return client.call("get_evaluation", evaluationId=answer["evaluationId"], part="trace", **where)[
+        "text"
+    ].splitlines()
+
+
+def test_an_answer_tells_the_calls_in_few_lines(client):
+    answer = traced(client, "shop.total([({'price': 2}, 20)] * 3)", detail=True)
+    assert answer["trace"].splitlines() == [
+        f"run {answer['evaluationId']}: 4 calls of 2 functions",
+        "#1 shop.total([(dict of 1, 20), (dict of 1, 20), (dict of 1, 20)]) -> 96.0",
+        "  #2 x3 shop.price({'price': 2}, 20) -> 32.0",
+    ]
+    assert answer["result"] == "96.0"
+
+
+@pytest.mark.parametrize("trace", ["price", "shop.price", ["price"], "fails, price"])
+def test_names_are_taken_in_any_form(client, trace):
+    answer = traced(client, "shop.total([({'price': 2}, 20)])", trace)
+    assert answer["trace"].splitlines()[1:] == ["#1 shop.price({'price': 2}, 20) -> 32.0"]
+
+
+def test_nothing_is_recorded_unasked(client):
+    for trace in (False, None, "false"):
+        assert "trace" not in traced(client, "shop.total([])", trace)
+
+
+def test_a_failure_says_what_raised(client):
+    answer = traced(client, "shop.fails()")
+    assert answer["error"]["class"] == "KeyError"
+    assert answer["trace"].splitlines()[-1].startswith("raised first in #2 shop.price({}, 3): ")
+
+
+def test_a_red_test_is_walked_to_the_wrong_call(client):
+    answer = client.call("run_tests", namespace="test_shop.py", trace=True, replSessionKey="py")
+    lines = answer["trace"].splitlines()
+    assert (answer["failed"], lines[0]) == (1, f"run {answer['evaluationId']}: 5 calls of 4 functions")
+    assert "  #2 shop.total([(dict of 1, 20)]) -> 32.0" in lines
+    assert walked(client, answer, path=[2])[1:] == ["  #3 shop.price({'price': 2}, 20) -> 32.0"]
+    assert len(json.dumps(answer["trace"])) < 1000
+
+
+def test_two_runs_are_compared(client):
+    before = traced(client, "shop.total([({'price': 2}, 20)])", detail=True)
+    try:
+        code = "def price(item, amount): return item['price'] * amount\nshop.price = price\nprice.__module__ = 'shop'"
+        assert client.call("evaluate_code", code=code, replSessionKey="py")["ok"]
+        now = traced(client, "shop.total([({'price': 2}, 20)])", detail=True)
+        assert walked(client, now, diffWith=before["evaluationId"])[0] == "#1 shop.total([(dict of 1, 20)]) 32.0 -> 40"
+        assert walked(client, now, diffWith=now["evaluationId"]) == [
+            f"no recorded call differs from those of {now['evaluationId']}"
+        ]
+    finally:
+        client.call("load_file", filePath="shop.py", replSessionKey="py")
+
+
+def test_datalog_asks_the_runs(client):
+    answer = traced(client, "shop.total([({'price': 2}, 20), ({'price': 1}, 3)])", detail=True)
+    query = (
+        '[:find ?args :in $ $run ?id :where [$run ?a :run/arg "amount"] [$run ?a :run/value ?v] [(> ?v 10)]'
+        " [$run ?a :run/of ?e] [$run ?e :run/id ?id] [$run ?e :run/args ?args]]"
+    )
+    found = client.call("repl_output_log", query=query, inputs=[answer["evaluationId"]])
+    assert found["result"] == [["{'price': 2}, 20"]]
+
+
+def test_a_run_that_is_not_there_is_refused_in_words(client):
+    answer = client.call("evaluate_code", code="1", replSessionKey="py", detail=True)
+    told = client.call("get_evaluation", evaluationId=answer["evaluationId"], part="trace")
+    assert (told["ok"], told["reason"]) == (False, "forgotten")
+    assert "with trace" in told["hint"]
+
+
+def test_where_calls_are_not_recorded_nothing_runs(client):
+    answer = client.call("evaluate_code", code="(def mine 1)", trace=True, replSessionKey="lpy")
+    assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
+    assert client.call("evaluate_code", code="(resolve 'mine)", replSessionKey="lpy").get("result") in (None, "nil")
