@@ -25,14 +25,14 @@ WINGS_OF_TOOLS = ("tools/ledgers", "tools/calls", "tools/truth", "tools/answers"
 MAY_IMPORT = {
     "errors": set(),
     "systems": set(),
-    "files": set(),
+    "files": {"systems"},
     "wire": {"errors"},
     "lisp": set(),
     "datalog": {"errors"},
     "core": {"errors"},
     "net": {"core", "errors", "files", "systems"},
     "log": {"core", "datalog", "files"},
-    "editing": {"errors", "files", "lisp", "wire"},
+    "editing": {"errors", "files", "lisp", "systems", "wire"},
     "documents": {"core", "errors", "lisp"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "lisp", "log", "net", "systems", "wire"},
@@ -357,11 +357,10 @@ def test_code_in_another_language_is_a_file_of_that_language():
 
 # Who opens files without `codriver.files`, and why; what is not here may not.
 OPENERS = {
-    "files/place.py": "the one that all others use",
-    "files/path_walk.py": "the folders on the way to it",
+    "systems/open_folders.py": "the one that all others use, through `codriver.files`",
     "repls/worker/serving/start.py": "runs in the project's own Python, without ours",
     "repls/worker/basics/source_files.py": "runs in the project's own Python, without ours: source files, for look-ups",
-    "repls/worker/python/process_start.py": "runs in an application, without ours: the kernel's word in /proc",
+    "repls/worker/basics/systems.py": "runs in an application, without ours: the kernel's word in /proc",
     "repls/worker/serving/outside_packages.py": "runs in the project's own Python, without ours: what is installed",
     "repls/worker/application/embedded.py": "runs in an application, without ours: the kernel's table in /proc",
     "repls/worker/application/embedded_port_file.py": "runs in an application, without ours: its port file",
@@ -375,8 +374,8 @@ OPENERS = {
     "repls/programs/__init__.py": "the programs that come with us",
     "repls/programs/python/runs_anew.py": "runs in the project's own Python, without ours: a test run's own folder",
     "repls/programs/python/new_process.py": "runs in the project's own Python, without ours: a test run's own folder",
-    "repls/launch/watchdog.py": "/dev/null",
-    "commands/server.py": "/dev/null",
+    "systems/watchdog.py": "/dev/null",
+    "systems/daemon.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
     "repls/launch/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",
@@ -488,7 +487,7 @@ WRITERS = {"print", "input", "click.echo", "click.secho", "click.echo_via_pager"
            "click.style", "click.progressbar", "click.get_text_stream", "click.get_binary_stream"}  # fmt: skip
 STREAM_USE = re.compile(r"sys\.(__)?std(out|err)(__)?\.(?!isatty$|fileno$)\w+")
 # What else writes to a descriptor, in these functions alone: a pipe.
-DESCRIPTORS = {("server", "daemonize"), ("server", "reached"), ("watch_screen", "wake")}
+DESCRIPTORS = {("daemon", "daemonize"), ("daemon", "reached"), ("watch_screen", "wake")}
 
 
 def writes(path):

@@ -140,14 +140,13 @@ def row_form(address: bytes, port: int) -> bytes:
 
 def lives(process: int) -> bool:
     """Whether a process is there, as far as the system tells; where it does not, it counts as there."""
-    if os.name != "posix":
-        return True  # the question would end it
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # another user's
+    if sys.platform != "win32":  # where the question would end it
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return True  # another user's
     return True
 
 

@@ -3,6 +3,7 @@
 import signal
 import socket
 
+import posix_only
 import pytest
 from live_server import Live, serving, until
 from real_repls import repl
@@ -69,7 +70,7 @@ def test_a_server_that_is_killed_leaves_no_more_than_the_next_start_closes(tmp_p
         live = Live(tmp_path, "--nrepl", str(endpoint))
         work(live)
         until(lambda left=left: not left & sessions(endpoint), "the sessions of the run before to be closed")
-        live.stop(signal.SIGKILL)
+        live.stop(posix_only.KILL)
         left = sessions(endpoint) - before
     with serving(tmp_path, "--nrepl", str(endpoint)) as live:
         work(live)

@@ -10,6 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import posix_only
 import pytest
 from live_server import Live, own_settings, serving, until
 from real_repls import repl
@@ -569,7 +570,7 @@ def test_a_killed_server_leaves_no_repl_behind_and_the_next_one_starts(tmp_path)
     with live.client() as client:
         pid = int(client.call("evaluate_code", code="import os\nos.getpid()", timeoutMs=30_000)["result"])
     until(lambda: "getpid" in kept_history(tmp_path), "the history to be on disk")
-    live.stop(signal.SIGKILL)
+    live.stop(posix_only.KILL)
     until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
     assert live.port_file.exists()
     with serving(tmp_path, "--repl", "none") as again, again.client() as client:
@@ -640,7 +641,7 @@ def test_a_server_that_restarts_under_a_call_is_reported_and_found_again(tmp_pat
         identity = client.begin_call("evaluate_code", code="while True: pass")
         until(lambda: _running(live), "the loop to run")
         until(lambda: "while True" in kept_history(tmp_path), "the history to be on disk")
-        live.stop(signal.SIGKILL)
+        live.stop(posix_only.KILL)
         answer = client.answer(identity)
         assert "may have run" in answer["error"]["message"]
         with serving(tmp_path, "--repl", "python"):

@@ -1,7 +1,6 @@
 """The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
 
 import json
-import os
 import platform
 import re
 import shlex
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import click
 import forked
+import posix_only
 import pytest
 from click.testing import CliRunner
 from live_server import WAIT_S, environ, own_settings, serving, until
@@ -560,7 +560,7 @@ def test_a_server_in_the_background_leaves_whoever_reads_its_start(tmp_path):
         assert (started.returncode, started.stderr) == (0, "")
         assert started.stdout.startswith("codriver listens on 127.0.0.1:")
         process = json.loads((server_folder(workspace) / "server.json").read_text())["pid"]
-        assert os.getsid(process) != os.getsid(0)
+        assert posix_only.session_of(process) != posix_only.session_of(0)
     finally:
         subprocess.run([*command[:3], "stop"], check=True, **given)
 

@@ -11,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
+import posix_only
 import pytest
 from live_server import Live, environ, own_settings, serving, until
 from terminal import Terminal
@@ -121,7 +122,7 @@ def test_what_takes_long_is_said_once_and_on_a_terminal_alone():
 
 def test_who_waits_for_a_repl_that_starts_is_told_so(tmp_path):
     own_settings(tmp_path).write_text(f"repl = [\"sh -c 'read line < {tmp_path}/gate'\"]\n")
-    os.mkfifo(tmp_path / "gate")
+    posix_only.make_pipe(tmp_path / "gate")
     with serving(tmp_path) as live, Terminal(live.command("eval", "1"), live.environ, columns=200) as terminal:
         terminal.shows("codriver: waiting for the REPL repl: starting sh")
         (tmp_path / "gate").write_text("go\n")

@@ -3,11 +3,11 @@
 import ast
 import contextlib
 import random
-import resource
 import sys
 import types
 
 import anyio
+import posix_only
 import pytest
 
 from codriver.editing import Act, Editor, InsertDef, Limits, ReplaceDef, Wanted
@@ -173,13 +173,8 @@ async def perform(project, wanted, failing, form):
     other = project.path(project.high)
 
     async def write():
-        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-        if failing == "full":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
-        try:
+        with posix_only.bounded_files(16) if failing == "full" else contextlib.nullcontext():
             return await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
     with anyio.CancelScope() as scope:
         steps = Steps(project, failing, form, scope)

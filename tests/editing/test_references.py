@@ -1,8 +1,8 @@
 """Where a name is used in a workspace's files: by scope in Lisp, by the parser in Python."""
 
-import os
 from unittest.mock import patch
 
+import posix_only
 import pytest
 
 from codriver.editing import references
@@ -109,7 +109,7 @@ def test_what_cannot_be_searched_is_counted(tmp_path):
 def test_no_link_leads_out_of_the_workspace(tmp_path):
     write(tmp_path, out__secret_DOT_py="x\n", work__good_DOT_py="x\n")
     (tmp_path / "work" / "link.py").symlink_to(tmp_path / "out" / "secret.py")
-    os.mkfifo(tmp_path / "work" / "pipe.py")
+    posix_only.make_pipe(tmp_path / "work" / "pipe.py")
     found = find_references(tmp_path / "work", Wanted("x"), (".py",))
     assert ([one.file for one in found.places], found.skipped) == (["good.py"], 2)
 

@@ -1,11 +1,11 @@
 """The one safe way to open and replace files, against every hostile shape that a file can have."""
 
 import os
-import socket
 import stat
 import threading
 from pathlib import Path
 
+import posix_only
 import pytest
 
 from codriver.files import (
@@ -65,12 +65,11 @@ def test_a_file_without_a_size_is_read_up_to_the_bound():
 
 
 def _fifo(path):
-    os.mkfifo(path)
+    posix_only.make_pipe(path)
 
 
 def _socket(path):
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
+    posix_only.make_socket(path)
 
 
 @pytest.mark.parametrize(("make", "shape"), [(_fifo, "a pipe"), (os.mkdir, "a folder"), (_socket, "a socket")])
@@ -162,16 +161,16 @@ def test_a_secret_must_be_private(root):
     assert read(Path("file"), Rules(Links.NEVER, 100, is_secret=True), root=root) == b"inside"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away: run this as root")
+@pytest.mark.skipif(not posix_only.is_root(), reason="only root can give files away: run this as root")
 def test_files_and_links_of_another_user_are_not_followed_from_home(root):
-    os.chown(root / "file", 12345, 12345)
+    posix_only.give_away(root / "file")
     with pytest.raises(NotOwnError, match="another user's"):
         read(root / "file", Rules(Links.OWN, 100))
     with pytest.raises(NotOwnError):
         read(root / "file", Rules(Links.ANY, 100, is_granting=True))
     (root / "mine").write_text("mine")
     (root / "link").symlink_to("mine")
-    os.lchown(root / "link", 12345, 12345)
+    posix_only.give_away(root / "link")
     with pytest.raises(LinkRefusedError, match="another user"):
         read(root / "link", Rules(Links.OWN, 100))
 
@@ -213,7 +212,7 @@ def test_a_file_to_append_to_is_made_private_and_keeps_what_is_in_it(root):
 
 
 def test_a_pipe_in_a_logs_place_is_refused_without_waiting_for_a_reader(root):
-    os.mkfifo(root / "log")
+    posix_only.make_pipe(root / "log")
     with pytest.raises(NotRegularError):
         open_for_writing(Path("log"), links=Links.NEVER, root=root)
 

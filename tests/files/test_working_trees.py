@@ -2,6 +2,7 @@
 
 import os
 
+import posix_only
 import pytest
 from linked_tree import git
 
@@ -112,7 +113,7 @@ def test_a_git_that_is_no_plain_file_is_not_opened(main, linked, tmp_path, shape
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     if shape == "pipe":
-        os.mkfifo(stranger / ".git")
+        posix_only.make_pipe(stranger / ".git")
     else:
         targets = {"link to a file": linked / ".git", "link to a repository": main / ".git"}
         (stranger / ".git").symlink_to(targets.get(shape, stranger / ".git"))

@@ -4,13 +4,13 @@ import contextlib
 import errno
 import io
 import json
-import os
 import stat
 import sys
 import tracemalloc
 from json.encoder import encode_basestring
 
 import anyio
+import posix_only
 import pytest
 from transit.reader import Reader
 from transit.transit_types import Keyword
@@ -603,7 +603,7 @@ def test_nothing_but_a_regular_file_is_read_or_written(path, tmp_path, what, sha
     place = path if what == "file" else path.with_name(f"{path.name}.{what}")
     place.unlink(missing_ok=True)
     if shape == "pipe":
-        os.mkfifo(place)
+        posix_only.make_pipe(place)
     elif shape == "folder":
         place.mkdir()
     else:

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import posix_only
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -306,7 +307,7 @@ def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made, tm
     store = made(max_bytes=1024 * MIB)
     folder = store._folder.path()
     pipe = tmp_path / "hanging"
-    os.mkfifo(pipe)
+    posix_only.make_pipe(pipe)
     opened = spill_files._open
 
     def open_slowly(file, flags):
@@ -517,7 +518,7 @@ def test_a_pipe_or_a_link_in_the_place_of_a_file_holds_up_no_reader(tmp_path):
     file.rest()
     place = folder.path() / "e1.stdout.1"
     place.unlink()
-    os.mkfifo(place)
+    posix_only.make_pipe(place)
     with pytest.raises(OSError, match="a pipe"):
         file.read(0, 4)
     place.unlink()

@@ -3,10 +3,10 @@
 import base64
 import contextlib
 import random
-import signal
 import sys
 from pathlib import Path
 
+import posix_only
 import pytest
 from live_server import Live, serving, until
 
@@ -203,7 +203,7 @@ def test_what_a_killed_server_left_is_swept_by_the_next_and_no_other_server_lose
         with killed.client() as client:
             client.call("evaluate_code", code=print_numbers(200_000), timeoutMs=60_000)
             until(lambda: spill_files(killed.folder), "the text to be on disk")
-        killed.stop(signal.SIGKILL)
+        killed.stop(posix_only.KILL)
         left = spill_files(killed.folder)
         assert left
         with neighbour.client() as client:

@@ -5,6 +5,7 @@ import socket
 import stat
 import sys
 
+import posix_only
 import pytest
 
 from codriver.net.found_ports import judge, objection_at, objection_to
@@ -23,7 +24,7 @@ def file(tmp_path):
 
 def test_a_listener_of_ones_own_is_spoken_to_however_old_the_file_is(file):
     os.utime(file, (LONG_AGO, LONG_AGO))
-    assert judge(Peer(os.geteuid(), 1), file) is None
+    assert judge(Peer(posix_only.user(), 1), file) is None
 
 
 def test_who_has_hung_up_is_nobody_to_speak_to(file):
@@ -48,9 +49,9 @@ def test_where_nobody_can_be_asked_a_file_that_others_may_write_does_not_count(f
     assert "others may write to it" in judge(None, file)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user: run the tests as root")
+@pytest.mark.skipif(not posix_only.is_root(), reason="only root can give a file to another user: run the tests as root")
 def test_where_nobody_can_be_asked_a_file_of_another_user_does_not_count(file):
-    os.chown(file, 65534, 65534)
+    posix_only.give_away(file)
     assert "another user's" in judge(None, file)
 
 

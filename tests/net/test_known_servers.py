@@ -2,11 +2,11 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
 import forked
+import posix_only
 import pytest
 from live_server import WAIT_S, environ, until
 
@@ -96,7 +96,7 @@ def test_all_servers_of_a_user_are_listed_and_those_that_were_killed_are_said(tm
     found = json.loads(command("status", "--all", "--json", env=env)[1])
     assert (found["ok"], found["count"], found["leftOut"]) == (True, 2, [])
     pids = {server["workspace"]: server["pid"] for server in found["servers"]}
-    os.kill(pids[str(second)], signal.SIGKILL)
+    posix_only.kill(pids[str(second)])
     until(lambda: len(command("status", "--all", env=env)[1].splitlines()) == 1, "the end of the one that was killed")
     status, listed, said = command("status", "--all", env=env)
     assert (status, said) == (0, f"left out: {second}: its server ended without a word\n")

@@ -8,6 +8,7 @@ import sys
 import threading
 
 import anyio
+import posix_only
 import pytest
 from anyio.abc import SocketAttribute
 from hypothesis import given
@@ -145,7 +146,7 @@ def pair(host):
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "::1"])
 def test_the_user_at_the_other_end_is_told(host):
     with pair(host) as (accepted, _):
-        assert peer_uid(accepted) == os.getuid()
+        assert peer_uid(accepted) == posix_only.user()
 
 
 @linux
@@ -153,7 +154,7 @@ def test_the_user_at_the_other_end_is_told(host):
 def test_both_ways_to_ask_say_the_same(host):
     with pair(host) as (accepted, connecting):
         there, here = accepted.getpeername()[:2], accepted.getsockname()[:2]
-        expected = Peer(os.getuid(), os.fstat(connecting.fileno()).st_ino)
+        expected = Peer(posix_only.user(), os.fstat(connecting.fileno()).st_ino)
         assert ask_kernel(there, here) == expected
         assert look_up(there, here) == expected
         assert ask_kernel(there, (here[0], 9)) is None
@@ -173,7 +174,7 @@ def test_a_client_of_ipv4_behind_an_ipv6_listener_is_found():
             accepted, _ = listener.accept()
             with accepted:
                 assert accepted.getpeername()[0] == "::ffff:127.0.0.1"
-                assert peer_uid(accepted) == os.getuid()
+                assert peer_uid(accepted) == posix_only.user()
 
 
 @linux
@@ -188,7 +189,7 @@ def test_a_peer_that_closed_its_socket_is_nobody_and_not_root():
 def test_a_peer_that_only_said_all_is_still_somebody():
     with pair("127.0.0.1") as (accepted, connecting):
         connecting.shutdown(socket.SHUT_WR)
-        assert peer_uid(accepted) == os.getuid()
+        assert peer_uid(accepted) == posix_only.user()
 
 
 @linux
@@ -356,7 +357,7 @@ def test_a_system_without_such_tables_is_told_apart_from_one_where_nobody_listen
 
 def as_nobody(code, live, data):
     """Run Python code as the user nobody, with `data` as its input and its connection to the server as `peer`."""
-    if os.getuid() != 0:
+    if not posix_only.is_root():
         pytest.skip("only root can take another user's place: run the tests as root to include this one")
     return as_user(65534, code, live, data)
 

@@ -1,9 +1,9 @@
 import json
 import os
-import signal
 import subprocess
 import sys
 
+import posix_only
 import pytest
 from live_server import Live, serving
 
@@ -213,7 +213,7 @@ def test_of_real_servers_that_race_one_runs_and_the_others_name_it(tmp_path):
 def test_a_stale_port_file_of_a_pid_that_another_has_now_is_replaced(tmp_path):
     live = Live(tmp_path, "--repl", "none")
     folder = live.port_file.parent
-    live.stop(signal.SIGKILL)
+    live.stop(posix_only.KILL)
     record = json.loads((folder / "server.json").read_text())
     (folder / "server.json").write_text(json.dumps(record | {"pid": os.getppid() or 1}))
     with serving(tmp_path, "--repl", "none") as again, again.client() as client:

@@ -1,4 +1,3 @@
-import os
 import random
 import shutil
 import socket
@@ -7,6 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import posix_only
 import pytest
 from live_server import WAIT_S
 
@@ -163,7 +163,7 @@ def test_a_relay_that_cannot_be_installed_is_said(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
 def test_a_pipe_in_place_of_the_relay_is_refused_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "relay.py")
+    posix_only.make_pipe(tmp_path / "relay.py")
     with pytest.raises(RelayNotInstalledError, match="a pipe"):
         install_relay(relay_source(tmp_path), tmp_path / "relay.py")
 

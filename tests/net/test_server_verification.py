@@ -1,7 +1,6 @@
 """A port file left by a server that was killed may name the port of another workspace's server by now."""
 
 import json
-import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +19,7 @@ def workspaces(tmp_path):
     """A workspace whose server was killed, and the server of another one that has its port now."""
     killed = Live(tmp_path / "killed", "--repl", "python")
     port = killed.port
-    killed.process.send_signal(signal.SIGKILL)
+    killed.process.kill()
     killed.process.wait(WAIT_S)
     killed.process.stdout.close()
     assert killed.port_file.exists()

@@ -2,11 +2,10 @@
 
 import json
 import logging
-import os
-import signal
 from types import SimpleNamespace
 
 import anyio
+import posix_only
 import pytest
 from live_server import serving, until
 from mcp_versions import MODERN, OLDER, Versioned, check, speaking
@@ -111,7 +110,7 @@ def test_a_repl_that_is_lost_and_settings_that_are_wrong_are_warnings(live):
         client.ask("logging/setLevel", level="warning")
         restart(client)
         number = int(client.call("evaluate_code", code="import os; os.getpid()", detail=True)["result"])
-        os.kill(number, signal.SIGKILL)
+        posix_only.kill(number)
         (live.workspace / "codriver.toml").write_text("maxLineBytes = 'many'\n")
         told = [client.told("notifications/message")["params"] for _ in range(2)]
         assert {one["level"] for one in told} == {"warning"}

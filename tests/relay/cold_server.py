@@ -5,6 +5,8 @@ import json
 import os
 import shlex
 
+import posix_only
+
 from codriver.app.kept_lists import write
 from relay.relay_process import request
 from relay.test_relay_life import closed_port
@@ -25,7 +27,7 @@ class Cold:
         self.workspace = folder / "workspace"
         self.workspace.mkdir()
         self.gate = folder / "gate"
-        os.mkfifo(self.gate)
+        posix_only.make_pipe(self.gate)
         self.port = closed_port()
         waiting = shlex.join(["sh", "-c", f"read line < {shlex.quote(str(self.gate))}; exit 3"])
         self.environment = {"XDG_STATE_HOME": str(folder / "state"), "CODRIVER_SERVER_COMMAND": waiting}
@@ -63,7 +65,7 @@ def shut(gate):
     """Let each end that waits at the gate, and nobody wait there from now on."""
     waiting = None
     with contextlib.suppress(OSError):  # nobody does
-        waiting = os.open(gate, os.O_WRONLY | os.O_NONBLOCK)
+        waiting = os.open(gate, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
     gate.unlink(missing_ok=True)
     if waiting is not None:
         os.close(waiting)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from functools import partial
 
+import posix_only
 import pytest
 from live_server import WAIT_S, environ
 
@@ -91,7 +92,7 @@ class Gated:
     def __init__(self, folder, start_relay):
         workspace, self.gate = folder / "workspace", folder / "gate"
         workspace.mkdir()
-        os.mkfifo(self.gate)
+        posix_only.make_pipe(self.gate)
         start = f'read line < {shlex.quote(str(self.gate))} && exec {shlex.quote(sys.executable)} -P -m codriver "$@"'
         ours = {name: value for name, value in environ(folder).items() if name.startswith(("XDG_", "CODRIVER_"))}
         self.environment = ours | {

@@ -1,7 +1,6 @@
 """What the relay's tests share: the relay as a real process, and a TCP server that a test plays by hand."""
 
 import contextlib
-import fcntl
 import json
 import os
 import queue
@@ -12,6 +11,8 @@ import threading
 from pathlib import Path
 
 import pytest
+
+from codriver.files.locking import try_lock
 
 RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__main__.py"
 
@@ -49,7 +50,7 @@ def claimed(folder):
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert try_lock(lock.fileno())
         yield folder
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import posix_only
 import pytest
 from live_server import environ
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -138,9 +139,9 @@ def test_a_name_that_is_no_folder_of_the_users_own_is_passed_over(auto, project,
     assert served(auto(folder=project / "src", CLAUDE_PROJECT_DIR=named, HOME=str(home))) == project
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.skipif(not posix_only.is_root(), reason="only root can give a folder away")
 def test_a_folder_of_another_user_is_none_and_ends_the_way_upward(auto, project, tmp_path):
-    os.chown(project, 65534, 65534)
+    posix_only.give_away(project)
     assert "found no workspace" in refusal(auto(CLAUDE_PROJECT_DIR=str(project)))
     assert "found no workspace" in refusal(auto(folder=project))
     (tmp_path / "deps.edn").touch()

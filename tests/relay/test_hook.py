@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import posix_only
 import pytest
 from live_server import own_settings, serving
 from process_states import stopped
@@ -231,7 +232,7 @@ def test_an_input_that_never_ends_holds_nobody_up(program, live):
 def test_a_pipe_in_place_of_the_port_file_is_not_waited_for(program, tmp_path):
     presence = place_of(tmp_path, 1)
     (presence / "port").unlink()
-    os.mkfifo(presence / "port")
+    posix_only.make_pipe(presence / "port")
     assert run(program, tmp_path, "qwen", "edited") == {}
 
 

@@ -3,11 +3,11 @@
 import contextlib
 import json
 import os
-import signal
 import sys
 
 import anyio
 import anyio.to_thread
+import posix_only
 import pytest
 from live_server import WAIT_S, until
 from mcp import Client, StdioServerParameters
@@ -236,7 +236,7 @@ async def told_too_little(gated):
                 assert await anext(stream) == ToolsListChanged()
                 assert await number_listed(client) == number
                 await anyio.to_thread.run_sync(until, lambda: kept(file)["tools"]["tools"] == true, "the true list")
-                os.kill(json.loads(gated.port_file.with_name("server.json").read_text())["pid"], signal.SIGKILL)
+                posix_only.kill(json.loads(gated.port_file.with_name("server.json").read_text())["pid"])
                 async for _ in stream:  # until its connection is lost
                     pass
         assert await number_listed(client) == number

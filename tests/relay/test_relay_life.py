@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from codriver.systems.pipes import never_block
 from relay.relay_process import (
     HASTY,
     INITIALIZE,
@@ -511,7 +512,7 @@ def test_a_flood_that_cannot_be_sent_makes_the_client_wait(start_relay, start_ho
     port = closed_port()
     relay = start_relay(port)
     line = encode(request(1, text="x" * 1_000_000))
-    os.set_blocking(relay.process.stdin.fileno(), False)
+    never_block(relay.process.stdin.fileno())
     sent = 0
     while sent < 200:
         data = memoryview(line)
@@ -532,7 +533,7 @@ def test_a_flood_that_cannot_be_sent_makes_the_client_wait(start_relay, start_ho
 
 def test_a_flood_of_empty_lines_makes_the_client_wait_before_memory_ends(start_relay):
     relay = start_relay(closed_port())
-    os.set_blocking(relay.process.stdin.fileno(), False)
+    never_block(relay.process.stdin.fileno())
     sent = 0
     while sent < 1_000_000 and select.select([], [relay.process.stdin], [], 5)[1]:
         sent += relay.process.stdin.write(b"\n" * 4096) or 0

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from codriver.systems.pipes import never_block
 from relay.relay_process import RELAY, WAIT_S, answer, encode, request
 
 BIG = 1_000_000
@@ -47,7 +48,7 @@ def start(stack):
 
 def test_a_stdout_that_does_not_block_loses_nothing(start, host, pipe):
     reading, writing = pipe
-    os.set_blocking(writing, False)
+    never_block(writing)
     process = start(host.port, stdout=writing)
     process.stdin.write(encode(request(1)))
     peer = host.accept()
@@ -62,7 +63,7 @@ def test_a_stdout_that_does_not_block_loses_nothing(start, host, pipe):
 
 def test_a_stdin_that_does_not_block_is_heard_to_its_end(start, host, pipe):
     reading, writing = pipe
-    os.set_blocking(reading, False)
+    never_block(reading)
     process = start(host.port, stdin=reading)
     peer = host.accept()
     for number in range(3):
@@ -94,7 +95,7 @@ def test_a_stdin_that_is_closed_at_the_start_has_ended(start, host, redirect):
 
 def test_a_stderr_that_nobody_reads_holds_nothing_up(start, host, pipe):
     _, writing = pipe
-    os.set_blocking(writing, False)
+    never_block(writing)
     with contextlib.suppress(BlockingIOError):
         while True:
             os.write(writing, bytes(4096))

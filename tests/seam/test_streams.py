@@ -8,6 +8,7 @@ import queue
 import threading
 import time
 
+import posix_only
 import pytest
 from seam_shop import TOKEN, ask, refused
 
@@ -305,10 +306,9 @@ def test_a_queued_event_that_is_handled_is_not_told_as_lost(shop, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_pushes_nothing_and_queues_nothing():
     reader = Reader()
-    pid = os.fork()
+    pid = posix_only.fork()
     if pid == 0:
         seam.emit("fx", "child")
         os._exit(0 if not recording.seam.offers else 1)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import forked
+import posix_only
 import pytest
 from live_server import serving
 
@@ -220,7 +221,7 @@ def test_a_record_that_is_not_the_users_own_file_accepts_nothing(workspace, tmp_
         record.write_text("[" * 10_000)
     else:
         record.unlink()
-        os.mkfifo(record) if shape == "pipe" else record.symlink_to("/dev/zero")
+        posix_only.make_pipe(record) if shape == "pipe" else record.symlink_to("/dev/zero")
     assert not trust.is_accepted(workspace)
 
 
@@ -263,7 +264,7 @@ def test_a_settings_file_that_is_no_regular_file_of_the_workspace_is_refused(wor
     (tmp_path / "outside.toml").write_text("watch = true\n")
     match shape:
         case "pipe":
-            os.mkfifo(file)
+            posix_only.make_pipe(file)
         case "folder":
             file.mkdir()
         case _:

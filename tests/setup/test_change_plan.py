@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+import posix_only
 import pytest
 
 from codriver.setup.change_plan import (
@@ -309,7 +310,7 @@ def test_a_file_exchanged_for_a_link_out_of_the_workspace_since_the_plan_is_left
 
 @pytest.mark.parametrize("shape", ["pipe", "/dev/zero", "/dev/ptmx"])
 def test_a_file_that_is_none_is_refused_at_once(one, file_of, shape):
-    os.mkfifo(file_of("zed")) if shape == "pipe" else file_of("zed").symlink_to(shape)
+    posix_only.make_pipe(file_of("zed")) if shape == "pipe" else file_of("zed").symlink_to(shape)
     assert one("zed").state == "refused"
 
 

@@ -1,7 +1,6 @@
 """The doctor: what it says of a workspace that is well, and of each thing that can be wrong with one."""
 
 import contextlib
-import fcntl
 import json
 import os
 import socket
@@ -18,6 +17,7 @@ from codriver import __version__
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Capability, Profile
 from codriver.errors import StartError
+from codriver.files.locking import try_lock
 from codriver.net.relay_install import install_relay, shipped_relay
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing
@@ -190,7 +190,7 @@ def test_a_process_that_only_a_record_names_is_never_said_to_be_a_server_to_end(
 def held(launch, server):
     """A process that holds the workspace's lock, as a server that hangs does."""
     with (launch.workspace / ".calva" / "mcp-server" / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert try_lock(lock.fileno())
         yield
 
 

@@ -12,6 +12,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+import posix_only
 from live_server import WAIT_S, until
 from needs import program
 
@@ -23,7 +24,7 @@ def command(folder, *options):
     browser = program(*NAMES, install="install the package chromium")
     given = [browser, "--headless=new", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}", *options]
     # A browser's sandbox does not work for root.
-    return given if os.getuid() else [*given, "--no-sandbox"]
+    return [*given, "--no-sandbox"] if posix_only.is_root() else given
 
 
 class Browser:

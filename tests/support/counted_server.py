@@ -7,6 +7,7 @@ from pathlib import Path
 
 from live_server import Live, until
 
+COUNT, TELL_TIME = signal.Signals["SIGUSR1"], signal.Signals["SIGUSR2"]
 SERVER = Path(__file__).with_name("profiled_server.py")
 
 
@@ -28,9 +29,9 @@ class Counted(Live):
 
     def calls_of(self, work):
         """The number of function calls of the work."""
-        self.ask(signal.SIGUSR1)
+        self.ask(COUNT)
         work()
-        return self.ask(signal.SIGUSR1)
+        return self.ask(COUNT)
 
     def seconds_of(self, work):
         """The processor time of the work."""
@@ -51,9 +52,9 @@ def ask(process, counts, number):
 
 def seconds_of(process, counts, work):
     """The processor time that the work takes a process, which tells its own upon a SIGUSR2."""
-    before = ask(process, counts, signal.SIGUSR2)
+    before = ask(process, counts, TELL_TIME)
     work()
-    return ask(process, counts, signal.SIGUSR2) - before
+    return ask(process, counts, TELL_TIME) - before
 
 
 def evaluation_calls(live, evaluate, *, rounds):

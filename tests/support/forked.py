@@ -12,6 +12,8 @@ import threading
 import time
 from pathlib import Path
 
+import posix_only
+
 CAN_FORK = sys.platform == "linux" and "TESTS_OF_CODRIVER_FORK" in os.environ
 """Tests say so in `conftest.py`; benchmarks measure what starts from nothing."""
 PROGRAM = Path(__file__).with_name("prepared_process.py")
@@ -32,7 +34,7 @@ class Prepared:
     """The prepared process of this one, and what it has told of those that it forked."""
 
     def __init__(self):
-        self.link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.link, theirs = posix_only.message_sockets()
         environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         with theirs:
             self.process = subprocess.Popen(
@@ -60,7 +62,7 @@ class Prepared:
     def fork(self, asked, descriptors):
         """The number of a new process."""
         with self.asking:
-            socket.send_fds(self.link, [json.dumps(asked).encode()], descriptors)
+            posix_only.send_files(self.link, json.dumps(asked).encode(), descriptors)
             with self.news:
                 assert self.news.wait_for(lambda: self.started, START_S), "the prepared process does not answer"
                 return self.started.pop()

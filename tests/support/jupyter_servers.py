@@ -11,6 +11,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
+import posix_only
 from needs import do_without
 
 PYTHON = Path(__file__).parents[1] / "jupyter" / ".venv" / "bin" / "python"
@@ -100,7 +101,7 @@ def _running(folder, module, app, token, *options):
             try:
                 process.wait(20)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                posix_only.kill_group(process.pid)
 
 
 def _await_answer(server):

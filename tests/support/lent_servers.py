@@ -22,10 +22,10 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-with suppress(ImportError):  # Windows has neither it nor a watchdog
-    import fcntl
+import posix_only
 
-from codriver.repls.launch import watchdog
+from codriver.files.locking import try_lock
+from codriver.repls.launch.processes import WATCHDOG
 
 SHARED = "TESTS_OF_CODRIVER_SHARED"
 """The variable that names the run's folder to all its processes."""
@@ -48,13 +48,13 @@ class Watched:
     @classmethod
     def start(cls, folder, command, env, *, stdin="empty"):
         """A new one, which need not listen yet."""
-        os.mkfifo(folder / "life")
+        posix_only.make_pipe(folder / "life")
         started = cls(folder)
         report = os.open(folder / "report", os.O_RDWR | os.O_CREAT | os.O_APPEND)
-        fcntl.flock(report, fcntl.LOCK_EX)
+        assert locked(report)
         with (folder / "output").open("ab") as output, (folder / "life").open("rb") as life:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", watchdog.__file__, str(report), stdin, *command],
+                [sys.executable, "-I", "-S", WATCHDOG, str(report), stdin, *command],
                 cwd=folder, env=env, stdin=life, stdout=output, stderr=output, start_new_session=True,
                 pass_fds=(report,),
             )  # fmt: skip
@@ -80,7 +80,7 @@ class Watched:
     def kill(self):
         """End it as a crash would."""
         with suppress(ProcessLookupError):
-            os.killpg(int((self.folder / "group").read_text()), 9)
+            posix_only.kill_group(int((self.folder / "group").read_text()))
         self._wait()
 
     def leave(self):
@@ -122,11 +122,7 @@ def _is_locked(path):
 
 def locked(descriptor):
     """Whether the lock of a file could be had, and is now held until its descriptor is closed."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    return try_lock(descriptor)
 
 
 def run_folder():
@@ -153,7 +149,8 @@ def borrowed(kind, start, find):
     if server is None or not server.watched.is_running():
         server = _running(place, find) or start()
         os.truncate(place, 0)
-        os.pwrite(place, str(server.watched.folder).encode(), 0)
+        os.lseek(place, 0, os.SEEK_SET)
+        os.write(place, str(server.watched.folder).encode())
         _lent[kind] = place, server
         _opened[server.watched.folder] = server
     return server
@@ -178,7 +175,8 @@ def _free_place(kind):
 
 def _running(place, find):
     """The server that a locked file names, if it runs."""
-    folder = Path(os.pread(place, 4096, 0).decode())
+    os.lseek(place, 0, os.SEEK_SET)
+    folder = Path(os.read(place, 4096).decode())
     if not folder.name:
         return None
     server = _opened.get(folder) or find(folder)

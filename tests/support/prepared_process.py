@@ -23,6 +23,8 @@ import codriver.app.serve
 import codriver.commands
 from codriver.commands import cli
 
+assert sys.platform != "win32"
+
 MAX_BYTES = 1 << 20
 FLUSH_FAILED = 120
 """The status of an interpreter whose last words nobody takes. Source: CPython, `Py_RunMain`."""

@@ -36,10 +36,10 @@ def is_running(pid):
 @contextmanager
 def stopped(pid):
     """Hold a process up for the block, all its threads: a signal alone is only seen when one of them is next run."""
-    os.kill(pid, signal.SIGSTOP)
+    os.kill(pid, signal.Signals["SIGSTOP"])
     try:
         until(lambda: states_of_threads(pid) == {STOPPED}, "the process to stop")
         yield
     finally:
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.Signals["SIGCONT"])

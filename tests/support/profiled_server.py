@@ -7,10 +7,13 @@ until now, in seconds. Each answer is one line in the file named by `BENCH_COUNT
 import cProfile
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 from codriver.commands.cli import main
+
+assert sys.platform != "win32"
 
 COUNTS = Path(os.environ["BENCH_COUNTS"])
 

@@ -5,18 +5,16 @@ else, a character beyond the right edge, or a line beyond the bottom is a fault 
 """
 
 import codecs
-import fcntl
 import os
-import pty
 import re
 import select
 import signal
-import struct
 import subprocess
-import termios
 import time
 import unicodedata
 from functools import partial
+
+import posix_only
 
 WAIT_S = 60
 SEQUENCE = re.compile(r"\x1b(?:\[([?]?)([0-9;]*)([@A-Za-z])|M|\(B|[=>]|\]104\x07)")
@@ -152,9 +150,9 @@ class Terminal:
     """A process on a pseudo-terminal of its own."""
 
     def __init__(self, command, env, *, columns=120, lines=24, name="xterm-256color"):
-        self.master, self.slave = pty.openpty()
+        self.master, self.slave = posix_only.open_terminal()
         self._size(columns, lines)
-        self.found = termios.tcgetattr(self.slave)
+        self.found = posix_only.terminal_settings(self.slave)
         self.grid = Grid(columns, lines)
         self.rest = ""
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a read may end within a character
@@ -162,7 +160,7 @@ class Terminal:
         self.process = subprocess.Popen(
             command,
             env={**env, "TERM": name},
-            preexec_fn=partial(os.login_tty, os.dup(self.slave)),  # noqa: PLW1509  # nothing else makes it the terminal
+            preexec_fn=partial(posix_only.take_terminal, os.dup(self.slave)),  # noqa: PLW1509  # nothing else makes it the terminal
         )
 
     def __enter__(self):
@@ -176,13 +174,13 @@ class Terminal:
         os.close(self.slave)
 
     def _size(self, columns, lines):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        posix_only.size_terminal(self.master, lines, columns)
 
     def resize(self, columns, lines):
         self.read(0.2)  # what was drawn for the old size
         self._size(columns, lines)
         self.grid.reshape(columns, lines)
-        os.kill(self.process.pid, signal.SIGWINCH)
+        os.kill(self.process.pid, signal.Signals["SIGWINCH"])
 
     def press(self, keys):
         os.write(self.master, keys.encode())
@@ -221,4 +219,4 @@ class Terminal:
     def is_restored(self):
         """Whether the terminal is as it was found: its settings, and what the output left of the screen."""
         modes = {mode: self.grid.modes.get(mode) for mode in (1049, 25, 7)}
-        return termios.tcgetattr(self.slave) == self.found and modes == {1049: False, 25: True, 7: True}
+        return posix_only.terminal_settings(self.slave) == self.found and modes == {1049: False, 25: True, 7: True}

@@ -8,6 +8,7 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
+import posix_only
 from application import SEAM
 from live_server import until
 from needs import do_without
@@ -80,7 +81,7 @@ def application(live, client, *words, **environ):
         yield serving
     finally:
         # As Ctrl+C does, which all processes at a terminal get.
-        os.killpg(process.pid, signal.SIGINT)
+        posix_only.kill_group(process.pid, signal.SIGINT)
         serving.printed = process.communicate(timeout=60)[0]
     assert "by the agent" not in serving.printed
     until(lambda: not (live.workspace / ".nrepl-port").exists(), "the port file to be removed")

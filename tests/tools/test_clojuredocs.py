@@ -8,6 +8,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import anyio
+import posix_only
 import pytest
 from jsonschema import validate
 from live_server import own_settings, serving, until
@@ -218,7 +219,7 @@ def test_a_kept_file_that_is_damaged_is_fetched_anew(tmp_path, site):
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_pipe_in_the_place_of_the_kept_file_is_named_and_waited_for_by_nobody(tmp_path, site):
     kept(tmp_path).parent.mkdir(parents=True)
-    os.mkfifo(kept(tmp_path))
+    posix_only.make_pipe(kept(tmp_path))
     with asking(tmp_path, site.url) as client:
         answer = ask(client, "clojure.core/map")
     assert answer["reason"] == "docs-unavailable"

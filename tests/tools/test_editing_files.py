@@ -4,12 +4,12 @@ import errno
 import itertools
 import os
 import re
-import signal
 import subprocess
 import sys
 from typing import Any
 
 import anyio
+import posix_only
 import pytest
 
 from codriver.editing import (
@@ -246,7 +246,7 @@ class TestWhatIsRefused:
 
     async def test_what_is_no_text_file_is_refused(self, editor, workspace):
         (workspace / "folder.clj").mkdir()
-        os.mkfifo(workspace / "pipe.clj")
+        posix_only.make_pipe(workspace / "pipe.clj")
         (workspace / "latin.clj").write_bytes(b'(def a "\xe9")\n')
         (workspace / "huge.clj").write_bytes(b"; " + b"x" * 8 * 2**20)
         (workspace / "readonly.clj").write_text("(a)\n")
@@ -381,7 +381,7 @@ class TestMeanwhile:
             read(file, workspace)
 
     async def test_a_system_that_opens_no_folders_edits_too(self, editor, workspace, monkeypatch):
-        monkeypatch.setattr(path_walk, "_HAS_FOLDER_DESCRIPTORS", False)
+        monkeypatch.setattr(path_walk, "HAS_DESCRIPTORS", False)
         await edit(editor, ("a.clj", NEW_B), ("new/deep/n.clj", Create("(n)\n")))
         assert "(def b 2)" in (workspace / "a.clj").read_text()
         assert (workspace / "new" / "deep" / "n.clj").read_text() == "(n)\n"
@@ -531,7 +531,7 @@ class TestMeanwhile:
             with anyio.fail_after(60):
                 while file.read_bytes()[:1] == first:
                     await anyio.lowlevel.checkpoint()
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             process.wait(60)
             process.stdout.close()
             data = file.read_bytes()
@@ -619,5 +619,5 @@ class TestUndo:
         os.utime(workspace / "a.clj")
         await editor.undo("me")
         assert read(workspace / "a.clj", workspace) == Snapshot(
-            TEXT.encode(), read(workspace / "a.clj", workspace).mode, (os.getuid(), os.getgid())
+            TEXT.encode(), read(workspace / "a.clj", workspace).mode, (posix_only.user(), posix_only.group())
         )

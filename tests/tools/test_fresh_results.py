@@ -1,10 +1,10 @@
 """Tests run in a new process: what the REPL has loaded does not count there, and what ends otherwise is told."""
 
 import os
-import signal
 import subprocess
 import sys
 
+import posix_only
 import pytest
 from live_server import until
 from process_states import is_running
@@ -128,7 +128,7 @@ def test_it_ends_with_the_repl(live, client):
     pid = int(client.call("evaluate_code", code="import os; os.getpid()")["result"])
     client.begin_call("run_tests", fresh=True, namespace="test_hanging.py")
     until(lambda: mark.exists() and mark.read_text(), "the test to run")
-    os.kill(pid, signal.SIGKILL)
+    posix_only.kill(pid)
     until_gone(int(mark.read_text()))
 
 

@@ -1,7 +1,6 @@
 """A renaming tells where other files name it; with `files: all` it goes for them too: for all or none."""
 
-import os
-
+import posix_only
 import pytest
 from live_server import serving
 
@@ -120,7 +119,7 @@ def test_a_link_that_leads_out_is_refused_unread(client, live, shop, tmp_path):
 
 
 def test_a_pipe_and_a_link_without_end_hold_nothing_up(client, shop):
-    os.mkfifo(shop / "pipe.clj")
+    posix_only.make_pipe(shop / "pipe.clj")
     (shop / "loop.clj").symlink_to(shop / "loop.clj")
     answer = client.call("edit_files", edits=[ALL])
     assert {problem["filePath"] for problem in answer["problems"]} == {"src/shop/pipe.clj", "src/shop/loop.clj"}

@@ -1,9 +1,8 @@
 """REPLs restarted through a real server."""
 
-import os
-import signal
 import sys
 
+import posix_only
 import pytest
 from cutting_proxy import cutting_proxy
 from jsonschema import validate
@@ -111,7 +110,7 @@ def test_who_defined_something_is_told_why_its_repl_ended(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(other, "1") == []
         pid = int(client.call("evaluate_code", code="import os; os.getpid()", replSessionKey="py")["result"])
-        os.kill(pid, signal.SIGKILL)
+        posix_only.kill(pid)
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the next process")
         for caller in (client, other):
             (note,) = evaluated(caller, "2")

@@ -5,8 +5,6 @@ What is not here is shown where its part is tested; the table of faults in READM
 
 import contextlib
 import json
-import os
-import signal
 import socket
 import struct
 import sys
@@ -15,6 +13,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import posix_only
 import pytest
 from live_server import WAIT_S, Bare, Live, serving, until
 from needs import do_without
@@ -74,7 +73,7 @@ def test_a_repl_killed_in_mid_evaluation_ends_what_ran_and_what_waited_each_with
         until(lambda: "py" in running_code(other), "the loop to run")
         waited = other.begin_call("evaluate_code", code="mark = 2", replSessionKey="py")
         until(lambda: client.call("server_health")["evaluations"]["queued"], "the second evaluation to queue")
-        os.kill(pid, signal.SIGKILL)
+        posix_only.kill(pid)
         told = client.answer(ran)["result"]["structuredContent"]
         assert (told["status"], told["reason"]) == ("lost", "repl-disconnected")
         assert "may have run" in told["error"]["message"]
@@ -128,7 +127,7 @@ def test_every_client_survives_a_server_that_is_killed_and_started_again(tmp_pat
         until(lambda: "py" in running_code(idle), "the loop to run")
         waited = queued.begin_call("evaluate_code", code="open('mark', 'w').close()")
         until(lambda: idle.call("server_health")["evaluations"]["queued"], "the second evaluation to queue")
-        killed.stop(signal.SIGKILL)
+        killed.stop(posix_only.KILL)
         for client, call in ((busy, ran), (queued, waited)):
             assert "may have run" in client.answer(call)["error"]["message"]
         with serving(tmp_path, "--repl", "python") as again:
@@ -228,7 +227,7 @@ def connection_to(listener):
 
 @linux
 def test_a_connection_that_is_half_open_is_noticed_though_nobody_speaks(monkeypatch):
-    if os.getuid() != 0:
+    if not posix_only.is_root():
         pytest.skip("only root can drop one end of a connection silently: run as root to include this test")
     monkeypatch.setattr(listener, "KEEPALIVE_IDLE_S", 1)
     monkeypatch.setattr(listener, "KEEPALIVE_INTERVAL_S", 1)
@@ -253,7 +252,7 @@ def test_a_client_of_the_server_is_probed_within_two_minutes(live):
         (timer,) = [row[5] for row in rows if row[1:4] == [there, here, "01"]]  # established
         kind, _, left = timer.partition(":")
         assert kind == "02", "no keepalive timer runs"
-        assert int(left, 16) / os.sysconf("SC_CLK_TCK") <= 120
+        assert int(left, 16) / posix_only.clock_ticks() <= 120
 
 
 class SlowNetwork:

@@ -3,10 +3,10 @@
 import contextlib
 import json
 import shutil
-import signal
 import subprocess
 import sys
 
+import posix_only
 import pytest
 from live_server import Live, environ, serving, until
 
@@ -95,7 +95,7 @@ def test_a_server_killed_while_the_disk_is_full_leaves_a_history_that_is_whole(t
             filler = fill(disk)
             for number in range(20):
                 assert client.call("evaluate_code", code=f"'{number}{'x' * 5000}'")["ok"]
-            live.stop(signal.SIGKILL)
+            live.stop(posix_only.KILL)
         filler.unlink()
         with serving(tmp_path, "--repl", "none") as again, again.client() as client:
             query = "[:find [?t ...] :in $ $history :where [$history _ :output/text ?t]]"

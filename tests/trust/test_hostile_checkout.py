@@ -5,13 +5,13 @@ import functools
 import io
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
 import threading
 import zipfile
 
+import posix_only
 import pytest
 from every_command import COMMANDS
 from forked import Forked, can_fork
@@ -79,7 +79,7 @@ def shape_file(file, shape, secret):
         case "link in /proc":
             file.symlink_to("/proc/self/environ")
         case "pipe":
-            os.mkfifo(file)
+            posix_only.make_pipe(file)
         case "huge":
             with file.open("wb") as made:
                 made.truncate(1 << 40)
@@ -127,7 +127,7 @@ def run(command, folder, env=None):
         cwd=folder / "workspace", env=env, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    timer = threading.Timer(WAIT_S, os.killpg, (process.pid, signal.SIGKILL))
+    timer = threading.Timer(WAIT_S, posix_only.kill_group, (process.pid,))
     timer.start()
     said = process.communicate()[0].decode("utf-8", "replace")
     timer.cancel()

@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 import forked
+import posix_only
 import pytest
 from live_server import RELAY, WAIT_S, Live, environ, serving
 from needs import do_without
@@ -29,7 +30,7 @@ COMMANDS = [
 CALL = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "evaluate_code"}}\n'
 NAMES = ("port", "server.json", "token", "serve.log", "lock", ".gitignore")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who listens")
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as a second user: run this as root")
+as_root = pytest.mark.skipif(not posix_only.is_root(), reason="only root can act as a second user: run this as root")
 
 
 class Listener:
@@ -213,7 +214,7 @@ def test_no_link_in_place_of_a_file_is_read_or_written(tmp_path, workspace, fold
 
 def strange(path, shape):
     if shape == "fifo":
-        os.mkfifo(path)
+        posix_only.make_pipe(path)
     elif shape == "huge":
         with path.open("wb") as file:
             file.truncate(1 << 40)
@@ -262,7 +263,7 @@ def test_a_relay_that_makes_the_folder_private_leaves_nothing_of_a_checkout_in_i
 
 
 def test_a_log_that_is_a_pipe_holds_up_no_start_and_no_signal(workspace, folder):
-    os.mkfifo(folder / "serve.log")
+    posix_only.make_pipe(folder / "serve.log")
     done = run(workspace, "eval", "--start", "1")
     assert (done.returncode, "a pipe" in done.stderr) == (3, True), done.stderr
     waiting = subprocess.Popen(
@@ -310,7 +311,7 @@ def test_with_a_token_commands_and_relay_still_come_in(tmp_path):
 def test_after_a_server_is_killed_another_user_on_its_port_is_sent_nothing(tmp_path, command):
     live = Live(tmp_path, "--repl", "none", "--host", "127.0.0.1")
     port = live.port
-    live.stop(signal.SIGKILL)
+    live.stop(posix_only.KILL)
     with listening(port) as heard:
         if command is None:
             answer = json.loads(relay(live.workspace, CODRIVER_TOKEN=TOKEN).stdout)
@@ -324,7 +325,7 @@ def test_after_a_server_is_killed_another_user_on_its_port_is_sent_nothing(tmp_p
 
 @as_root
 def test_a_folder_of_another_user_is_refused_in_words(tmp_path, workspace, folder):
-    os.chown(folder, 12345, 12345)
+    posix_only.give_away(folder)
     live = Live(tmp_path, "--repl", "none")
     live.stop()
     assert "another user's" in live.greeting
@@ -385,7 +386,7 @@ def test_all_of_it_holds_for_a_user_who_is_not_root(request):
     request.addfinalizer(lambda: shutil.rmtree(home))
     (home / "workspace").mkdir(parents=True)
     for path in (home, home / "workspace"):
-        os.chown(path, 12345, 12345)
+        posix_only.give_away(path)
     become = [
         "setpriv", "--reuid=12345", "--regid=12345", "--clear-groups",
         # It need not be able to read the interpreter, which may lie in the home of root.

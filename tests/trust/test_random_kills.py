@@ -3,10 +3,10 @@
 import json
 import os
 import random
-import signal
 import threading
 from collections import Counter
 
+import posix_only
 import pytest
 from live_server import Live, serving
 
@@ -19,7 +19,7 @@ CLIENTS = 10
 
 def killed_in(live, seconds):
     """Kill the server after so long, whatever it does then."""
-    timer = threading.Timer(seconds, live.process.send_signal, [signal.SIGKILL])
+    timer = threading.Timer(seconds, live.process.kill)
     timer.start()
     return timer
 
@@ -62,7 +62,7 @@ def test_no_batch_is_half_done_whenever_its_server_is_killed(tmp_path):
         timer = killed_in(live, dice.uniform(0.05, 0.6))
         answered = edit_until_killed(live, number)
         timer.join()
-        live.stop(signal.SIGKILL)
+        live.stop(posix_only.KILL)
         with serving(tmp_path, "--repl", "none") as again, again.client() as client:
             client.call("list_sessions")
             numbers = numbers_in(again.workspace)
@@ -127,7 +127,7 @@ def test_each_call_of_ten_clients_is_answered_once_and_none_runs_twice_whenever_
             one.start()
         for _ in range(KILLS):
             killed_in(live, dice.uniform(0.2, 2.5)).join()
-            live.stop(signal.SIGKILL)
+            live.stop(posix_only.KILL)
             live = Live(tmp_path, "--repl", "python")
         with live.client() as client:
             assert client.call("evaluate_code", code="1", timeoutMs=60_000)["status"] == "done"

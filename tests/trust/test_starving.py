@@ -6,6 +6,7 @@ import pathlib
 import select
 import signal
 
+import posix_only
 import pytest
 import real_kernels
 from live_server import serving, until
@@ -63,7 +64,7 @@ def still_waits(client, name):
 def test_sixty_loads_of_a_pipe_are_refused_and_hold_up_nobody(live, victim):
     pipe = live.workspace / "pipe.py"
     with contextlib.suppress(FileExistsError):
-        os.mkfifo(pipe)
+        posix_only.make_pipe(pipe)
     with live.client(name="hungry") as hungry:
         loads = [hungry.begin_call("load_file", filePath=str(pipe), replSessionKey="py") for _ in range(60)]
         assert victim.call("repl_output_log", query=NOTHING)["ok"]
@@ -355,7 +356,7 @@ def test_a_server_stops_while_everything_is_asked_of_it(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as hungry:
         hungry.call("evaluate_code", code=repr("a" * 18 + "c"), timeoutMs=60_000)
         pipe = live.workspace / "pipe.py"
-        os.mkfifo(pipe)
+        posix_only.make_pipe(pipe)
         for _ in range(60):
             hungry.begin_call("load_file", filePath=str(pipe))
             hungry.begin_call("repl_output_log", query=SLOW)

@@ -164,6 +164,19 @@ def test_printed_text_comes_back_in_every_script(client):
 @pytest.mark.parametrize(
     "code",
     [
+        "import sys; n = sys.stdout.buffer.write(b'below\\n')",
+        "import os; n = os.write(1, b'below\\n')",
+        "import subprocess, sys; n = subprocess.run([sys.executable, '-c', 'print(\"below\")'])",
+    ],
+    ids=["the buffer", "the descriptor", "a child"],
+)
+def test_output_below_python_belongs_to_its_evaluation(client, code):
+    assert client.evaluate(code).get("stdout", "").splitlines() == ["below"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
         "while True: pass",
         "import time; time.sleep(99)",
         "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(98)'])",

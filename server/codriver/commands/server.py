@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import sys
 import time
 from contextlib import ExitStack, suppress
@@ -29,10 +28,11 @@ from codriver.files.paths import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
 from codriver.net.client import NoServerError, ask_to_stop, connect, process_of
+from codriver.systems.daemon import daemonize, stay
 from codriver.systems.other_processes import HAS_SIGNALS, is_running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from codriver.app.serve import Says
@@ -110,7 +110,7 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     """
     if is_quiet and is_verbose:
         raise click.UsageError("--quiet and --verbose exclude one another")
-    on_reached = daemonize() if detach else _stay
+    on_reached = daemonize() if detach else stay
     above = None if on_demand or is_quiet else _server_above(workspace.resolve())
     if above is not None:
         place = one_line(str(above))
@@ -339,49 +339,3 @@ def _awaited_record(folder: Path) -> ServerRecord | None:
         )
         sys.exit(1)
     return server_record.read_record(folder)
-
-
-def daemonize() -> Callable[[], None]:
-    """Daemonize: go on in a new process. The caller calls what is returned when the server can be reached.
-
-    The process that was started waits for that call and then ends well, which leaves the new one without parents. If
-    the new one ends before, the other ends as it did: whoever started it learns what became of the start. Nothing is
-    done where processes cannot be copied. To be called before there is a second thread.
-    """
-    if not hasattr(os, "fork"):
-        return _stay
-    reading, writing = os.pipe()
-    if new := os.fork():
-        os.close(writing)
-        _end_as(new, reading)
-    os.close(reading)
-
-    def reached() -> None:
-        _leave_readers()
-        os.write(writing, b"\n")
-        os.close(writing)
-
-    return reached
-
-
-def _leave_readers() -> None:
-    """Let go of the terminal, and of pipes at standard output and error: who reads them to their end waits for none."""
-    with suppress(OSError):  # of a session of its own already
-        os.setsid()
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        if stat.S_ISFIFO(os.fstat(stream).st_mode):
-            os.dup2(nothing, stream)
-    os.close(nothing)
-
-
-def _end_as(process_id: int, reading: int) -> None:
-    if os.read(reading, 1):
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1])
-    # A signal's number is told as shells tell it.
-    os._exit(status if status >= 0 else 128 - status)
-
-
-def _stay() -> None:
-    """Tell nobody, as nobody waits for this process."""

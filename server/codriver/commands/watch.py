@@ -87,7 +87,7 @@ def _screen() -> Screen | None:
     """The terminal as a screen; None, after a word on the reason, for one that cannot be a screen."""
     try:
         from codriver.commands.watch_screen import Screen, UnknownTerminalError  # noqa: PLC0415  # only for a terminal
-    except (ImportError, AttributeError):  # no curses, or no signals
+    except (ImportError, KeyError):  # no curses, or no signals
         say("the live screen needs curses, which Python has on Linux and macOS: here come plain lines", err=True)
         return None
     try:

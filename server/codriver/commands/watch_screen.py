@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from codriver.commands.terminal import harmless
 from codriver.errors import CodriverError
+from codriver.systems.pipes import never_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +42,9 @@ USUAL = "xterm"
 """The terminal that one of a name unknown here is taken for: nearly all understand what it does."""
 ESCAPE_MS = 50
 """How long after an escape the rest of a sequence may come, over a slow line too."""
-ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+ENDING = tuple(signal.Signals[name] for name in ("SIGTERM", "SIGHUP", "SIGQUIT"))
+RESIZED, SUSPENDED = (signal.Signals[name] for name in ("SIGWINCH", "SIGTSTP"))
+"""By their names, as Windows, which lacks them, has no such screen either."""
 
 
 class Stopped(SystemExit):  # the end of the program, no error
@@ -74,14 +77,14 @@ class Screen:
         self._wake_in, self._wake_out = os.pipe()
 
     def __enter__(self) -> Self:
-        os.set_blocking(self._wake_in, False)
-        os.set_blocking(self._wake_out, False)
+        for end in (self._wake_in, self._wake_out):
+            never_block(end)
         for number in ENDING:
             self._handlers[number] = signal.signal(number, _end)
         # Before curses begins, which leaves a handler that it finds alone.
-        self._handlers[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, self._notice_size)
+        self._handlers[RESIZED] = signal.signal(RESIZED, self._notice_size)
         # Ignored when curses begins: else curses would take it, and ignore it during each drawing.
-        self._handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        self._handlers[SUSPENDED] = signal.signal(SUSPENDED, signal.SIG_IGN)
         # A signal also wakes the wait for keys.
         self._woken_before = signal.set_wakeup_fd(self._wake_out, warn_on_full_buffer=False)
         try:
@@ -163,7 +166,7 @@ class Screen:
         for name in ("LINES", "COLUMNS"):  # which curses would believe more than the terminal
             os.environ.pop(name, None)
         self._window = curses.initscr()
-        signal.signal(signal.SIGTSTP, self._suspend)
+        signal.signal(SUSPENDED, self._suspend)
         curses.cbreak()
         curses.noecho()
         curses.set_escdelay(ESCAPE_MS)
@@ -186,9 +189,9 @@ class Screen:
     def _suspend(self, _number: int, _frame: FrameType | None) -> None:
         """Ctrl-Z: give the terminal back, and stop; the next drawing after being called back takes it again."""
         _give_back()
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)
-        signal.signal(signal.SIGTSTP, self._suspend)
+        signal.signal(SUSPENDED, signal.SIG_DFL)
+        os.kill(os.getpid(), SUSPENDED)
+        signal.signal(SUSPENDED, self._suspend)
         self._is_stale = True
 
 
@@ -216,11 +219,12 @@ def _find_terminal(out: int) -> None:
 
 def _speak_utf8() -> None:
     """Have the C library, by which curses writes, take text as UTF-8, as Python does in any locale."""
-    for name in ("C.UTF-8", "C.utf8", "UTF-8"):  # one of them is on every Linux and macOS
-        if locale.nl_langinfo(locale.CODESET).upper() in ("UTF-8", "UTF8"):
-            return
-        with contextlib.suppress(locale.Error):
-            locale.setlocale(locale.LC_CTYPE, name)
+    if sys.platform != "win32":
+        for name in ("C.UTF-8", "C.utf8", "UTF-8"):  # one of them is on every Linux and macOS
+            if locale.nl_langinfo(locale.CODESET).upper() in ("UTF-8", "UTF8"):
+                return
+            with contextlib.suppress(locale.Error):
+                locale.setlocale(locale.LC_CTYPE, name)
 
 
 def _styles() -> dict[str, int]:

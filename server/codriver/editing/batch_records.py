@@ -54,7 +54,6 @@ def restore(place: Place, before: Snapshot, temporary: str, *, is_after: Callabl
     """
     if before.data is not None:  # on the disk before anything is compared: a put follows at once
         place.stage(before.data, mode=before.mode, owner=before.owner, temporary=temporary)
-    staged = place.beside(temporary)
     try:
         now = content_of(place)
         if now == before.data or not is_after(now):
@@ -62,15 +61,15 @@ def restore(place: Place, before: Snapshot, temporary: str, *, is_after: Callabl
         if before.data is None:
             place.remove()
         elif now is not None:
-            place.put(staged)
+            place.put(temporary)
         else:
             with contextlib.suppress(FileExistsError):
-                place.put_new(staged)
+                place.put_new(temporary)
                 return True
             return False
         return True
     finally:
-        place.discard(staged)
+        place.discard(temporary)
 
 
 class BatchRecords:
@@ -150,7 +149,7 @@ class BatchRecords:
             try:
                 with locate_file(path, self._workspace) as place:
                     if _TEMPORARY.fullmatch(one["temporary"]):
-                        place.discard(place.beside(one["temporary"]))
+                        place.discard(one["temporary"])
                     if "after" not in one or content_of(place) == _before(one).data:
                         continue
                     is_back = restore(place, _before(one), one["temporary"], is_after=_has(one["after"]))

@@ -14,6 +14,7 @@ from codriver.files import (
     Rules,
     locate,
 )
+from codriver.systems.owners import mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -218,9 +219,9 @@ def snapshot_of(place: Place, *, most_bytes: int | None = None) -> Snapshot:
     if most_bytes is None:
         most_bytes = MAX_NOTEBOOK_BYTES if place.path.suffix == ".ipynb" else MAX_FILE_BYTES
     data, status = place.read_with_status(Rules(Links.NEVER, most_bytes))
-    if not status.st_mode & 0o222 or not place.is_writable():
+    if not mode_of(status) & 0o222 or not place.is_writable():
         raise UnreadableError("it is read-only")
-    return Snapshot(data, status.st_mode & 0o7777, (status.st_uid, status.st_gid))
+    return Snapshot(data, mode_of(status), (status.st_uid, status.st_gid))
 
 
 def content_of(place: Place) -> bytes | None:

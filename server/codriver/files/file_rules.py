@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from codriver.systems.owners import is_mine, is_open, is_trusted
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -87,14 +89,12 @@ class Rules:
 
 def is_own(status: os.stat_result) -> bool:
     """Whether a file is this user's or root's, who has everything already, and nobody else may write to it."""
-    return not hasattr(os, "geteuid") or (
-        status.st_uid in (os.geteuid(), 0) and not stat.S_IMODE(status.st_mode) & 0o022
-    )
+    return is_trusted(status.st_uid) and not is_open(status, 0o022)
 
 
 def is_private(folder: os.stat_result) -> bool:
     """Whether a folder is this user's or root's, and nobody else may enter it."""
-    return is_own(folder) and not (hasattr(os, "geteuid") and stat.S_IMODE(folder.st_mode) & OTHERS)
+    return is_own(folder) and not is_open(folder, OTHERS)
 
 
 def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
@@ -107,9 +107,9 @@ def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
         raise NotRegularError(path, status.st_mode)
     if (rules.is_granting or rules.is_secret) and not is_own(status):
         raise NotOwnError(path, "it is another user's, or others may write to it")
-    if rules.is_secret and hasattr(os, "geteuid") and stat.S_IMODE(status.st_mode) & OTHERS:
+    if rules.is_secret and is_open(status, OTHERS):
         raise NotOwnError(path, "others may read it: its mode has to be 0600")
-    if rules.links is Links.OWN and hasattr(os, "geteuid") and status.st_uid not in (os.geteuid(), 0):
+    if rules.links is Links.OWN and not is_trusted(status.st_uid):
         raise NotOwnError(path, "it is another user's")
 
 
@@ -123,7 +123,7 @@ def check_writable(status: os.stat_result, path: Path) -> None:
         raise LinkRefusedError(path, "it is a link, and none is followed here", errno.ELOOP)
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
-    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
+    if not is_mine(status.st_uid):
         raise NotOwnError(path, "it is another user's")
     if status.st_nlink > 1:
         raise NotOwnError(path, "it has another name too, by a hard link")

@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from codriver.files.file_rules import LinkRefusedError, Links, UnsafeFileError
-from codriver.files.place import CLOEXEC, NOFOLLOW, Place
+from codriver.files.place import Place
+from codriver.systems.open_folders import HAS_DESCRIPTORS, OpenFolder
+from codriver.systems.owners import is_trusted
 
 MAX_LINKS: Final = 40
 """Links followed for one path; Linux follows as many. Source: path_resolution(7)."""
 MAX_FOLDERS: Final = 128
 """Folders on one path, each of which takes a descriptor; no source tree is half as deep."""
-
-_HAS_FOLDER_DESCRIPTORS = os.open in os.supports_dir_fd and os.stat in os.supports_follow_symlinks
-# To walk through a folder takes no right to list it, where the system knows the difference.
-_STEP = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 
 
 def locate(
@@ -42,7 +40,7 @@ def locate(
         UnsafeFileError: a link on the way is not followed, or leads out of the root.
         OSError: a folder on the way cannot be opened.
     """
-    if not _HAS_FOLDER_DESCRIPTORS:
+    if not HAS_DESCRIPTORS:
         return _locate_by_path(path, links, root, make_mode, is_last_followed=is_last_followed)
     walk = _Walk(path, links, root, make_mode, is_last_followed=is_last_followed)
     try:
@@ -67,7 +65,7 @@ class _Walk:
         self._is_last_followed = is_last_followed
         self._given = path
         self._todo = deque(_below(path, root) if root is not None else absolute.parts[1:])
-        self._folders = [os.open(self._start, _STEP)]
+        self._folders = [OpenFolder.at(self._start)]
         self._names: list[str] = []
         self._followed = 0
 
@@ -79,9 +77,9 @@ class _Walk:
     def close(self) -> None:
         """Let all folders go."""
         while self._folders:
-            os.close(self._folders.pop())
+            self._folders.pop().close()
 
-    def keep_last(self) -> int:
+    def keep_last(self) -> OpenFolder:
         """The folder that the walk has reached, now the caller's; the others are let go."""
         last = self._folders.pop()
         self.close()
@@ -107,7 +105,7 @@ class _Walk:
     def _go_up(self) -> None:
         if self._names:
             self._names.pop()
-            os.close(self._folders.pop())
+            self._folders.pop().close()
         elif self._is_bounded:
             raise LinkRefusedError(self._given, f"it leads out of {self._start}")
 
@@ -117,9 +115,9 @@ class _Walk:
             raise UnsafeFileError(self._given, f"it leads through more than {MAX_FOLDERS} folders", errno.ENAMETOOLONG)
         if self._make_mode is not None:
             with contextlib.suppress(FileExistsError):
-                os.mkdir(part, self._make_mode, dir_fd=here)
+                here.make_folder(part, self._make_mode)
         try:
-            self._folders.append(os.open(part, _STEP | NOFOLLOW, dir_fd=here))
+            self._folders.append(here.below(part))
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path / part)) from None
         self._names.append(part)
@@ -127,10 +125,8 @@ class _Walk:
     def _target_of(self, part: str) -> str | None:
         """The target of the link `part`; None when it is no link, or nothing."""
         try:
-            return os.readlink(part, dir_fd=self._folders[-1])
+            return self._folders[-1].target_of(part)
         except OSError as error:
-            if error.errno in (errno.EINVAL, errno.ENOENT):
-                return None
             raise OSError(error.errno, error.strerror, str(self.path / part)) from None
 
     def _follow(self, part: str, target: str) -> None:
@@ -140,10 +136,8 @@ class _Walk:
             raise LinkRefusedError(link, "it is a link to itself, or to a link of too many", errno.ELOOP)
         if self._links is Links.NEVER:
             raise LinkRefusedError(link, "it is a link, and none is followed here", errno.ELOOP)
-        if self._links is Links.OWN:
-            status = os.stat(part, dir_fd=self._folders[-1], follow_symlinks=False)
-            if status.st_uid not in (os.geteuid(), 0):
-                raise LinkRefusedError(link, "it is a link of another user")
+        if self._links is Links.OWN and not is_trusted(self._folders[-1].status_of(part).st_uid):
+            raise LinkRefusedError(link, "it is a link of another user")
         parts = Path(target).parts
         if Path(target).is_absolute():
             parts = _below(Path(target), self._start, link) if self._is_bounded else parts[1:]
@@ -176,5 +170,4 @@ def _locate_by_path(
         raise LinkRefusedError(path, "it is reached by a link, and none is followed here", errno.ELOOP)
     if make_mode is not None:
         real.parent.mkdir(make_mode, parents=True, exist_ok=True)
-    real.parent.stat()
-    return Place(None, str(real), real)
+    return Place(OpenFolder.believed(real.parent), real.name, real)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from codriver.files.file_rules import (
@@ -18,18 +16,19 @@ from codriver.files.file_rules import (
     check_writable,
     is_private,
 )
+from codriver.systems.open_folders import CLOEXEC, NOFOLLOW
+from codriver.systems.owners import give, is_mine, is_open, set_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from codriver.systems.open_folders import OpenFolder
 
 PRIVATE_FILE: Final = 0o600
 PRIVATE_FOLDER: Final = 0o700
 
-CLOEXEC: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-NOFOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-"""Flags of `os.open`, 0 where the system lacks them."""
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_FOLDER: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 _PIECE_BYTES: Final = 1 << 20
 
 
@@ -39,7 +38,7 @@ class Place:
     Lives until it is closed, or the `with` block ends. `path` is where it was found, for people.
     """
 
-    def __init__(self, folder: int | None, name: str, path: Path) -> None:
+    def __init__(self, folder: OpenFolder, name: str, path: Path) -> None:
         self._folder = folder
         self.name = name
         self.path = path
@@ -52,19 +51,17 @@ class Place:
 
     def close(self) -> None:
         """Let the folder go. Again is harmless."""
-        if self._folder is not None:
-            os.close(self._folder)
-            self._folder = None
+        self._folder.close()
 
     def status(self) -> os.stat_result | None:
         """The status of what has the name now, a link's own; None when nothing has it."""
         with contextlib.suppress(FileNotFoundError):
-            return os.stat(self.name, dir_fd=self._folder, follow_symlinks=False)
+            return self._folder.status_of(self.name)
         return None
 
     def folder_status(self) -> os.stat_result:
         """The status of the folder."""
-        return self.path.parent.stat() if self._folder is None else os.fstat(self._folder)
+        return self._folder.status()
 
     def make_folder_private(self) -> None:
         """Let nobody but this user into the folder.
@@ -72,14 +69,11 @@ class Place:
         Raises:
             NotOwnError: it is another user's, or its file system does not keep its mode.
         """
-        if not hasattr(os, "geteuid"):
-            return
-        if self.folder_status().st_uid != os.geteuid():
+        if not is_mine(self.folder_status().st_uid):
             raise NotOwnError(self.path.parent, "it is another user's folder")
         if is_private(self.folder_status()):
             return
-        where = str(self.path.parent) if self._folder is None else "."
-        os.chmod(where, PRIVATE_FOLDER, dir_fd=self._folder)  # by its descriptor
+        self._folder.set_mode(PRIVATE_FOLDER)
         if not is_private(self.folder_status()):
             raise NotOwnError(self.path.parent, "it stays open to others: its file system keeps no modes")
 
@@ -91,8 +85,8 @@ class Place:
             UnsafeFileError: it is not what the rules want.
         """
         # Asked before it is opened: to open some devices is to do something.
-        check_readable(os.stat(self.name, dir_fd=self._folder, follow_symlinks=False), rules, self.path)
-        descriptor = os.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, dir_fd=self._folder)
+        check_readable(self._folder.status_of(self.name), rules, self.path)
+        descriptor = self._folder.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
         try:
             check_readable(os.fstat(descriptor), rules, self.path)
         except BaseException:
@@ -111,12 +105,12 @@ class Place:
         if now is not None:
             check_writable(now, self.path)
         flags |= CLOEXEC | NOFOLLOW | _NO_WAIT
-        descriptor = os.open(self.name, flags, PRIVATE_FILE, dir_fd=self._folder)
+        descriptor = self._folder.open(self.name, flags, PRIVATE_FILE)
         try:
             status = os.fstat(descriptor)
             check_writable(status, self.path)
-            if hasattr(os, "fchmod") and stat.S_IMODE(status.st_mode) & OTHERS:
-                os.fchmod(descriptor, PRIVATE_FILE)
+            if is_open(status, OTHERS):
+                set_mode(descriptor, PRIVATE_FILE)
         except BaseException:
             os.close(descriptor)
             raise
@@ -163,7 +157,7 @@ class Place:
 
     def is_writable(self) -> bool:
         """Whether mode and file system let this user write to what has the name."""
-        return os.access(self.name, os.W_OK, dir_fd=self._folder)
+        return self._folder.is_writable(self.name)
 
     def stage(
         self,
@@ -179,14 +173,17 @@ class Place:
         `mode` None leaves what the user's umask leaves to a new file. `owner`: user and group, kept where we may.
         `is_durable`: it is on the disk for good, whenever the machine ends, when this is over.
         """
-        temporary = self.beside(temporary or temporary_name(self.path))
+        temporary = temporary or temporary_name(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC | NOFOLLOW
-        descriptor = os.open(temporary, flags, 0o666 if mode is None else PRIVATE_FILE, dir_fd=self._folder)
+        descriptor = self._folder.open(temporary, flags, 0o666 if mode is None else PRIVATE_FILE)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines((data,) if isinstance(data, bytes) else data)
                 file.flush()
-                _give(descriptor, mode, owner)
+                if owner is not None:
+                    give(descriptor, owner)
+                if mode is not None:
+                    set_mode(descriptor, mode)
                 if is_durable:
                     os.fsync(descriptor)
         except BaseException:
@@ -214,7 +211,7 @@ class Place:
 
     def put(self, temporary: str) -> None:
         """Give a staged file the name, in place of what has it. A folder is not replaced."""
-        os.replace(temporary, self.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._folder.replace(self.name, by=temporary)
 
     def put_new(self, temporary: str) -> None:
         """Give a staged file the name if nothing has it.
@@ -223,7 +220,7 @@ class Place:
             FileExistsError: something has it.
         """
         try:
-            os.link(temporary, self.name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=False)
+            self._folder.link(self.name, to=temporary)
         except FileExistsError:
             raise
         except (OSError, NotImplementedError):  # not every file system has links
@@ -234,7 +231,7 @@ class Place:
     def discard(self, temporary: str) -> None:
         """Remove a staged file, if it is still there."""
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=self._folder)
+            self._folder.remove(temporary)
 
     def remove(self) -> None:
         """Remove what has the name: a link itself, not where it leads.
@@ -242,7 +239,7 @@ class Place:
         Raises:
             FileNotFoundError: nothing has it.
         """
-        os.unlink(self.name, dir_fd=self._folder)
+        self._folder.remove(self.name)
 
     def make_folder(self) -> None:
         """Make a folder of this name, with the mode that the user's umask leaves.
@@ -250,35 +247,17 @@ class Place:
         Raises:
             FileExistsError: something has the name.
         """
-        os.mkdir(self.name, dir_fd=self._folder)
+        self._folder.make_folder(self.name)
 
     def remove_folder(self) -> None:
         """Remove the folder that has the name, if it is empty; OSError if it is not, or is no folder."""
-        os.rmdir(self.name, dir_fd=self._folder)
+        self._folder.remove_folder(self.name)
 
     def sync(self) -> None:
         """Put the folder's entries on the disk for good, where the file system can do that with folders."""
-        with contextlib.suppress(OSError):
-            where = str(self.path.parent) if self._folder is None else "."
-            descriptor = os.open(where, _FOLDER, dir_fd=self._folder)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-    def beside(self, name: str) -> str:
-        """A name in the folder as `put` and `discard` take it."""
-        return str(Path(self.name).with_name(name)) if self._folder is None else name
+        self._folder.sync()
 
 
 def temporary_name(path: Path) -> str:
     """The name of a new file beside `path`, which nobody else has."""
     return f".{path.name[:100]}.{os.urandom(6).hex()}.tmp"
-
-
-def _give(descriptor: int, mode: int | None, owner: tuple[int, int] | None) -> None:
-    if owner is not None and hasattr(os, "fchown") and owner != (os.geteuid(), os.getegid()):
-        with contextlib.suppress(PermissionError):
-            os.fchown(descriptor, *owner)
-    if mode is not None and hasattr(os, "fchmod"):
-        os.fchmod(descriptor, mode)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from codriver.files.file_rules import OTHERS
 from codriver.files.paths import state_folder
 from codriver.files.place import PRIVATE_FOLDER
+from codriver.systems.owners import is_mine, is_open
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,5 @@ def _close(folder: Path) -> None:
     """Let nobody else into a folder of this user's. What cannot be closed, as on a file system without modes, stays."""
     with suppress(OSError):
         status = folder.lstat()
-        is_ours = stat.S_ISDIR(status.st_mode) and hasattr(os, "geteuid") and status.st_uid == os.geteuid()
-        if is_ours and stat.S_IMODE(status.st_mode) & OTHERS:
+        if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS):
             folder.chmod(PRIVATE_FOLDER)

@@ -6,12 +6,12 @@ user's by now. A port that the user names by itself is the user's word, and nobo
 
 from __future__ import annotations
 
-import os
 import stat
-import time
 from typing import TYPE_CHECKING
 
 from codriver.net.kernel_sockets import KernelSilentError, listener_at, listener_of
+from codriver.systems.machine import started_at, user_name
+from codriver.systems.owners import is_mine, is_open, is_trusted
 
 if TYPE_CHECKING:
     import socket
@@ -51,7 +51,7 @@ def judge(listener: Peer | None, file: Path) -> str | None:
         return _objection_to_file(file)
     if listener.uid < 0:
         return "whoever listened there has hung up"
-    if not hasattr(os, "geteuid") or listener.uid == os.geteuid():
+    if is_mine(listener.uid):
         return None
     if listener.uid == 0:
         return "root listens there, as the proxy of a container does, and not you"
@@ -63,25 +63,14 @@ def _objection_to_file(file: Path) -> str | None:
         status = file.lstat()
     except OSError as error:
         return f"{SILENT}, and the file that names it cannot be looked at: {error.strerror}"
-    if hasattr(os, "geteuid") and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH):
+    if not is_trusted(status.st_uid) or is_open(status, stat.S_IWOTH):
         return f"{SILENT}, and the file that names it is another user's, or others may write to it"
-    if status.st_mtime < _machine_start():
+    if status.st_mtime < started_at():
         return f"{SILENT}, and the file that names it is older than this machine's start, so that its writer is gone"
     return None
 
 
-def _machine_start() -> float:
-    """The time at which this machine was started, in seconds since the epoch."""
-    # The usual clock of Linux stands still while the machine sleeps; those of others go on.
-    running_s = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-    return time.time() - running_s
-
-
 def _named(uid: int) -> str:
     """A user by name and number; by number where no name is known."""
-    try:
-        import pwd  # noqa: PLC0415  # Windows has none, and a refusal is rare
-
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except (ImportError, KeyError):
-        return f"the user {uid}"
+    name = user_name(uid)
+    return f"the user {uid}" if name is None else f"{name} (uid {uid})"

@@ -19,6 +19,7 @@ from codriver.net.keepalive import probe_when_silent
 from codriver.net.outbox import BATCH_BYTES, Outbox
 from codriver.net.server_record import PAGE
 from codriver.net.socket_reader import READ_BYTES, receiving
+from codriver.systems.machine import allow_open_files
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import Clients, ClientSession
 
 logger = logging.getLogger(__name__)
-
-try:
-    import resource
-except ImportError:  # Windows
-    BOUNDS_FILES = False
-else:
-    BOUNDS_FILES = True
 
 ACCEPT_AGAIN_S = 0.1
 FILES_BESIDE_CLIENTS = 256
@@ -136,22 +130,6 @@ class PatientListener(SocketListener):
         await self._listener.aclose()
 
 
-def allow_files(clients: int) -> None:
-    """Let the process open a file for each of so many clients, as far as the system allows."""
-    if not BOUNDS_FILES:
-        return
-    wanted = clients + FILES_BESIDE_CLIENTS
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
-        return
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError) as error:
-        logger.warning("%d clients may need more than the %d files that may be open: %s", clients, soft, error)
-
-
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
     """The most that the listener allows: clients at once, and what may wait for one of them."""
@@ -194,7 +172,8 @@ class Listener:
         self._on_page = on_page
         self._pending: dict[anyio.CancelScope, None] = {}
         """The connections that are not admitted yet, the oldest first."""
-        allow_files(limits.clients)
+        if refused := allow_open_files(limits.clients + FILES_BESIDE_CLIENTS):
+            logger.warning("%d clients may need more files: %s", limits.clients, refused)
 
     async def serve_one(self, stream: SocketStream) -> None:
         """Serve one connection from its first byte to its last. What fails in it ends it alone."""

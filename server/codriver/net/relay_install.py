@@ -31,6 +31,7 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
 from codriver.files.paths import hook_file
+from codriver.systems.owners import is_open
 from codriver_relay.command_line import IN_USE
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _is_installed(target: Path, text: bytes) -> bool:
         now, status = files.read_stamped(target, RULES)
     except OSError:
         return False
-    return now == text and not status.st_mode & files.OTHERS
+    return now == text and not is_open(status, files.OTHERS)
 
 
 def _remove_old(target: Path) -> None:
@@ -156,12 +157,12 @@ def _is_in_use(folder: Path) -> bool:
         with files.locate(folder / IN_USE, Links.OWN) as place:
             if sys.platform == "win32":
                 place.remove()  # what is open is not removed there
-                return False
-            descriptor = place.open_private(os.O_RDWR)
-        try:
-            os.lockf(descriptor, os.F_TEST, 0)
-        finally:
-            os.close(descriptor)
+            else:
+                descriptor = place.open_private(os.O_RDWR)
+                try:
+                    os.lockf(descriptor, os.F_TEST, 0)
+                finally:
+                    os.close(descriptor)
     except FileNotFoundError:
         return False
     except OSError:

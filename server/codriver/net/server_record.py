@@ -21,6 +21,7 @@ from codriver.errors import CodriverError
 from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
 from codriver.net import kernel_sockets
+from codriver.systems.owners import is_trusted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,16 +175,12 @@ def is_claimed(folder: Path) -> bool | None:
 def _read(folder: Path, name: str, rules: Rules) -> bytes:
     with locate_in(folder, name) as there:
         status = there.folder_status()
-        if status.st_uid not in (_user(), 0):
+        if not is_trusted(status.st_uid):
             raise files.NotOwnError(folder, "it is another user's folder, so nothing in it counts")
         if not files.is_private(status):
             why = "others may enter this folder, so nothing in it counts until `codriver serve` has made it private"
             raise files.NotOwnError(folder, why)
         return there.read(rules)
-
-
-def _user() -> int:
-    return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 class NotTheServerError(CodriverError):
@@ -235,7 +232,7 @@ def process_of(claimed: ServerRecord, folder: Path) -> int | None:
 def _judge(listener: kernel_sockets.Peer | None, folder: Path) -> int | None:
     if listener is None:
         raise NotTheServerError("nobody on this machine listens there")
-    if listener.uid not in (os.geteuid(), 0):  # Linux alone comes here
+    if not is_trusted(listener.uid):  # Linux alone comes here
         raise NotTheServerError("it belongs to another user of this machine")
     lock, claimed = lock_status(folder), read_record(folder)
     if lock is not None:

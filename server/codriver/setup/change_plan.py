@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import shlex
-import stat
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -31,6 +30,7 @@ from codriver.setup.config_document import (
     set_entry,
 )
 from codriver.setup.jsonc import FileFaultError
+from codriver.systems.owners import mode_of
 from codriver_relay.workspace import is_border
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def apply(change: Change) -> None:
 def _put(place: Place, text: str, *, is_executable: bool = False) -> None:
     """Give a file this text in one step. Its mode stays; a new file has for others what any new file has."""
     status = place.status()
-    mode, owner = (None, None) if status is None else (stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+    mode, owner = (None, None) if status is None else (mode_of(status), (status.st_uid, status.st_gid))
     place.replace(text.encode("utf-8"), mode=PROGRAM_MODE if is_executable else mode, owner=owner)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__, files
 from codriver.errors import CodriverError
-from codriver.files import LinkRefusedError, is_private
+from codriver.files import OTHERS, LinkRefusedError, is_private
 from codriver.files.paths import port_file, server_folder
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
@@ -38,6 +38,7 @@ from codriver.setup.seam_checks import SEAM, seam_row
 from codriver.setup.state_checks import check_state
 from codriver.skills import Selection, SkillLibrary
 from codriver.systems.other_processes import is_running
+from codriver.systems.owners import is_mine, is_open, is_own_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -265,13 +266,13 @@ def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
     if not is_folder_private and not _others_may_write(folder.lstat()):
         text = f"others may enter {folder}, so nothing in it counts: it came with a checkout, or its mode was changed"
         yield Check("permissions", "note", text, "codriver serve makes it private, and removes what is left over in it")
-    for entry in entries if hasattr(os, "getuid") else ():  # elsewhere owners and modes are made up
+    for entry in entries:
         status = entry.lstat()
-        if status.st_uid != os.getuid():
+        if not is_mine(status.st_uid):
             yield Check("permissions", "wrong", f"{entry} belongs to another user", f"rm -r {folder} && codriver serve")
         elif _others_may_write(status):
             yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")
-        elif entry.name == "token" and stat.S_IMODE(status.st_mode) & 0o077:
+        elif entry.name == "token" and is_open(status, OTHERS):
             yield Check("permissions", "wrong", f"{entry} can be read by others", f"chmod 600 {entry}")
 
 
@@ -289,8 +290,7 @@ def _others_may_write(status: os.stat_result) -> bool:
     """Whether anybody but the user may. The user's own group does not count: many systems give each user one alone."""
     if stat.S_ISLNK(status.st_mode):
         return False
-    is_own_group = hasattr(os, "getgid") and status.st_gid == os.getgid()
-    return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not is_own_group))
+    return is_open(status, stat.S_IWOTH) or (is_open(status, stat.S_IWGRP) and not is_own_group(status.st_gid))
 
 
 def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool) -> Iterator[Check]:

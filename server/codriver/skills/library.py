@@ -163,7 +163,7 @@ class SkillLibrary:
         skill = next((skill for skill in self.skills() if skill.id == name), None)
         if scheme != "skill" or skill is None:
             raise NoSuchSkillError(uri, (skill.id for skill in self.skills()))
-        if path.startswith("/") or re.search(r"[\\\x00:]", path) or {"", ".", ".."} & set(path.split("/")):
+        if re.search(r"[\\\x00:]", path) or {"", ".", ".."} & set(path.split("/")):
             raise PathRefusedError(uri)
         try:
             content = skill.folder.read(path)

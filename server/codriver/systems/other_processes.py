@@ -46,16 +46,20 @@ if sys.platform == "win32":
         kernel.SetInformationJobObject.argtypes = (wintypes.HANDLE, ctypes.c_int, ctypes.c_void_p, wintypes.DWORD)
         return kernel
 
-    def is_running(pid: int) -> bool:
-        """True while there is such a process, also one that may not be asked."""
+    def is_running(pid: int, *, of_this_user: bool = False) -> bool:
+        """True while there is such a process, also one that may not be asked, which is another user's."""
         kernel = _kernel()
         process = kernel.OpenProcess(_SYNCHRONIZE, 0, pid)
         if not process:
-            return ctypes.get_last_error() == 5  # access denied
+            return not of_this_user and ctypes.get_last_error() == 5  # access denied
         try:
             return bool(kernel.WaitForSingleObject(process, 0) == _STILL_RUNS)
         finally:
             kernel.CloseHandle(process)
+
+    def interrupt(_pid: int, *, is_group: bool) -> bool:  # noqa: ARG001  # as elsewhere
+        """False: what reaches another process here ends it."""
+        return False
 
     class ProcessTree:
         """A started process and all that it starts: a job, which ends with this process, however that ends."""
@@ -91,14 +95,25 @@ else:
     OWN_CONSOLE: Final = 0
     """The flag that gives a started process a console of its own, so that an interrupt reaches its tree alone."""
 
-    def is_running(pid: int) -> bool:
-        """True while there is such a process, also one that may not be asked."""
+    def is_running(pid: int, *, of_this_user: bool = False) -> bool:
+        """True while there is such a process, also one that may not be asked, which is another user's."""
         try:
             os.kill(pid, 0)
         except (ProcessLookupError, OverflowError):
             return False
         except OSError:
-            return True
+            return not of_this_user
+        return True
+
+    def interrupt(pid: int, *, is_group: bool) -> bool:
+        """Send SIGINT to a process, or to the whole group that it is in; whether it could be sent."""
+        try:
+            if is_group:
+                os.killpg(os.getpgid(pid), signal.SIGINT)
+            else:
+                os.kill(pid, signal.SIGINT)
+        except OSError:
+            return False
         return True
 
     class ProcessTree:

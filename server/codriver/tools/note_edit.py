@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -28,8 +29,6 @@ from codriver.tools.truth.conflicts import note_of_write
 from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from codriver.tools.calls.base import Call
 
 WAIT_MS, MOST_WAIT_MS = 1000, 20_000
@@ -163,10 +162,10 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
 
 def _inside(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
     """The files of an event that lie in the workspace, links followed: none by a path that leads out of it. Blocks."""
-    base = f"{arguments.cwd}/" if arguments.cwd.startswith("/") else ""
+    base = Path(arguments.cwd) if Path(arguments.cwd).is_absolute() else Path()
     found = {}
     for file in arguments.files():
-        given = file.path if file.path.startswith("/") else f"{base}{file.path}"
+        given = str(base / file.path)
         try:
             found[editable_path(workspace, given, allow_outside=False)] = file
         except NotEditableError:

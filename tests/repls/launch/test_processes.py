@@ -1,11 +1,11 @@
 import os
-import signal
 import subprocess
 import sys
 import textwrap
 from contextlib import asynccontextmanager
 
 import anyio
+import posix_only
 import pytest
 from process_states import is_running
 
@@ -113,7 +113,7 @@ async def test_a_folder_that_does_not_exist_is_said(tmp_path):
 
 
 async def test_the_end_is_said_in_words(tmp_path):
-    async with started(tmp_path, *python(f"import os; os.kill(os.getpid(), {signal.SIGKILL:d})")) as (running, _):
+    async with started(tmp_path, *python(f"import os; os.kill(os.getpid(), {posix_only.KILL:d})")) as (running, _):
         assert await running.wait() == "it was killed by SIGKILL"
 
 
@@ -165,7 +165,7 @@ async def test_a_repl_whose_watchdog_is_killed_ends_at_once(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT)) as (running, _):
         await running.endpoint()
         pid = running.pid
-        os.kill(running._process.pid, signal.SIGKILL)
+        posix_only.kill(running._process.pid)
         assert (await running.wait()).startswith("its watchdog was killed")
         await until(lambda: not is_running(pid))
 
@@ -275,7 +275,7 @@ def test_nothing_is_left_when_codriver_is_killed(tmp_path):
                 os.kill(os.getpid(), 9)
         anyio.run(main)
     """)
-    assert subprocess.run([sys.executable, "-c", parent], check=False, timeout=60).returncode == -signal.SIGKILL
+    assert subprocess.run([sys.executable, "-c", parent], check=False, timeout=60).returncode == posix_only.KILLED
     pids = [int(word) for word in file.read_text().split()]
 
     async def gone():

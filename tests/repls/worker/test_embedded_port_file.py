@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 
+import posix_only
 import pytest
 from application import PROGRAM, running
 from worker_client import text, texts
@@ -257,7 +258,7 @@ def test_a_pipe_in_place_of_a_port_file_holds_up_no_program(tmp_path, name):
     (tmp_path / ".codriver").mkdir()
     (tmp_path / ".nrepl-port").write_text("no port")
     (tmp_path / name).unlink(missing_ok=True)
-    os.mkfifo(tmp_path / name)
+    posix_only.make_pipe(tmp_path / name)
     (tmp_path / "shop.py").write_text(PROGRAM)
     command = [sys.executable, "shop.py"]
     done = subprocess.run(command, cwd=tmp_path, input="", capture_output=True, text=True, check=True, timeout=20)

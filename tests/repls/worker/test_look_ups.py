@@ -3,6 +3,7 @@
 import os
 import textwrap
 
+import posix_only
 import pytest
 from worker_client import Repl, texts
 
@@ -28,7 +29,7 @@ def test_a_source_file_that_became_a_pipe_is_not_waited_for(repl):
     file.write_text("def f():\n    return 1\n\n\nclass A:\n    x = 1\n")
     repl.evaluate("import amod, linecache; linecache.clearcache()")
     file.unlink()
-    os.mkfifo(file)
+    posix_only.make_pipe(file)
     for name in ("amod", "amod.f", "amod.A", "amod.A.x"):
         ask_all(repl, name)
     repl.ask("codriver/stacks")

@@ -64,7 +64,7 @@ def test_it_ends_with_a_parent_that_was_killed_whatever_it_runs(code):
         with socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as client:
             client.sendall(encode({"op": "eval", "id": "1", "code": "print('begun', flush=True)\n" + code}))
             assert b"begun" in client.recv(1000)
-            parent.send_signal(signal.SIGKILL)
+            parent.kill()
             parent.wait(WAIT_S)
             until(lambda: not Path(f"/proc/{pid}").exists(), "the worker to end")
 

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.commands.terminal import draw
+from codriver.systems.terminals import unechoed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +41,7 @@ def way_of_terminal() -> Way | None:
         return None
     try:
         answer = _asked()
-    except (ImportError, OSError):  # no terminal of this kind, as on Windows
+    except OSError:  # no terminal of this kind, as on Windows
         return None
     if "\x1b_Gi=31;OK" in answer:
         return "kitty"
@@ -52,21 +53,14 @@ def way_of_terminal() -> Way | None:
 
 def _asked() -> str:
     """The answers of the terminal, which are not echoed."""
-    import termios  # noqa: PLC0415  # not on every system
-    import tty  # noqa: PLC0415  # as above
-
     keys = sys.stdin.fileno()
-    before = termios.tcgetattr(keys)
-    try:
-        tty.setcbreak(keys, termios.TCSANOW)
+    with unechoed(keys):
         draw(QUESTIONS)
         answer, deadline = "", time.monotonic() + WAIT_S
         while not LAST_ANSWER.search(answer) and (left := deadline - time.monotonic()) > 0:
             if select.select([keys], [], [], left)[0]:
                 answer += os.read(keys, CHUNK).decode("latin-1")
         return answer
-    finally:
-        termios.tcsetattr(keys, termios.TCSANOW, before)
 
 
 def encoded(way: Way, kind: str, content: bytes) -> str:

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
+from codriver import systems
 from codriver.errors import StartError
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.launch.port_files import read_port_file
 from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree
+from codriver.systems.pipes import never_block
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -32,6 +34,7 @@ SUPERVISED: Final = "--supervised"
 """A command with this word gets a stdin that ends when codriver does; every other one an empty stdin, so that code
 which reads from it fails at once and does not wait for ever."""
 
+WATCHDOG: Final = str(Path(systems.__file__).with_name("watchdog.py"))
 STOP_S: Final = 2.5
 """How long the end of a process tree is waited for: the watchdog's 2 s between SIGTERM and SIGKILL, and some more."""
 
@@ -251,11 +254,10 @@ async def start(
 async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
     """The watchdog of a REPL, and the pipe to which it reports."""
     reading, writing = os.pipe()
-    watchdog = str(Path(__file__).with_name("watchdog.py"))
     stdin = "shared" if SUPERVISED in command else "empty"
     try:
         process = await anyio.open_process(
-            [sys.executable, "-I", "-S", watchdog, str(writing), stdin, *command],
+            [sys.executable, "-I", "-S", WATCHDOG, str(writing), stdin, *command],
             cwd=cwd,
             env=env,
             start_new_session=True,
@@ -302,7 +304,7 @@ async def _drain(
 
 async def _read_reports(reading: int, running: ReplProcess) -> None:
     """Follow the watchdog until it is gone, which is when the REPL is."""
-    os.set_blocking(reading, False)
+    never_block(reading)
     held = b""
     try:
         while True:

@@ -6,7 +6,6 @@ Only some kernels tell their process id. Without `/proc` none is found. Source: 
 from __future__ import annotations
 
 import os
-import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.files import Links, Rules
+from codriver.systems.other_processes import interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -46,14 +46,7 @@ class KernelProcess:
 
         Only the group frees a kernel that waits for a child process.
         """
-        try:
-            if self.leads:
-                os.killpg(os.getpgid(self.id), signal.SIGINT)
-            else:
-                os.kill(self.id, signal.SIGINT)
-        except (OSError, AttributeError):  # Windows has no process groups
-            return False
-        return True
+        return interrupt(self.id, is_group=self.leads)
 
 
 def find_process(connection_file: str) -> KernelProcess | None:

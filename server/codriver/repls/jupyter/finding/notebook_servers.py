@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from codriver.errors import CodriverError
 from codriver.repls.jupyter.finding.connection_files import LOOPBACK
 from codriver.repls.jupyter.finding.http_exchange import HttpExchange
+from codriver.systems.other_processes import is_running
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,15 +50,7 @@ class NotebookSession:
 
 def is_alive(server: NotebookServer) -> bool:
     """Whether the process that wrote the server's file may be there: a dead one's port is perhaps a stranger's now."""
-    if os.name == "nt":  # where signal 0 ends a process
-        return True
-    try:
-        os.kill(server.process_id, 0)
-    except PermissionError:
-        return False  # another user's, and so not the one that wrote this user's file
-    except (OSError, OverflowError):
-        return False
-    return True
+    return is_running(server.process_id, of_this_user=True)  # another user's did not write this user's file
 
 
 def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import secrets
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +17,7 @@ from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links
 from codriver.repls.jupyter.finding.connection_files import OWN_PREFIX
+from codriver.systems.other_processes import is_running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,14 +81,8 @@ def _remove_those_of_the_dead(folder: Path) -> None:
 def _of_the_dead(folder: Path) -> Iterator[Path]:
     for path in folder.glob(f"{OWN_PREFIX}*.json"):
         process, _, _ = path.name.removeprefix(OWN_PREFIX).partition("-")
-        if os.name == "nt" or not process.isdecimal():  # where signal 0 ends a process
-            continue
-        try:
-            os.kill(int(process), 0)
-        except ProcessLookupError:
+        if process.isdecimal() and not is_running(int(process)):
             yield path
-        except (OSError, OverflowError):
-            continue
 
 
 async def say_farewell(file: Path) -> None:

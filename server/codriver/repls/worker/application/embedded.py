@@ -15,6 +15,7 @@ import threading
 
 from ..basics.connections import START_THREAD
 from ..basics.jobs import ABANDONED
+from ..basics.systems import own_user
 from ..serving.nrepl_server import Server
 from ..serving.start import find_roots
 from ..serving.thread_interrupts import ThreadInterrupts
@@ -124,7 +125,7 @@ class EmbeddedRepl(Server):
         self.stop()
 
     def _admits(self, peer: tuple[str, int]) -> bool:
-        return user_behind(peer[1], self.port) in (None, os.getuid() if hasattr(os, "getuid") else None, 0)
+        return user_behind(peer[1], self.port) in (None, own_user(), 0)
 
     # On threads that evaluate, one at a time
 

@@ -14,6 +14,7 @@ import stat
 import sys
 
 from ..basics.bencode import BencodeError, encode, read_value
+from ..basics.systems import lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,15 +190,12 @@ def _folder_of(path: str) -> Iterator[tuple[str, int | None]]:
 @contextlib.contextmanager
 def _alone(folder: str) -> Iterator[None]:
     """Keep other processes that claim a place here waiting, where folders can be locked."""
+    descriptor = os.open(folder, os.O_RDONLY) if HAS_OPEN_FOLDERS else None
     try:
-        from fcntl import LOCK_EX, flock
-    except ImportError:
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some file systems have no locks
-            flock(descriptor, LOCK_EX)
+        if descriptor is not None:
+            with contextlib.suppress(OSError):  # some file systems have no locks
+                lock(descriptor)
         yield
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)

@@ -17,10 +17,10 @@ from importlib.machinery import ModuleSpec
 
 from ..basics.class_spaces import function_in, home_of, is_class, space_of, unwrapped
 from ..basics.source_files import bytes_of
+from ..basics.systems import began_ns
 from .bound_names import BoundNames, Names
 from .code_comparison import is_same_code
 from .import_stamps import ImportStamps, stamp_of
-from .process_start import began_ns
 from .shared_names import space_of_module
 from .statements import UNPARSABLE, SourceText, text_of
 

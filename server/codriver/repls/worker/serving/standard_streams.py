@@ -12,13 +12,13 @@ import faulthandler
 import io
 import os
 import queue
-import select
 import sys
 import threading
 from time import sleep
 
 from ..basics.connections import START_THREAD, start_thread
 from ..basics.sensitive_texts import Looks
+from ..basics.systems import readable, widen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +39,7 @@ class Out(io.TextIOBase):
         self._printed = printed
         self._flush = flush
         self.name = f"<std{stream}>"
-        if os.name == "posix":
-            self.buffer = io.FileIO(self.fileno(), "w", closefd=False)
+        self.buffer = io.FileIO(self.fileno(), "w", closefd=False)
 
     def writable(self) -> bool:
         """See `io.TextIOBase`."""
@@ -59,8 +58,6 @@ class Out(io.TextIOBase):
 
     def fileno(self) -> int:
         """The descriptor that child processes and C code write to, where that is captured too."""
-        if os.name != "posix":
-            raise io.UnsupportedOperation("fileno")
         return 1 if self._stream == "out" else 2
 
     def close(self) -> None:
@@ -131,10 +128,6 @@ class Pipes:
     """
 
     def __init__(self, printed: Callable[[str, str], None]) -> None:
-        try:
-            from fcntl import fcntl
-        except ImportError:
-            fcntl = None  # type: ignore[assignment]
         self._printed = printed
         self._lock = threading.Lock()
         self._ends: dict[int, tuple[str, codecs.IncrementalDecoder]] = {}
@@ -142,9 +135,7 @@ class Pipes:
         for number, stream in ((1, "out"), (2, "err")):
             reading, writing = os.pipe()
             with contextlib.suppress(OSError):
-                # F_SETPIPE_SZ of Linux: C code that prints while it holds the interpreter's lock stops us from reading.
-                if fcntl is not None:
-                    fcntl(writing, 1031, 1 << 20)
+                widen(writing)  # C code that prints while it holds the interpreter's lock stops us from reading
             os.dup2(writing, number)
             os.close(writing)
             self._ends[reading] = (stream, codecs.getincrementaldecoder("utf-8")("backslashreplace"))
@@ -161,7 +152,7 @@ class Pipes:
         try:
             # Bounded, because a child that floods would keep us here for ever.
             for _ in range(32):
-                ready = select.select(self._ends, [], [], 0)[0]
+                ready = readable(self._ends, waits=False)
                 for reading in ready:
                     stream, decoder = self._ends[reading]
                     data = os.read(reading, 65536)
@@ -183,7 +174,7 @@ class Pipes:
 
     def _watch(self) -> None:
         while self._ends:
-            select.select(self._ends, [], [])
+            readable(self._ends, waits=True)
             self.drain()
 
 
@@ -224,8 +215,7 @@ class Output:
 
     def take_process(self) -> None:
         """Take all that user code prints, and know the threads that it starts."""
-        if os.name == "posix":
-            self._pipes = Pipes(self._printed_below)
+        self._pipes = Pipes(self._printed_below)
         self.take_streams()
 
         def start(thread: threading.Thread) -> None:

@@ -15,6 +15,8 @@ import signal
 import sys
 import time
 
+assert sys.platform != "win32"  # noqa: S101  # which has jobs in place of groups: see other_processes
+
 GRACE_S = 2.0
 """Between SIGTERM, which lets a REPL remove its port file, and SIGKILL."""
 

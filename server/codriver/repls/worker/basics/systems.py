@@ -1,0 +1,116 @@
+"""The differences between operating systems that the worker meets: users, locks, pipes, and when a process began."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+if sys.platform == "win32":
+    import ctypes
+    import msvcrt
+    from ctypes import wintypes
+
+    PAUSE_S = 0.02
+    FILETIME_EPOCH_S = 11644473600
+    """From 1601, where Windows begins to count, to 1970."""
+
+    def own_user() -> int | None:
+        """None: users have no numbers here."""
+        return None
+
+    def lock(_file: int) -> None:
+        """Nothing: folders cannot be locked here."""
+
+    def widen(_end: int) -> None:
+        """Nothing: the width of a pipe is set when one is made."""
+
+    def readable(ends: Iterable[int], *, waits: bool) -> list[int]:
+        """The ends of pipes that have something to read, or have ended; `waits`: at least one."""
+        while True:
+            found = [end for end in ends if _has_bytes(end)]
+            if found or not waits:
+                return found
+            time.sleep(PAUSE_S)
+
+    def _has_bytes(end: int) -> bool:
+        count = wintypes.DWORD()
+        handle = wintypes.HANDLE(msvcrt.get_osfhandle(end))
+        is_open = ctypes.windll.kernel32.PeekNamedPipe(handle, None, 0, None, ctypes.byref(count), None)
+        return bool(count.value) or not is_open
+
+    def began_ns() -> int:
+        """Nanoseconds since 1970 at which this process began; 0 where the system does not tell."""
+        times = [ctypes.c_uint64() for _ in range(4)]
+        kernel = ctypes.windll.kernel32
+        handle = ctypes.c_void_p(kernel.GetCurrentProcess())
+        if not kernel.GetProcessTimes(handle, *map(ctypes.byref, times)):
+            return 0
+        return (times[0].value - FILETIME_EPOCH_S * 10**7) * 100
+
+else:
+    import fcntl
+
+    WIDER, PIPE_BYTES = 1031, 1 << 20
+    """Source: fcntl(2), F_SETPIPE_SZ of Linux."""
+
+    def own_user() -> int | None:
+        """The number of this user."""
+        return os.getuid()
+
+    def lock(file: int) -> None:
+        """Wait until no other process has the lock of an open file or folder, and hold it until that is closed.
+
+        Raises:
+            OSError: its file system has no locks.
+        """
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+    def widen(end: int) -> None:
+        """Let a pipe hold a megabyte. Raises OSError on systems that cannot."""
+        fcntl.fcntl(end, WIDER, PIPE_BYTES)
+
+    def readable(ends: Iterable[int], *, waits: bool) -> list[int]:
+        """The ends of pipes that have something to read, or have ended; `waits`: at least one."""
+        return select.select(list(ends), [], [], None if waits else 0)[0]
+
+    if sys.platform == "linux":
+        LINUX_STATUS = "/proc/self/stat"
+        BEGAN = 19
+        """The field of a process' begin, counted behind its name. Source: proc(5), `starttime`."""
+
+        def began_ns() -> int:
+            """Nanoseconds since 1970 at which this process began; 0 where the system does not tell."""
+            try:
+                with open(LINUX_STATUS, encoding="ascii", errors="replace") as status:
+                    ticks = int(status.read().rpartition(")")[2].split()[BEGAN])
+            except (OSError, ValueError, IndexError):
+                return 0
+            # The kernel's own time of boot is told in whole seconds.
+            since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+            # It is the tick before: no interpreter loads anything of the user's in its first.
+            return time.time_ns() - since_boot + (ticks + 1) * 10**9 // os.sysconf("SC_CLK_TCK")
+
+    elif sys.platform == "darwin":
+        import ctypes
+
+        DARWIN_INFO, DARWIN_BYTES, DARWIN_BEGAN = 3, 136, 120
+        """Source: `sys/proc_info.h`, `PROC_PIDTBSDINFO` and `pbi_start_tvsec`."""
+
+        def began_ns() -> int:
+            """Nanoseconds since 1970 at which this process began; 0 where the system does not tell."""
+            told = ctypes.create_string_buffer(DARWIN_BYTES)
+            size = ctypes.CDLL(None).proc_pidinfo(os.getpid(), DARWIN_INFO, ctypes.c_uint64(0), told, DARWIN_BYTES)
+            began = int.from_bytes(told.raw[DARWIN_BEGAN : DARWIN_BEGAN + 8], sys.byteorder)
+            return began * 10**9 if size == DARWIN_BYTES else 0
+
+    else:
+
+        def began_ns() -> int:
+            """0, by which every file is newer: the system does not tell when a process began."""
+            return 0

@@ -1,0 +1,178 @@
+"""What Linux and macOS alone have, as tests ask for it. On Windows a test that does is skipped, and says why."""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+
+import pytest
+
+if sys.platform == "win32":
+
+    def make_pipe(_path):
+        """A pipe with a name."""
+        pytest.skip("Windows has no pipes among its files")
+
+    def user():
+        """The number of this user."""
+        pytest.skip("Windows' files have no owners by number")
+
+    def group():
+        """The number of this user's group."""
+        pytest.skip("Windows' files have no groups by number")
+
+    def is_root():
+        """Whether this user may act as another."""
+        return False
+
+    def give_away(_path, _user=0):
+        """Make a file another user's."""
+        pytest.skip("Windows' files have no owners by number")
+
+    def kill(pid):
+        """End a process at once."""
+        os.kill(pid, signal.SIGTERM)
+
+    def kill_group(_pid, _number=None):
+        """End a group of processes."""
+        pytest.skip("Windows has no groups of processes")
+
+    def clock_ticks():
+        """Ticks a second of what the kernel counts by."""
+        pytest.skip("Windows counts by other units")
+
+    def session_of(_pid):
+        """The session of a process."""
+        pytest.skip("Windows has no sessions of processes that commands begin")
+
+    def fork():
+        """Copy this process."""
+        pytest.skip("Windows copies no processes")
+
+    def bounded_files(_most_bytes):
+        """Let no file of this process grow beyond this size, for as long as the context lasts."""
+        pytest.skip("Windows bounds no sizes of files")
+
+    def make_socket(_path):
+        """A socket with a name."""
+        pytest.skip("Python has no sockets with names on Windows")
+
+    def message_sockets():
+        """Two sockets that keep the bounds of messages."""
+        pytest.skip("Windows' sockets carry no files")
+
+    def send_files(_link, _told, _descriptors):
+        """Hand open files on with a message."""
+        pytest.skip("Windows' sockets carry no files")
+
+    def open_terminal():
+        """The two ends of a terminal."""
+        pytest.skip("Windows' terminals are others")
+
+    def terminal_settings(_end):
+        """The settings of a terminal."""
+        pytest.skip("Windows' terminals are others")
+
+    def take_terminal(_end):
+        """Make a terminal that of this process."""
+        pytest.skip("Windows' terminals are others")
+
+    def size_terminal(_end, _lines, _columns):
+        """Give a terminal this size."""
+        pytest.skip("Windows' terminals are others")
+
+    KILL = signal.SIGTERM
+    """The signal that ends a process at once."""
+    KILLED = 1
+
+else:
+    import fcntl
+    import pty
+    import resource
+    import struct
+    import termios
+
+    def make_pipe(path):
+        """A pipe with a name."""
+        os.mkfifo(path)
+
+    def user():
+        """The number of this user."""
+        return os.geteuid()
+
+    def group():
+        """The number of this user's group."""
+        return os.getegid()
+
+    def is_root():
+        """Whether this user may act as another."""
+        return os.geteuid() == 0
+
+    def give_away(path, user=12345):
+        """Make a file another user's: a link itself, not where it leads."""
+        os.chown(path, user, user, follow_symlinks=False)
+
+    def kill(pid):
+        """End a process at once."""
+        os.kill(pid, signal.SIGKILL)
+
+    def kill_group(pid, number=signal.SIGKILL):
+        """Send a signal to a group of processes, that which ends it at once."""
+        os.killpg(pid, number)
+
+    def clock_ticks():
+        """Ticks a second of what the kernel counts by."""
+        return os.sysconf("SC_CLK_TCK")
+
+    def session_of(pid):
+        """The session of a process."""
+        return os.getsid(pid)
+
+    def fork():
+        """Copy this process."""
+        return os.fork()
+
+    @contextlib.contextmanager
+    def bounded_files(most_bytes):
+        """Let no file of this process grow beyond this size, for as long as the context lasts."""
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, limits[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    def make_socket(path):
+        """A socket with a name."""
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+
+    def message_sockets():
+        """Two sockets that keep the bounds of messages."""
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def send_files(link, told, descriptors):
+        """Hand open files on with a message."""
+        socket.send_fds(link, [told], descriptors)
+
+    def open_terminal():
+        """The two ends of a terminal."""
+        return pty.openpty()
+
+    def terminal_settings(end):
+        """The settings of a terminal."""
+        return termios.tcgetattr(end)
+
+    def take_terminal(end):
+        """Make a terminal that of this process."""
+        os.login_tty(end)
+
+    def size_terminal(end, lines, columns):
+        """Give a terminal this size."""
+        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    KILL = signal.SIGKILL
+    """The signal that ends a process at once."""
+    KILLED = -KILL
+    """The status of a process that was ended at once."""

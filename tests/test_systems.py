@@ -1,0 +1,72 @@
+"""Operating systems differ in one room, and one module each of the relay, the worker and the REPL of applications."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = [ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay"]
+MODULES = sorted(path for source in SOURCES for path in source.rglob("*.py"))
+KNOWING = {
+    "server/codriver/systems": "the room",
+    "relay/codriver_relay/own_files.py": "the relay's own, with `windows`, which that system alone imports",
+    "relay/codriver_relay/windows.py": "the relay's own",
+    "server/codriver/repls/worker/basics/systems.py": "the worker's own",
+    "server/codriver/repls/worker/application/embedded_port_file.py": "an application's own",
+    "server/codriver/repls/programs/python/runs_anew.py": "a program that is sent to a REPL as a whole",
+}
+"""The places that may ask, and why."""
+CALLS = {
+    "os.geteuid", "os.getegid", "os.getuid", "os.getgid", "os.killpg", "os.getpgid", "os.setsid", "os.fork",
+    "os.fchmod", "os.fchown", "shlex.split", "stat.S_IMODE",
+}  # fmt: skip
+
+
+def questions(text):
+    """The lines of a module that ask something which systems answer differently, with the question."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in CALLS:
+                yield node.lineno, called
+            if any((keyword.arg or "").endswith("dir_fd") for keyword in node.keywords):
+                yield node.lineno, "dir_fd"
+            is_root = [ast.unparse(one) for one in node.args[:1]] == ["'/'"]
+            owner = called.removesuffix(".startswith").rpartition(".")[2]
+            if called.endswith(".startswith") and is_root and owner not in ("uri", "href"):
+                yield node.lineno, called
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) == "os.name":
+            yield node.lineno, "os.name"
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd) and "st_mode" in ast.unparse(node):
+            yield node.lineno, "a bit of st_mode"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_module_does_not_ask_in_which_system_it_runs(path):
+    name = path.relative_to(ROOT).as_posix()
+    if not any(name == place or name.startswith(f"{place}/") for place in KNOWING):
+        assert list(questions(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("place", KNOWING)
+def test_a_place_that_may_ask_does(place):
+    paths = [path for path in MODULES if path.relative_to(ROOT).as_posix().startswith(place)]
+    assert place.endswith("windows.py") or any(list(questions(path.read_text(encoding="utf-8"))) for path in paths)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["os.open(a, dir_fd=b)", "os.geteuid()", "x.st_mode & 2", "os.name", "p.startswith('/')", "shlex.split(a)"],
+)
+def test_each_question_is_seen(line):
+    assert [number for number, _ in questions(line)] == [1]
+
+
+def test_folders_are_held_open_by_the_one_room_that_opens_files():
+    importing = {
+        path.relative_to(ROOT / "server" / "codriver").parts[0]
+        for path in (ROOT / "server" / "codriver").rglob("*.py")
+        if "codriver.systems.open_folders" in path.read_text(encoding="utf-8")
+    }
+    assert importing == {"files"}
