@@ -510,7 +510,7 @@ def test_no_command_writes_past_the_one_function_that_makes_control_characters_v
 
 
 def test_the_screen_shows_only_what_has_its_control_characters_visible():
-    text = (SERVER / "commands" / "watch_screen.py").read_text()
+    text = (SERVER / "commands" / "watching" / "watch_screen.py").read_text()
     shown = [
         ast.unparse(node)
         for node in ast.walk(ast.parse(text))

@@ -457,8 +457,10 @@ def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
     with serving(tmp_path) as live:
         until(lambda: "stopped" in live.run("status").stdout, "its end")
         done = live.run("eval", "1")
-        assert done.returncode == 1
+        assert done.returncode == 6
+        assert "no REPL is connected: repl: " in done.stderr
         assert "there is no command 'no-such-program' in PATH" in done.stderr
+        assert "list_sessions" not in done.stderr
         again = live.run("call", "restart_repl", '{"replSessionKey": "repl"}')
         assert "there is no command 'no-such-program' in PATH" in again.stdout
 
@@ -481,7 +483,7 @@ def test_a_folder_without_a_repl_is_told_in_words_and_how_to_have_one(tmp_path):
     ) as live:  # fmt: skip
         assert " was taken" in live.greeting
         said = [live.run(*words) for words in (("eval", "1"), ("load", live.workspace / "notes.txt"), ("status",))]
-    assert [done.returncode for done in said] == [1, 1, 0]
+    assert [done.returncode for done in said] == [6, 6, 0]
     for done in said:
         told = done.stdout + done.stderr
         assert "none runs in this workspace" in told
@@ -657,6 +659,6 @@ def test_an_evaluation_that_goes_on_is_named_with_the_command_that_waits_for_it(
 def test_an_evaluation_that_reads_ends_with_the_command_and_is_said_to(live):
     done = live.run("eval", "input()", "--session", "py", "--timeout", "30")
     assert done.returncode == 4
-    assert "it is interrupted" in done.stderr
+    assert "it was interrupted" in done.stderr
     assert "codriver call" not in done.stderr
     assert live.run("eval", "'free'", "--session", "py").stdout == "'free'\n"

@@ -114,10 +114,44 @@ print("done", threading.active_count())
 
 def test_what_takes_long_is_said_once_and_on_a_terminal_alone():
     env = environ(Path.cwd()) | {"TERM": "dumb"}
-    assert on_terminal([sys.executable, "-c", PATIENT, "slow"], env)[1] == b"codriver: it takes a while\r\ndone 1\r\n"
+    with Terminal([sys.executable, "-c", PATIENT, "slow"], env, columns=200, name="dumb") as terminal:
+        assert terminal.end() == 0
+    assert terminal.output == b"codriver: it takes a while\r\ndone 1\r\n"
     piped = [sys.executable, "-c", PATIENT, "fast"]
     done = subprocess.run(piped, env=env, capture_output=True, timeout=WAIT_S, check=True)
     assert (done.stdout, done.stderr) == (b"done 1\n", b"")
+
+
+LIVE = """
+import sys, threading, click
+from codriver.commands import terminal
+terminal.PATIENCE_S = terminal.TICK_S = 0.01
+seen = threading.Semaphore(0)
+def words():
+    seen.release()
+    return "it takes\\n a while"
+def drawn():
+    for _ in range(3):  # the words were asked for again, so that they were drawn
+        seen.acquire()
+with click.Context(click.Command("wait")), terminal.patience(words) as waiting:
+    drawn()
+    terminal.say("meanwhile", err=sys.argv[1] == "err")
+    drawn()
+    with waiting.away():
+        terminal.say("typing ", end="")
+    drawn()
+terminal.say("done")
+"""
+
+
+@pytest.mark.parametrize("stream", ["out", "err"])
+def test_the_line_on_what_is_waited_for_gives_way_to_every_other(stream):
+    with Terminal([sys.executable, "-c", LIVE, stream], environ(Path.cwd()), columns=200) as terminal:
+        assert terminal.end() == 0
+    assert b"\rcodriver: it takes  a while (0 s)\x1b[K" in terminal.output
+    assert terminal.output.count(b"\r\x1b[K") >= 2
+    lines = [line for line in terminal.grid.text() if line]
+    assert lines == ["meanwhile", "done"], lines
 
 
 def test_who_waits_for_a_repl_that_starts_is_told_so(tmp_path):

@@ -16,6 +16,7 @@ from python_projects import project
 
 from codriver.commands import testing
 from codriver.commands.junit import Case, cases_of, xml_of
+from codriver.commands.running.running_tests import RunningTests
 from codriver.commands.testing import annotation
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -176,10 +177,14 @@ def test_only_what_failed_last_is_run_again(live):
 def test_no_tests_found_is_told_fails_and_is_no_green_report(live):
     report = live.workspace / "none.xml"
     done = live.run("test", "--match", "zork", "--junit", str(report), "checks")
-    assert done.returncode == 1
+    assert done.returncode == 5
     assert "there are no tests in checks that match zork" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("no tests found, in ")
     (suite,) = junitparser.JUnitXml.fromfile(str(report))
     assert (suite.tests, suite.errors) == (1, 1)
+    assert [result.type for case in suite for result in case.result] == ["no-tests"]
+    assert live.run("test", "no.such.module").returncode == 5
+    assert live.run("test", "no.such.module", "checks/test_shop.py").returncode == 1, "a test that failed counts most"
 
 
 def test_a_run_that_does_not_end_in_time_has_a_status_of_its_own_and_a_report(live):
@@ -190,7 +195,7 @@ def test_a_run_that_does_not_end_in_time_has_a_status_of_its_own_and_a_report(li
     assert (fine.tests, fine.errors) == (1, 0)
     (stopped,) = slow
     assert (stopped.name, type(stopped.result[0]).__name__) == ("test_slow", "Error")
-    assert "did not end within 2000 ms" in stopped.result[0].message
+    assert "did not end within 2 s" in stopped.result[0].message
 
 
 def test_a_report_is_written_through_no_link_that_leads_out_of_the_workspace(live):
@@ -242,12 +247,12 @@ class Scripted:
 REFUSED = {"ok": False, "reason": "no-repl", "message": "no REPL is connected"}
 
 
-def test_a_repl_that_came_between_a_refusal_and_the_look_is_asked_again(tmp_path):
+def test_a_repl_that_came_between_a_refusal_and_the_look_is_asked_again():
     connection = Scripted(REFUSED, {"ok": True, "passed": 1})
-    assert testing._answer(connection, {"timeoutMs": 60_000}, tmp_path)["ok"]
+    assert testing._answer(RunningTests(connection, 60, is_quiet=True), {})["ok"]
 
 
-def test_a_refusal_stands_where_nothing_is_new(tmp_path):
+def test_a_refusal_stands_where_nothing_is_new():
     connection = Scripted(REFUSED)
-    assert testing._answer(connection, {"timeoutMs": 60_000}, tmp_path) == REFUSED
+    assert testing._answer(RunningTests(connection, 60, is_quiet=True), {}) == REFUSED
     assert connection.asked == 2

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.commands.terminal import plain
-from codriver.commands.watch_board import (
+from codriver.commands.watching.watch_board import (
     ERRORS,
     MAX_EVENTS,
     MAX_ROWS,
@@ -16,7 +16,7 @@ from codriver.commands.watch_board import (
     next_filter,
     width,
 )
-from codriver.commands.watch_screen import KEYS, named_keys
+from codriver.commands.watching.watch_screen import KEYS, named_keys
 
 NOW = 1_700_000_000_000
 

@@ -1,7 +1,7 @@
 """`codriver eval`, `load`, `call`, `tools`: one-shot use for scripts and CI.
 
 Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also a tool that does not exist, or arguments that do not fit
-it), 3 no server, 4 timed out.
+it), 3 no server, 4 timed out, 6 no REPL; 5 is of `codriver test`: no tests.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from codriver.commands.options import (
     quiet_option,
     workspace_option,
 )
+from codriver.commands.running.running_evaluation import UNANSWERED, Running
 from codriver.commands.terminal import patience, say, say_json
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
@@ -33,12 +34,23 @@ from codriver.net import client
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FAILED, WRONG_USAGE, TIMED_OUT = 1, 2, 4
+FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL = 1, 2, 4, 5, 6
+LACKING = frozenset({"capability-missing", "no-repl"})
+"""The reasons of refusals that a REPL which is connected may change."""
 NO_REPL_HERE = (
     "no REPL is connected: none runs in this workspace, and the server starts one unasked only for Python, Basilisp or "
     "an empty folder. Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml, or start an nREPL here: the "
     "server finds either in a second"
 )
+STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS}
+HINTS = {
+    "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; of a Lisp, load its "
+    "file first: `codriver load FILE`",
+    "unknown-namespace": "correct the name, or load its file first: `codriver load FILE`",
+    "no-repl": "`codriver status` says how the REPLs are, `codriver doctor` what starts one",
+}
+"""By reason of a refusal: what to do, in commands. The server's own hints name tools, for agents."""
+WORKING = "the evaluation goes on; Ctrl-C ends it"
 STARTING = frozenset({"starting", "connecting"})
 """The phases of a REPL that an evaluation waits for."""
 GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
@@ -67,7 +79,7 @@ timeout_option = click.option(
     help="How long to wait for the end, 1 to 600 (25). The evaluation itself goes on.",
 )
 
-STATUSES = "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended in time."
+STATUSES = "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended in time, 5 no tests, 6 no REPL."
 
 
 @click.command("eval", short_help="Evaluate CODE and print its output and result.", epilog=STATUSES)
@@ -237,16 +249,14 @@ def _evaluate(
     if session:
         arguments["replSessionKey"] = session
     with connected(workspace.resolve(), start=start) as connection:
-        with patience(lambda: coming_repls(workspace.resolve())):
-            answer = connection.call(tool, arguments)
-        lacks_repl = answer.get("reason") in {"capability-missing", "no-repl"} and not repls_of(connection)
-        if lacks_repl and not as_json:
-            say(NO_REPL_HERE, err=True)
-            sys.exit(FAILED)
+        told = {"stdout": 0, "stderr": 0}
+        answer = _answer(connection, tool, arguments, workspace.resolve(), told if not as_json else None)
+        if answer.get("reason") in LACKING:
+            answer = without_repl(answer, repls_of(connection))
         if as_json:
             say_json(answer, indent=2)
         else:
-            _print(answer, workspace, is_quiet=is_quiet)
+            _print(answer, workspace, told, is_quiet=is_quiet)
         if PICTURE in str(answer.get("result", "")) + str(answer.get("values", "")):
             from codriver.commands.pictures.held_pictures import show_or_save  # noqa: PLC0415  # few answers have pictures
 
@@ -255,18 +265,41 @@ def _evaluate(
     sys.exit(exit_status(answer))
 
 
+def _answer(
+    connection: client.Connection, tool: str, arguments: dict[str, Any], workspace: Path, told: dict[str, int] | None
+) -> dict[str, Any]:
+    """The answer of a tool that evaluates. With `told` its output is said as it comes, and counted there by stream."""
+    with patience(lambda: coming_repls(workspace) or WORKING) as waiting:
+        if told is None:
+            return connection.call(tool, arguments)
+        timeout_s = arguments["timeoutMs"] / 1000
+        running = Running(connection, timeout_s, lambda: coming_repls(workspace), waiting, told)
+        return running.answer(tool, arguments)
+
+
 def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
     """The REPLs that the server knows of, in whatever state."""
     with reading("server_health"):
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
 
+def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]]) -> dict[str, Any]:
+    """A refusal, which is one for want of a REPL where none is connected, and says so in words for a command line."""
+    if any(row["phase"] == "connected" for row in repls):
+        return answer
+    gone = "; ".join(f"{row['key']}: {row.get('note') or row['phase']}" for row in repls)
+    message = f"no REPL is connected: {gone}" if repls else NO_REPL_HERE
+    return {**answer, "reason": "no-repl", "message": message, "hint": HINTS["no-repl"] if repls else ""}
+
+
 def exit_status(answer: dict[str, Any]) -> int:
     """The exit status that an answer stands for."""
-    if answer.get("status") in NOT_ENDED or answer.get("reason") == "timed-out":
+    if answer.get("status") in {*NOT_ENDED, UNANSWERED} or answer.get("reason") == "timed-out":
         return TIMED_OUT
     if answer.get("reason") == "bad-arguments":
         return WRONG_USAGE
+    if answer.get("reason") in STATUS_OF:
+        return STATUS_OF[answer["reason"]]
     return 0 if answer.get("ok") else FAILED
 
 
@@ -281,18 +314,22 @@ def coming_repls(workspace: Path) -> str:
     return one_line(f"waiting for the REPL {'; '.join(coming)}") if coming else ""
 
 
-def _print(answer: dict[str, Any], workspace: Path, *, is_quiet: bool = False) -> None:
-    """Output as the program printed it, results on standard output, everything else on standard error."""
+def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_quiet: bool = False) -> None:
+    """Output as the program printed it, results on standard output, everything else on standard error.
+
+    `told`: the characters of each stream that were said before.
+    """
     with reading("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
         values = [_with_pictures_named(value, answer) for value in values]
         is_done = answer.get("status") == "done" and answer.get("ok")
-        lines = _ways_on(answer, workspace) if answer.get("status") in NOT_ENDED else explained(answer)
+        is_on = answer.get("status") in {*NOT_ENDED, UNANSWERED}
+        lines = _ways_on(answer, workspace) if is_on else explained(answer)
         words = list(() if is_quiet and is_done else _told(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
             raise ValueError("it says neither a result nor why there is none")
-    say(str(answer.get("stdout", "")), end="")
-    say(str(answer.get("stderr", "")), end="", err=True)
+    say(str(answer.get("stdout", ""))[told["stdout"] :], end="")
+    say(str(answer.get("stderr", ""))[told["stderr"] :], end="", err=True)
     for value in values:
         if value != "None":  # as Python's own prompt has it
             say(value)
@@ -324,8 +361,8 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
         return shlex.join(["codriver", "call", tool, given, *place])
 
     yield from (note for note in notes if status == "queued" or not any(tool in note for tool in GOING_ON))
-    if status == "needs-input":
-        yield f"evaluation {name} reads from standard input, which a command cannot give it, so it is interrupted"
+    if status == UNANSWERED:
+        yield f"evaluation {name} reads from standard input, which only a terminal gives it, so it was interrupted"
         return
     yield f"evaluation {name} is {status}; to wait for its end: {command('get_evaluation', waitMs=25_000)}"
     yield f"to end it: {command('interrupt_evaluation')}"
@@ -347,6 +384,8 @@ def explained(answer: dict[str, Any]) -> Iterator[str]:
         return
     if "balancedText" in answer:
         yield f"as its indentation suggests: {answer['balancedText']}"
+    elif answer.get("hint") and answer.get("reason") in HINTS:
+        yield HINTS[answer["reason"]]
     elif answer.get("hint") and answer.get("reason") != "evaluation-failed":
         yield answer["hint"]
     yield from answer.get("notes", ())

@@ -41,6 +41,8 @@ class Case:
     """Below the workspace as its parts from there, else absolute; empty where nobody knows."""
     line: int | None = None
     seconds: float = 0.0
+    kind: str = ""
+    """Of a run that did not come about: `no-tests`, or `no-repl`; else blank."""
 
     @property
     def title(self) -> str:
@@ -154,7 +156,8 @@ def _element(case: Case) -> ET.Element:
     named = {"classname": _sayable(home), "name": _sayable(case.name), "time": f"{case.seconds:.3f}"}
     element = ET.Element("testcase", named)
     if tag := ELEMENTS.get(case.outcome):
-        ET.SubElement(element, tag, {"message": _sayable(case.message)}).text = _sayable(case.details) or None
+        kind = {"type": case.kind} if case.kind else {}
+        ET.SubElement(element, tag, {"message": _sayable(case.message), **kind}).text = _sayable(case.details) or None
     return element
 
 

@@ -42,6 +42,8 @@ STOP_S = 15.0
 COMING_S = 15.0
 """How long `stop` waits for a server that is just starting: one that starts can be reached within a second or two."""
 POLL_S = 0.02
+HEAD = 60
+"""Characters of code that is named."""
 PHASES = {"connected": "green", "stopped": "red"}
 """The colours of the phases of a REPL; any other is one that it passes through."""
 
@@ -199,16 +201,47 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
         yield Styled(f"  {NO_REPL_HERE}", fg="yellow")
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
-        text = f"  REPL {repl['key']} ({repl['origin']}, {repl['dialect']}): {repl['phase']}{note}"
+        unfinished = _unfinished(health, repl["key"])
+        busy = ", busy" if any(row["status"] != "queued" for row in unfinished) else ""
+        text = f"  REPL {repl['key']} ({_kind(repl)}): {repl['phase']}{busy}{note}"
         yield Styled(text, fg=PHASES.get(repl["phase"], "yellow"))
+        for row in unfinished:
+            yield Styled(f"    {_doing(row)}", fg="yellow")
         if "caution" in repl:
             yield Styled(f"    note: {repl['caution']}", fg="yellow")
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
     yield Styled(f"  clients: {', '.join(names) or 'none'}")
     if keepers := _keepers(health):
         yield Styled(f"  kept alive by {keepers}: `codriver stop --for-good` ends it all the same")
+    notes = [str(repl["note"]) for repl in health["repls"] if repl.get("note")]
     for latch in health["errors"]:
-        yield Styled(f"  error: {latch['message']} ({latch['count']} times)", fg="red")
+        if not any(note in latch["message"] for note in notes):  # the REPL's line says it
+            times = "once" if latch["count"] == 1 else f"{latch['count']} times"
+            yield Styled(f"  error: {latch['message']} ({times})", fg="red")
+
+
+def _kind(repl: dict[str, Any]) -> str:
+    """The origin of a REPL and its dialect, each once; of a file of runtime its name."""
+    origin, dialect = str(repl["origin"]), str(repl["dialect"])
+    origin = origin.rpartition("/")[2] if origin.endswith(".json") else origin
+    return origin if origin == dialect else f"{origin}, {dialect}"
+
+
+def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """The evaluations in a REPL that are not over, those that run first."""
+    rows = [row for row in health["evaluations"].get("unfinished", ()) if row["sessionKey"].partition("/")[0] == key]
+    return sorted(rows, key=lambda row: row["status"] == "queued")
+
+
+def _doing(row: dict[str, Any]) -> str:
+    """The standing of an evaluation that is not over: whose it is, since when, and what it waits for."""
+    head = str(row["code"]).strip().partition("\n")[0][:HEAD]
+    since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
+    if row["status"] == "queued":
+        return f"{row['who']} waits to run {head} ({row['evaluationId']}): {row.get('waits', '')}"
+    what = f"runs {head}" if row["kind"] == "run-tests" else head
+    waits = ", waits for input" if row["status"] == "needs-input" else ""
+    return f"{since}{waits}: {what} ({row['evaluationId']})"
 
 
 def _keepers(health: dict[str, Any]) -> str:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from threading import Event, RLock, Thread, Timer
 from typing import TYPE_CHECKING
 
 import click
@@ -24,8 +27,14 @@ if TYPE_CHECKING:
 
 COLOUR = "codriver.colour"
 """Where a command's context keeps its `--color`."""
+WAITING = "codriver.waiting"
+"""Where a command's context keeps the line that says what is waited for."""
 PATIENCE_S = 2.0
 """How long a person waits without a word."""
+TICK_S = 1.0
+"""How often the clock behind the word is drawn."""
+ERASE = "\x1b[K"
+"""What takes away the rest of a line. Source: ECMA-48, EL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +55,7 @@ def say(*pieces: str | Styled, err: bool = False, end: str = "\n") -> None:
     text = "".join(map(_painted, styled)) if wants_colour(stream) else plain(styled)
     encoding = stream.encoding or "utf-8"
     sayable = (text + end).encode(encoding, "backslashreplace").decode(encoding)
-    # Else `click` would take colours out of what is piped, where they are the program's own.
-    click.echo(sayable, nl=False, err=err, color=True)
+    _write(sayable, err=err)
 
 
 def draw(sequences: str) -> None:
@@ -58,6 +66,17 @@ def draw(sequences: str) -> None:
 def say_bytes(content: bytes) -> None:
     """Write a file's bytes to standard output, for a program."""
     click.echo(content, nl=False)
+
+
+def _write(text: str, *, err: bool) -> None:
+    """Write a text, in the place of the line that says what is waited for."""
+    waiting = _waiting()
+    with waiting.lock if waiting else nullcontext():
+        if waiting:
+            waiting.erase()
+            waiting.note(text)
+        # Else `click` would take colours out of what is piped, where they are the program's own.
+        click.echo(text, nl=False, err=err, color=True)
 
 
 def say_json(value: object, *, indent: int | None = None) -> None:
@@ -84,28 +103,96 @@ def wants_colour(stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
-@contextmanager
-def patience(words: Callable[[], str]) -> Iterator[None]:
-    """Say `words` on standard error, once, where what is done within takes long and a person waits at a terminal.
+class Waiting:
+    """The line at the foot of the terminal that says what a person waits for, and for how long.
 
-    `words` is called in a thread of its own; blank words are not said.
+    It is erased before anything else is written, and comes back after a while without a word. Any thread may draw it.
     """
+
+    def __init__(self, words: Callable[[], str]) -> None:
+        self._words = words
+        self.lock = RLock()
+        self._began = self._said = time.monotonic()
+        self._is_drawn = False
+        self._is_at_start = True
+        """Whether what was written last ended its line."""
+        self.is_over = Event()
+
+    def run(self) -> None:
+        """Draw the line each second until it is over. In a thread of its own."""
+        while not self.is_over.wait(TICK_S if self._is_drawn else PATIENCE_S):
+            words = self._words()
+            with self.lock:
+                is_quiet = self._is_at_start and time.monotonic() - self._said >= PATIENCE_S
+                if words and is_quiet and not self.is_over.is_set():
+                    columns = shutil.get_terminal_size().columns - 1
+                    text = visible(f"codriver: {words} ({time.monotonic() - self._began:.0f} s)").replace("\n", " ")
+                    click.echo(f"\r{text[:columns]}{ERASE}", nl=False, err=True, color=True)
+                    self._is_drawn = True
+
+    def erase(self) -> None:
+        """Take the line away, as something else is written."""
+        with self.lock:
+            if self._is_drawn:
+                click.echo(f"\r{ERASE}", nl=False, err=True, color=True)
+                self._is_drawn = False
+
+    def note(self, text: str) -> None:
+        """Note that this was written."""
+        self._said = time.monotonic()
+        self._is_at_start = text.endswith("\n") if text else self._is_at_start
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Keep the line away while a person types."""
+        with self.lock:
+            self.erase()
+            self._is_at_start = False
+        try:
+            yield
+        finally:
+            self.note("\n")
+
+
+@contextmanager
+def patience(words: Callable[[], str]) -> Iterator[Waiting]:
+    """Say `words` on standard error, with the seconds, where what is done within takes long and a person waits there.
+
+    `words` is called in a thread of its own; blank words are not said. A terminal that cannot take a line back gets it
+    once, without a clock.
+    """
+    waiting = Waiting(words)
     if not sys.stderr.isatty():
-        yield
+        yield waiting
         return
-    from threading import Timer  # noqa: PLC0415  # only a person waits
 
     def tell() -> None:
         if text := words():
             say(f"codriver: {text}", err=True)
 
-    timer = Timer(PATIENCE_S, tell)
-    timer.daemon = True
-    timer.start()
+    is_live = os.environ.get("TERM", "dumb") != "dumb"
+    clock = Thread(target=waiting.run) if is_live else Timer(PATIENCE_S, tell)
+    clock.daemon = True
+    context = click.get_current_context(silent=True)
+    before = context.meta.get(WAITING) if context else None
+    if context and is_live:
+        context.meta[WAITING] = waiting
+    clock.start()
     try:
-        yield
+        yield waiting
     finally:
-        timer.cancel()
+        waiting.is_over.set()
+        waiting.erase()
+        if isinstance(clock, Timer):
+            clock.cancel()
+        if context:
+            context.meta[WAITING] = before
+
+
+def _waiting() -> Waiting | None:
+    context = click.get_current_context(silent=True)
+    found = context.meta.get(WAITING) if context else None
+    return found if isinstance(found, Waiting) else None
 
 
 def harmless(pieces: Iterable[str | Styled]) -> list[Styled]:

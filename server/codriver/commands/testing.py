@@ -1,6 +1,6 @@
 """`codriver test`: the tests of a project run in its REPL, for people and for CI.
 
-Exit status: 0 all passed, 1 a test failed, or none was found, and else as `codriver eval`. Everything is written to
+Exit status: 0 all passed, 1 a test failed, 5 there are no tests, and else as `codriver eval`. Everything is written to
 standard output: CI servers obey what they read there and on standard error alike, and where GitHub Actions does, the
 words of the tests stand between two lines between which it obeys nothing.
 """
@@ -20,7 +20,10 @@ import click
 
 from codriver.commands.answer_reading import reading
 from codriver.commands.call import (
-    NO_REPL_HERE,
+    FAILED,
+    LACKING,
+    NO_REPL,
+    NO_TESTS,
     STARTING,
     STATUSES,
     coming_repls,
@@ -30,10 +33,12 @@ from codriver.commands.call import (
     repls_of,
     session_option,
     start_option,
+    without_repl,
 )
 from codriver.commands.junit import WHOLE_RUN, Case, cases_of, stopped_case, xml_of
-from codriver.commands.options import color_option, quiet_option, workspace_option
+from codriver.commands.options import color_option, images_option, quiet_option, workspace_option
 from codriver.commands.output_files import write_file
+from codriver.commands.running.running_tests import RunningTests
 from codriver.commands.terminal import Styled, patience, say
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
@@ -63,6 +68,7 @@ SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", f
     metavar="SECONDS",
     help="How long each NAMESPACE may take, 1 to 600 (600); then its run is interrupted.",
 )
+@images_option
 @start_option
 @workspace_option
 @color_option
@@ -75,6 +81,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
     failed: bool,
     session: str | None,
     timeout: float,
+    images: Path | None,
     start: bool,
     workspace: Path,
     is_quiet: bool,
@@ -85,24 +92,49 @@ def test_command(  # noqa: PLR0913  # one argument an option
     With GITHUB_ACTIONS set, each failure is an annotation, too.
     """
     here, began = workspace.resolve(), datetime.now(UTC)
-    given = {"timeoutMs": int(timeout * 1000), "match": match, "failed": failed, "replSessionKey": session}
-    given["onTimeout"] = "interrupt"
+    given = {"match": match, "failed": failed, "replSessionKey": session}
     cases: list[Case] = []
     statuses, outputs = [], []
-    with connected(here, start=start) as connection:
+    with connected(here, start=start) as connection, _unobeyed():
+        running = RunningTests(connection, timeout, is_quiet)
         for namespace in [_as_the_server_has_it(name, here) for name in namespaces] or [""]:
             asked = {key: value for key, value in {**given, "namespace": namespace}.items() if value}
-            answer = _answer(connection, asked, here)
+            with patience(lambda: coming_repls(here) or running.words()):
+                answer = _answer(running, asked)
             with reading("run_tests"):
                 cases += _cases(answer, namespace or "tests", here)
                 outputs.append(str(answer.get("stdout", "")))
-            statuses.append(exit_status(answer))
+            _say_rest(outputs[-1], running)
+            _say_pictures(connection, answer, images, here)
+            statuses.append(_status(answer))
+        _print(cases)
     if junit is not None:
         write_file(junit, xml_of(cases, began, "".join(outputs)), here)
-    _print(cases, outputs, here, is_quiet=is_quiet)
+    _annotate(cases, here)
     if not is_quiet:
         say(_summary(cases, (datetime.now(UTC) - began).total_seconds()))
-    sys.exit(max(statuses))
+    # A test that failed is the word that counts, whatever else could not be run.
+    sys.exit(FAILED if FAILED in statuses else max(statuses))
+
+
+def _say_rest(output: str, running: RunningTests) -> None:
+    """Say what the tests printed last."""
+    rest = "" if running.is_quiet else output[running.told :]
+    say(rest, end="" if rest.endswith("\n") or not rest else "\n")
+
+
+def _say_pictures(connection: client.Connection, answer: dict[str, Any], images: Path | None, workspace: Path) -> None:
+    """Say which pictures the tests showed, by the command that gives them, and save or show them."""
+    if "evaluationId" not in answer:
+        return
+    from codriver.commands.pictures.held_pictures import pictures_of, save, show  # noqa: PLC0415  # few tests draw
+
+    held = pictures_of(connection, str(answer["evaluationId"]))
+    if images is not None:
+        save(held, images, workspace)
+    if held and not (sys.stdout.isatty() and show(held)):
+        count = "a picture" if len(held) == 1 else f"{len(held)} pictures"
+        say(f"the tests showed {count}: codriver image {held[0].evaluation}", err=True)
 
 
 def _as_the_server_has_it(name: str, workspace: Path) -> str:
@@ -114,26 +146,26 @@ def _as_the_server_has_it(name: str, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() + separator + test
 
 
-def _answer(connection: client.Connection, asked: dict[str, Any], workspace: Path) -> dict[str, Any]:
+def _answer(running: RunningTests, asked: dict[str, Any]) -> dict[str, Any]:
     """The answer of `run_tests`; one that says why there is none, where the server is gone meanwhile."""
-    deadline = time.monotonic() + asked["timeoutMs"] / 1000
+    deadline = time.monotonic() + running.timeout_s
+    connection = running.connection
     seen: list[dict[str, Any]] = []
     try:
-        with patience(lambda: coming_repls(workspace)):
-            while True:
-                answer = connection.call("run_tests", {**asked, "report": True, "again": False, "who": "codriver-cli"})
-                if answer.get("reason") not in {"capability-missing", "no-repl"}:
-                    return answer
-                # A REPL may have come between the answer and this look, so what is new is asked once more.
-                seen, repls = repls_of(connection), seen
-                is_as_before = [(row["key"], row["phase"]) for row in seen] == [(r["key"], r["phase"]) for r in repls]
-                if time.monotonic() > deadline or (is_as_before and not _is_any_starting(seen)):
-                    break
-                while _is_any_starting(seen) and repls_of(connection) == seen and time.monotonic() < deadline:
-                    time.sleep(POLL_S)
+        while True:
+            answer = running.answer(asked)
+            if answer.get("reason") not in LACKING:
+                return answer
+            # A REPL may have come between the answer and this look, so what is new is asked once more.
+            seen, repls = repls_of(connection), seen
+            is_as_before = [(row["key"], row["phase"]) for row in seen] == [(r["key"], r["phase"]) for r in repls]
+            if time.monotonic() > deadline or (is_as_before and not _is_any_starting(seen)):
+                break
+            while _is_any_starting(seen) and repls_of(connection) == seen and time.monotonic() < deadline:
+                time.sleep(POLL_S)
     except CodriverError as error:
         return {"ok": False, "message": str(error)}
-    return answer if seen else {**answer, "message": NO_REPL_HERE, "hint": ""}
+    return without_repl(answer, seen)
 
 
 def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
@@ -149,21 +181,31 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
         stopped_in = stopped_case(stopped, answer["message"], workspace)
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
     why, *rest = list(explained(answer)) or ["the tests were interrupted"]
-    return [*cases, Case(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]))]
+    kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl"}.get(_status(answer), "")
+    return [*cases, Case(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]), kind=kind)]
 
 
-def _print(cases: Sequence[Case], outputs: Sequence[str], workspace: Path, *, is_quiet: bool) -> None:
-    wrong = [case for case in cases if case.outcome in SIGNS]
-    with _unobeyed():
-        for output in () if is_quiet else outputs:
-            say(output, end="" if output.endswith("\n") or not output else "\n")
-        for case in wrong:
+def _status(answer: dict[str, Any]) -> int:
+    """The exit status of a run; where nothing is of the name, there are no tests."""
+    return NO_TESTS if answer.get("reason") == "unknown-namespace" else exit_status(answer)
+
+
+def _print(cases: Sequence[Case]) -> None:
+    """Print what did not pass; of a run that did not come about, why."""
+    for case in cases:
+        if case.outcome not in SIGNS:
+            continue
+        if not case.kind:
             say(SIGNS[case.outcome], f" {one_line(case.title)}")
-            for line in (case.details or case.message).splitlines():
-                say(f"  {line}")
-    if os.environ.get("GITHUB_ACTIONS"):
-        for case in wrong[:MOST_ANNOTATIONS]:
-            say(annotation(case, workspace))
+        for line in (case.details or case.message).splitlines():
+            say(line if case.kind else f"  {line}")
+
+
+def _annotate(cases: Sequence[Case], workspace: Path) -> None:
+    """Have GitHub Actions, where that reads, show each failure at its line."""
+    wrong = [case for case in cases if case.outcome in SIGNS]
+    for case in wrong[:MOST_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
+        say(annotation(case, workspace))
 
 
 @contextmanager
@@ -204,7 +246,10 @@ def _escaped(text: str, *, is_property: bool = False) -> str:
 
 
 def _summary(cases: Sequence[Case], seconds: float) -> str:
-    ended = [case.outcome for case in cases]
+    ended = [case.outcome for case in cases if not case.kind]
+    if not ended:
+        told = "no tests found" if any(case.kind == "no-tests" for case in cases) else "no test ran"
+        return f"{told}, in {seconds:.1f} s"
     errors = ended.count("error")
     counts = [f"{ended.count('pass')} passed", f"{ended.count('fail')} failed"]
     counts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []

@@ -153,7 +153,10 @@ class EventRecorder:
 
     def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
         """Display data, told as a value; of what is shown again and again, such as a progress bar, the last alone."""
-        if event.is_update and evaluation is not None and not evaluation.over:
+        if evaluation is not None and evaluation.kind == "run-tests":
+            text = self._transcripts.cleared(text_of(event.bundle))
+            self._record("evaluationResults", str(text), repl, evaluation)
+        elif event.is_update and evaluation is not None and not evaluation.over:
             self._updates.setdefault(evaluation.id, {})[event.display_id] = event
         elif not event.is_update or evaluation is not None:
             self._value(Value(text_of(event.bundle)), repl, evaluation)

@@ -23,7 +23,7 @@ from codriver.tools.answers.text_parts import (
     matching,
 )
 from codriver.tools.answers.trace_answers import trace_part, with_trace
-from codriver.tools.calls.base import Answer, Call, Tool, answer_schema, unsaid_default
+from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.evaluation_waits import give_input, stop, wait
 from codriver.tools.calls.session_choice import evaluation_of, key_of, resolve
 
@@ -91,6 +91,8 @@ class GetArguments(Evaluating):
     path: list[int | str] | None = Field(None, description="Into a cut value.")
     depth: int | None = Field(None, ge=1, le=1000)
     max_images: int = Field(10, ge=0)
+    report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Of a run of tests: see `run_tests`."""
 
 
 class InterruptArguments(Evaluating):
@@ -130,7 +132,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
         return Answer({**about, "status": current.status, **asked})
     if current.kind == "run-tests":
-        return await describe_run(call, current, arguments)
+        return await describe_run(call, current, arguments, whole=arguments.report)
     answer = await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
     return await with_trace(call, answer, current.id)
 

@@ -15,6 +15,9 @@ from codriver.errors import CodriverError
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.seam.seam_providers import CONTRACT
 from codriver.tools.calls.base import ROWS, Answer, Arguments, Call, Tool, answer_schema, client_slug
+from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.evaluation_waits import queue_notes
+from codriver.tools.calls.session_choice import key_of
 from codriver.tools.inspect_app import SEAM, read_told
 
 if TYPE_CHECKING:
@@ -137,6 +140,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "queued": sum(e.status == "queued" for e in state.unfinished()),
             "running": sum(e.status in HELD for e in state.unfinished()),
             **services.transcripts.store.usage(),
+            **({"unfinished": _unfinished(call)} if traits_of(call.client_name).wants_detail else {}),
         },
         "errors": [
             {"code": latch.code, "message": latch.text, "count": latch.count, "firstAt": iso(latch.first_at)}
@@ -243,6 +247,19 @@ def _running(state: State, repl: Repl, session: Session) -> Evaluation | None:
         if evaluation.status in HELD and (evaluation.repl, evaluation.session) == (repl.id, session.name):
             return evaluation
     return None
+
+
+def _unfinished(call: Call) -> list[dict[str, object]]:
+    """The evaluations that are not over, for our own commands: whose, where, since when, and what holds them."""
+    state, now = call.state, call.services.now()
+    rows = []
+    for one in state.unfinished():
+        since = now - (one.started_at or now)
+        row = {"evaluationId": one.id, "who": one.who, "sessionKey": key_of(state, one), "status": one.status,
+               "kind": one.kind, "code": one.head, "elapsedMs": since}  # fmt: skip
+        waits = {"waits": queue_notes(call, one)[0].partition(";")[0]} if one.status == "queued" else {}
+        rows.append({**row, **waits})
+    return rows
 
 
 _SESSIONS = {"type": "array", "items": {"type": "object", "properties": {"elsewhere": {"const": True}}}}

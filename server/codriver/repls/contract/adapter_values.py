@@ -363,6 +363,8 @@ class TestRun:
     """The test that ran when the run was interrupted; it is in no other count."""
     times: tuple[TestTime, ...] = ()
     """Of each test that ended, also of one that asserts nothing and so has no result; as far as the REPL tells."""
+    of: int | None = None
+    """Of a run under way: how many tests there are to run, where the REPL tells."""
 
 
 @dataclass(frozen=True, slots=True)

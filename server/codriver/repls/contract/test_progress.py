@@ -66,13 +66,14 @@ class TestProgress:
         try:
             fields = json.loads(record)
             red = [_result(row) for row in fields["rows"]]
-            tests, passed = int(fields["tests"]), int(fields["passed"])
+            tests, passed, of = int(fields["tests"]), int(fields["passed"]), fields.get("of")
         except (ValueError, KeyError, TypeError):
             return False
         self._failed += sum(one.outcome == "fail" for one in red)
         self._errors += sum(one.outcome == "error" for one in red)
         self._red += red[: MOST_RED - len(self._red)]
-        self.run = TestRun(tests, passed, self._failed, self._errors, tuple(self._red))
+        of = of if isinstance(of, int) else None
+        self.run = TestRun(tests, passed, self._failed, self._errors, tuple(self._red), of=of)
         return True
 
 

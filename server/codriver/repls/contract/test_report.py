@@ -33,6 +33,8 @@ def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False)
     }
     if run.times:
         fields["times"] = [[time.namespace, time.test, round(time.seconds, 6)] for time in run.times]
+    if run.of is not None:
+        fields["of"] = run.of
     if run.stopped:
         fields["stopped"] = _row(run.stopped)
     if is_fresh:

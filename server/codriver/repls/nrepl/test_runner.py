@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 
+from codriver.core.pictures import DATA
 from codriver.core.values import TEST_SESSION, TestSelection
 from codriver.errors import CodriverError, RefusedError
 from codriver.repls.contract.adapter_values import (
@@ -23,6 +25,7 @@ from codriver.repls.contract.errors import (
     EvaluationFailedError,
     NamespaceMissingError,
 )
+from codriver.repls.contract.media import Display
 from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.nrepl import responses, test_files
 from codriver.repls.nrepl.checked_answers import check, read_data, require
@@ -48,6 +51,8 @@ SO_FAR_S: Final = 1.0
 """How long the tests that have ended are asked for: a REPL may answer nothing while code runs."""
 INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
+PICTURE: Final = re.compile(f"{DATA.pattern}\\Z")
+"""What the tests show: a value that ends with a picture. The run's own value ends with a quotation mark."""
 PENDING_S: Final = 0.05
 """How often a REPL is asked for the end of a test run that it does not tell by itself."""
 
@@ -255,6 +260,8 @@ class TestRunner:
             if evaluation is not None:
                 if text := message.text("out") or message.text("err"):
                     self._listener(evaluation, Output("out", text))
+                if picture := PICTURE.search(message.text("value") or ""):
+                    self._listener(evaluation, Display({picture[1]: picture[2]}))
                 told = {RUN: message.fields[RUN]} if RUN in message.fields else {}
                 reply.take(replace(message, fields=told))
 

@@ -57,6 +57,8 @@ def run_json(
     ]
     rows, note, _ = fit(shown, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
+    if "of" in report:
+        counts["of"] = report["of"]
     fields: dict[str, object] = {**counts, "results": rows, "count": len(rows)}
     if len(listed) > len(rows):
         fields["omitted"] = len(listed) - len(rows)

@@ -197,7 +197,7 @@ async def describe_run(
     fields = with_notes(with_outside(fields, repl), notes)
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
     session = key_of(call.state, evaluation)
-    fields |= {"elapsedMs": elapsed, "sessionKey": session}
+    fields |= {"elapsedMs": elapsed, "sessionKey": session} | ({"evaluationId": evaluation.id} if whole else {})
     if stopped:
         if is_named(stopped):
             fields["stoppedIn"] = row_json(stopped, call.services.workspace)

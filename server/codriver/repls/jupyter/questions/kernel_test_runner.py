@@ -19,6 +19,7 @@ from codriver.repls.contract.adapter_values import (
     TestRun,
 )
 from codriver.repls.contract.errors import EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.media import Display
 from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.jupyter.messages.messages import mapping_of, text_of
@@ -142,6 +143,8 @@ class _Run:
             self.printed.append(text)
             if self.evaluation is not None:
                 self._listener(self.evaluation, Output("out", text))
+        elif isinstance(event, Display) and self.evaluation is not None:
+            self._listener(self.evaluation, event)
 
 
 def code_of(asked: TestSelection) -> str:

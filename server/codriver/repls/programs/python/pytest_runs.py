@@ -117,6 +117,7 @@ class Plugin:
         config.hook.pytest_deselected(items=[item for item in once.values() if item not in kept])
         self.is_known = bool(kept)
         items[:] = kept
+        self.so_far.of = len(kept)
 
     def is_wanted(self, item: Item) -> bool:
         """True where a test is meant."""

@@ -108,6 +108,8 @@ class SoFar:
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
         self.told = self.passed = 0
+        self.of: int | None = None
+        """The tests that are to run, once that is known."""
 
     def tell(self, tests: int, rows: list[Row]) -> None:
         """Tell how many tests have ended, and the rows since that are not of tests that passed."""
@@ -115,7 +117,7 @@ class SoFar:
         red = [row for row in new if row["outcome"] != "pass"]
         self.passed += sum(row["outcome"] == "pass" and row["test"] != "(collection)" for row in new)
         rows = [{name: row[name] for name in TOLD if row.get(name) is not None} for row in red]
-        record = {"codriver": "tests", "tests": tests, "passed": self.passed, "rows": rows}
+        record = {"codriver": "tests", "tests": tests, "passed": self.passed, "rows": rows, "of": self.of}
         with contextlib.suppress(Exception):
             self.stream.write(RECORD + json.dumps(record) + "\n")
 

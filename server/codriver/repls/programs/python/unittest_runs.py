@@ -142,6 +142,7 @@ def by_unittest(modules: Iterable[ModuleType], wanted: str, words: list[list[str
                 seen.add((module.__name__, full))
                 suite.addTest(case)
     recorder = Recorder()
+    recorder.so_far.of = len(seen)
     try:
         suite.run(recorder)
     except KeyboardInterrupt as error:

@@ -1,0 +1,1 @@
+"""The live screen of `codriver watch`: its board, and the terminal it is drawn on."""

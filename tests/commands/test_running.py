@@ -1,0 +1,119 @@
+"""What runs while a command waits: output comes as it is printed, a terminal gives input and is told the progress."""
+
+import re
+import signal
+import subprocess
+import sys
+
+import junitparser
+import pytest
+from live_server import own_settings, serving, until
+from needs import modules
+from terminal import Terminal
+
+WAITING = """import os, time
+def until_there(path):
+    while not os.path.exists(path):
+        time.sleep(0.01)
+"""
+TESTS = """import waiting, pathlib
+GATE = str(pathlib.Path(__file__).parent / "gate")
+def test_first(): pass
+def test_red():
+    import matplotlib.pyplot as plt
+    plt.figure(); plt.show()
+    assert 1 == 2
+def test_waits(): waiting.until_there(GATE)
+"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    modules("matplotlib")
+    folder = tmp_path_factory.mktemp("running")
+    own_settings(folder).write_text(f"python = {sys.executable!r}\n")
+    (folder / "workspace").mkdir()
+    (folder / "workspace" / "waiting.py").write_text(WAITING)
+    (folder / "workspace" / "test_gate.py").write_text(TESTS)
+    with serving(folder, "--repl", "python") as served:
+        yield served
+
+
+def test_output_comes_as_it_is_printed_and_once(live, tmp_path):
+    code = f"import waiting, sys\nprint('before')\nwaiting.until_there({str(tmp_path / 'gate')!r})\n"
+    code += "print('after'); print('wrong', file=sys.stderr)\n6 * 7"
+    with subprocess.Popen(
+        live.command("eval", code), env=live.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "before\n"
+        (tmp_path / "gate").touch()
+        rest, wrong = process.communicate(timeout=60)
+    assert (rest, wrong, process.returncode) == ("after\n42\n", "wrong\n", 0)
+
+
+def test_a_person_at_a_terminal_gives_the_input_that_code_reads(live):
+    code = "one = input('first? ')\ntwo = input()\none + two"
+    with Terminal(live.command("eval", code), live.environ) as terminal:
+        terminal.shows("first?")
+        terminal.press("Bo\n")
+        until(lambda: '"needs-input"' in live.run("call", "server_health").stdout, "the second line that it reads")
+        terminal.press("b\n")
+        terminal.shows("'Bob'")
+        assert terminal.end() == 0
+
+
+def test_code_that_reads_where_no_terminal_is_holds_the_session_for_nobody(live):
+    assert live.run("eval", "input()").returncode == 4
+    health = live.run("call", "server_health").stdout
+    assert '"unfinished": []' in health
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_ends_the_command_ends_its_evaluation(live, tmp_path, number):
+    code = f"print('here', flush=True)\nimport waiting\nwaiting.until_there({str(tmp_path / 'never')!r})"
+    with subprocess.Popen(live.command("eval", code), env=live.environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "here\n"
+        process.send_signal(number)
+        process.wait(60)
+    assert '"unfinished": []' in live.run("call", "server_health").stdout
+
+
+def test_status_says_who_is_busy_with_what_and_who_waits_for_whom(live, tmp_path):
+    code = f"import waiting\nwaiting.until_there({str(tmp_path / 'gate')!r})"
+    assert "busy" not in live.run("status").stdout
+    with live.client() as ann, live.client() as bob:
+        busy = ann.begin_call("evaluate_code", code=code, who="ann", timeoutMs=60_000)
+        until(lambda: "  REPL py (python): connected, busy\n    ann since " in live.run("status").stdout, "ann")
+        waits = bob.begin_call("evaluate_code", code="1 + 1", who="bob", timeoutMs=60_000)
+        until(lambda: "    bob waits to run 1 + 1 (" in live.run("status").stdout, "bob")
+        shown = live.run("status").stdout
+        (tmp_path / "gate").touch()
+        ann.answer(busy)
+        bob.answer(waits)
+    assert re.search(r" ann since \d+ s: import waiting \([0-9a-f]+-\d+\)\n", shown)
+    assert re.search(r"bob waits .*: the session is held by evaluation [0-9a-f]+-\d+ of ann for \d+ s\n", shown)
+
+
+def test_a_terminal_is_told_how_many_tests_are_over_and_how_many_are_red(live, tmp_path):
+    gate = live.workspace / "gate"
+    gate.unlink(missing_ok=True)
+    report = tmp_path / "report.xml"
+    command = live.command("test", "--junit", str(report), "--images", str(tmp_path), "test_gate.py")
+    with Terminal(command, live.environ) as terminal:
+        terminal.shows("codriver: tests: 2 of 3, 1 red (")
+        gate.touch()
+        until(lambda: b"\x1b[c" in terminal.output or terminal.read(0.1), "the question for pictures")
+        assert terminal.end() == 1
+    assert b"3 tests: 2 passed, 1 failed in" in terminal.output
+    assert "tests: 2 of 3" not in "\n".join(terminal.grid.text()), "the line is taken back"
+    assert [case.name for suite in junitparser.JUnitXml.fromfile(str(report)) for case in suite] == [
+        "test_first", "test_red", "test_waits",
+    ]  # fmt: skip
+    assert [file.read_bytes()[:4] for file in tmp_path.glob("*.png")] == [b"\x89PNG"]
+
+
+def test_tests_that_draw_name_the_command_that_shows_what_they_drew(live):
+    (live.workspace / "gate").touch()
+    done = live.run("test", "test_gate.py")
+    assert re.search(r"the tests showed a picture: codriver image [0-9a-f]+-\d+\n", done.stderr)
+    assert "base64" not in done.stdout + done.stderr + live.run("log").stdout
