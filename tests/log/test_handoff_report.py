@@ -66,7 +66,7 @@ def test_nothing_is_told_of_nothing():
     assert Log().told() == ""
 
 
-def test_the_goals_are_the_descriptions_each_once_the_newest_first(log):
+def test_the_goals_are_the_descriptions_each_once_the_first_of_the_reader_before_the_newest(log):
     log.evaluate("1", "e1", why="find the leak")
     log.evaluate("2", "e2", why="find the leak")
     log.evaluate("3", "e3", "bob", why="speed it\nup")
@@ -74,8 +74,10 @@ def test_the_goals_are_the_descriptions_each_once_the_newest_first(log):
     log.evaluate("5", "e5", why="checkpoint: here")
     log.evaluate("6", "e6", why="an edit loads low.lpy, line 3, 7")
     log.evaluate("7", "e7", why="edit_files loads src/low.lpy, line 3")
+    log.evaluate("9", "e9", why="run_tests loads low")
     log.evaluate("8", "e8", why="checkpoint")
-    assert log.line("Goals") == "checkpoint (ann); speed it up (bob); find the leak (ann)"
+    assert log.line("Goals") == "find the leak (ann); checkpoint (ann); speed it up (bob)"
+    assert log.line("Goals", reader="bob") == "speed it up (bob); checkpoint (ann); find the leak (ann)"
 
 
 def test_a_definition_that_no_file_has_is_named_with_who_where_and_which_evaluation(log):

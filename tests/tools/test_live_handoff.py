@@ -75,6 +75,24 @@ def test_a_hook_gives_it_short_at_a_start_and_whole_after_a_compaction(live, cli
     assert short.splitlines()[1] == whole.splitlines()[1]
 
 
+def test_what_is_loaded_and_not_what_the_files_say_is_told(live, client):
+    file = live.workspace / "shop_drift.py"
+    file.write_text("def rate():\n    return 2\ndef total():\n    return rate()\n")
+    (live.workspace / "test_shop_drift.py").write_text(
+        "import shop_drift\ndef test_it(): assert shop_drift.total() == 3\n"
+    )
+    assert client.call("run_tests", namespace="test_shop_drift.py", who="claude")["failed"] == 1
+    redefined = client.call("evaluate_code", code="def rate(): return 4", namespace="shop_drift", who="claude")
+    file.write_text("def rate():\n    return 2\ndef total():\n    return rate() + 1\n")
+    told = read(client, "codriver://handoff")
+    by = f"(claude, {redefined['evaluationId']})"
+    line = f"shop_drift: edited in the file since: total; redefined in the REPL: rate {by}"
+    assert f"\nLoaded, and not what the files say: {line}" in told
+    assert "\nTests red: test_shop_drift.py/test_it (claude " in told
+    assert "what failed" not in told.partition("Tests green")[2].partition("\n")[0]
+    assert "code that is not what the files say: what_changed" in told
+
+
 @pytest.mark.slow
 def test_it_survives_the_server(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="claude-code") as client:

@@ -28,7 +28,7 @@ RAN: Final = re.compile(
 EDITED: Final = re.compile(r"(\S+) edited (.+)")
 COUNTED: Final = re.compile(r"(.+?) \(\d+\)(?:, |\Z)")
 """One of the files of a batch, behind which stands how many edits it got."""
-LOADED: Final = re.compile(r"(?:load|(?:an edit|edit_files) loads) (\S.*?)(?:, line [\d, ]+)?", re.DOTALL)
+LOADED: Final = re.compile(r"(?:load|(?:an edit|edit_files|run_tests) loads) (\S.*?)(?:, line [\d, ]+)?", re.DOTALL)
 """A description that a tool gave: by it a file was loaded, or the forms of one that were edited."""
 TOOK_BACK: Final = re.compile(r"\S+ took back what failed tests \((\S+)\) in .+")
 WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")

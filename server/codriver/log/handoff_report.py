@@ -24,6 +24,8 @@ MOST_BYTES: Final = 4000
 PART_CHARACTERS: Final = 200
 MOST_PARTS: Final = 12
 """Of each kind of thing, before what is too much is left out."""
+AGAIN: Final = "what failed in a new process"
+"""The words of a run that looks at another one's failures again; that one tells of them."""
 FRESH: Final = " in a new process"
 """How the words of a run end that had a process of its own."""
 MOST_FAILURES: Final = 50
@@ -44,6 +46,8 @@ class Present:
     others: tuple[str, ...] = ()
     """The other clients that are connected, by the names of their callers."""
     on_disk: frozenset[str] = frozenset()
+    drift: tuple[str, ...] = ()
+    """What is loaded that is not what the files say, in lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +100,12 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
     failed = list(_failures(story.steps))
     red, green = _tests(story.runs)
     yield Section("Look first", tuple(_first(present, failed, list(red), living, former)))
-    yield Section("Goals", _goals(story.steps))
+    yield Section("Goals", _goals(story.steps, reader))
     marks = reversed(story.checkpoints)
     yield Section("Checkpoints", tuple([_short(f"{one.text}, {_age(one.timestamp, present.now)}") for one in marks]))
     yield from _news(story.steps, present, reader)
     yield Section("Tests red", tuple([_short(f"{name} ({run.who} {run.evaluation})") for name, run in red.items()]))
+    yield Section("Loaded, and not what the files say", tuple(map(_short, present.drift)))
     yield Section("Tests green", tuple(map(_short, green)))
     yield Section("Failed", tuple([_short(f"{_named(step)}: {step.error}; {end}") for step, _, end in failed]))
     yield Section("Defined and in no file", living)
@@ -120,6 +125,8 @@ def _first(
         yield f"what runs: get_evaluation {present.running[0].partition(' ')[0]}"
     if red:
         yield _short(f"the red test {red[0]}: run_tests")
+    if present.drift:
+        yield "code that is not what the files say: what_changed"
     still = next((step for step, is_open, _ in failed if is_open), None)
     if still is not None:
         yield f"what failed and was not done again: {_named(still)}"
@@ -155,9 +162,14 @@ def _done_by(who: str, steps: Sequence[Step], now: int) -> str:
     return f"{', '.join(words)}, the last {_age(steps[-1].timestamp, now)}"
 
 
-def _goals(steps: Sequence[Step]) -> tuple[str, ...]:
-    """The descriptions, each once, the newest first."""
-    found = dict.fromkeys((step.goal, step.who) for step in reversed(steps) if step.goal)
+def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
+    """The descriptions, each once: the reader's first, else anybody's, which says what all began for; then the newest.
+
+    Later ones are mostly steps on the way.
+    """
+    goals = [(step.goal, step.who) for step in steps if step.goal]
+    first = [one for one in goals if one[1] == reader][:1] or goals[:1]
+    found = dict.fromkeys([*first, *reversed(goals)])
     return tuple([_short(f"{goal} ({who})") for goal, who in found])
 
 
@@ -210,6 +222,8 @@ def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ..
     red: dict[str, TestsRun] = {}
     green: dict[str, None] = {}
     for run in runs:
+        if run.selection.startswith(AGAIN):
+            continue
         if not run.is_cut_short:  # else nobody knows which of them it came to
             red = {name: of for name, of in red.items() if not _selects(run.selection, name)}
         green.pop(run.selection, None)

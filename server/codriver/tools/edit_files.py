@@ -19,7 +19,7 @@ from codriver.lisp.targeting import Target
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.edit_guard import why_not
 from codriver.tools.acts.edit_loads import Gone, unwatched
-from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Arguments, Call, Given, Tool, answer_schema
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
@@ -44,6 +44,8 @@ HY_NOTE = (
 MAX_TEXT_CHARS = 8 * 2**20
 MAX_EDITS = 200
 MAX_TESTS = 20
+TEXT = "text"
+"""The type of edit whose old and new text its reader gave."""
 EVALUATE = EVALUATING[0]
 """The tool whose switch holds for what is loaded, too."""
 
@@ -246,7 +248,8 @@ async def _describe(
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
     """The rows of an answer and its fields, with what linters say, after the log was told."""
     types = [edit.type for edit in arguments.edits]
-    rows = _rows(outcome.files, types, applied=not arguments.dry_run)
+    is_whole = arguments.dry_run or wants_detail(call, arguments)
+    rows = _rows(outcome.files, types, applied=not arguments.dry_run, is_whole=is_whole)
     _add_elsewhere(rows, wanted, outcome.elsewhere)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
     if arguments.dry_run:
@@ -304,8 +307,10 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
         call.services.ledger.diffs.keep(call.services.log.last_line or 0, [(one.shown, one.diff) for one in results])
 
 
-def _rows(files: Sequence[FileResult], types: Sequence[str], *, applied: bool) -> list[dict[str, object]]:
-    """One row a file."""
+def _rows(
+    files: Sequence[FileResult], types: Sequence[str], *, applied: bool, is_whole: bool = True
+) -> list[dict[str, object]]:
+    """One row a file; unless all of it is wanted, without the differences that its reader wrote as they are."""
     rows: list[dict[str, object]] = []
     left = MAX_DIFF_CHARS
     for result in files:
@@ -318,6 +323,10 @@ def _rows(files: Sequence[FileResult], types: Sequence[str], *, applied: bool) -
             row["edits"] = [_edit_row(index, types[index], done) for index, done in result.done.items()]
             if result.change.path.suffix == HY and any(types[index] == "rename" for index in result.done):
                 row["note"] = HY_NOTE
+        if not is_whole and result.done and all(types[index] == TEXT for index in result.done):
+            row["edits"] = [{"index": index, "line": done.new_line} for index, done in result.done.items()]
+            rows.append(row)
+            continue
         diff, is_cut = cut(result.diff, left)
         left = max(0, left - len(diff))
         row["diff"] = diff

@@ -145,6 +145,35 @@ class Services:
         return self.live.settings
 
 
+class Asker(Protocol):
+    """Whoever asks about the REPLs: a call, or the server itself for a client."""
+
+    @property
+    def services(self) -> Services:
+        """All that tools share."""
+
+    @property
+    def client(self) -> str:
+        """The id of the client, for whom threads are taken."""
+
+    @property
+    def state(self) -> State:
+        """The state now."""
+
+
+@dataclass(frozen=True)
+class Onlooker:
+    """The server itself, which asks about the REPLs for a client."""
+
+    services: Services
+    client: str
+
+    @property
+    def state(self) -> State:
+        """The state now."""
+        return self.services.core.state
+
+
 class Lasting(Protocol):
     """The follower of a call whose answer its client fetches later, so that its evaluation takes as long as it does."""
 

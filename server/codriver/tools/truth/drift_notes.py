@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.editing import FileResult
     from codriver.repls.contract.drift_values import Difference, OnlyOf
-    from codriver.tools.calls.base import Call, Json
+    from codriver.tools.calls.base import Asker, Call, Json
 
     Outcomes = Mapping[tuple[str, str], str]
     """The outcome of each test, by its file or namespace, and its name."""
@@ -146,7 +146,7 @@ def few(names: Sequence[str], most: int = MOST_NAMES) -> str:
     return ", ".join(names[:most]) + more
 
 
-async def drift_of(call: Call, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
+async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
     """The differences of what a REPL has loaded from the files. Of Lisp all, whatever is asked for.
 
     Raises:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.log.output_log import Entry
     from codriver.repls.contract.drift_values import Difference, Loaded, LoadedNamespace
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.base import Asker
     from codriver.tools.ledgers.lisp_drift import LispKnown
 
 FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
@@ -40,7 +40,7 @@ RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
 LOAD: Final = "load-file "
 
 
-async def differences(call: Call, repl: Repl) -> tuple[Difference, ...] | None:
+async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
     """The differences of a REPL's loaded code from the files; None where the REPL compares by itself.
 
     Raises:
@@ -102,7 +102,7 @@ def _real(namespace: LoadedNamespace) -> LoadedNamespace:
     return replace(namespace, files=tuple(dict.fromkeys(real.values())), vars=found)
 
 
-def _new_evaluations(call: Call, repl: Repl, drift: LispDrift) -> list[Evaluated]:
+def _new_evaluations(call: Asker, repl: Repl, drift: LispDrift) -> list[Evaluated]:
     """The evaluations of a REPL's life that are over and not in its ledger, in the order of the log."""
     waiting, since = drift.waiting, drift.line
     drift.waiting = set()

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import anyio
+
+from codriver.errors import CodriverError
 from codriver.log.defined_names import names_on_disk
 from codriver.log.evaluated_steps import read_story
 from codriver.log.handoff_report import MOST_BYTES, Present, compose
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.calls.base import client_slug
+from codriver.tools.calls.base import Onlooker, client_slug
+from codriver.tools.truth.drift_lines import drift_lines
+from codriver.tools.truth.drift_notes import drift_of
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl
@@ -19,7 +25,9 @@ if TYPE_CHECKING:
     from codriver.log.evaluated_steps import Story
     from codriver.tools.calls.base import Services
 
-SEARCH_SHARE: Final = 0.7
+DRIFT_SHARE: Final = 0.2
+"""Of the time that the answer may take, for what the REPLs tell of their code."""
+SEARCH_SHARE: Final = 0.5
 """Of the time that the answer may take, for what is remembered and for the search of source files."""
 MOST_ENTITIES: Final = 4000
 """The newest, which are put together in a tenth of a second."""
@@ -34,12 +42,17 @@ async def handoff(
     """
     story, on_disk = await services.work.files.run(client, partial(_story, services, SEARCH_SHARE * wait_s))
     state = services.core.state
+    drift: list[str] = []
+    with anyio.move_on_after(DRIFT_SHARE * wait_s):
+        for repl in state.repls.values():
+            drift += await _drift(Onlooker(services, client), repl)
     present = Present(
         now=services.now(),
         repls=tuple(map(_repl, state.repls.values())),
         running=tuple([_running(one, services.now()) for one in state.unfinished()]),
         others=_others(services, reader, client, is_for_another=is_for_another),
         on_disk=on_disk,
+        drift=tuple(drift),
     )
     return compose(story, present, reader, most_bytes=most_bytes)
 
@@ -53,6 +66,15 @@ def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
     defined = {name for step in story.steps for name in step.names}
     left_s = ends_at - time.monotonic()
     return story, names_on_disk(services.workspace, defined, tuple(dialects_by_suffix()), left_s)
+
+
+async def _drift(asker: Onlooker, repl: Repl) -> list[str]:
+    """The differences of what a REPL has loaded from the files, where it tells them."""
+    if repl.phase != "connected" or repl.profile is None or "drift" not in repl.profile.capabilities:
+        return []
+    with suppress(CodriverError):
+        return drift_lines(asker, repl, await drift_of(asker, repl))
+    return []
 
 
 def _failed(evaluation: Evaluation) -> str | None:
