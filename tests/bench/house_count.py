@@ -1,0 +1,196 @@
+"""The size of the house, and the way of one evaluation through it: modules, lines, folders, arrows, files and hops.
+
+Run with `python tests/bench/house_count.py`. An evaluation of `1+2` in Python is traced from the socket to the REPL and
+back, by every call of the server's own functions on its main thread; of ten the shortest is told, as pollers run beside
+some of them. A file counts once; a hop is a pair of files of which one calls the other.
+"""
+
+# ruff: noqa: T201 - it tells by printing
+
+import argparse
+import ast
+import contextlib
+import io
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import tokenize
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+PRODUCT = (ROOT / "server" / "codriver", ROOT / "server" / "codriver_seam", ROOT / "relay" / "codriver_relay")
+ROUNDS = 10
+ASIDE = ("files/polling.py", "net/timers.py")
+"""Files whose calls are those of pollers and timers, and all that they call."""
+
+
+class Walk:
+    """The calls of the server's own functions between two signals, written to a file at the second."""
+
+    def __init__(self, file):
+        self._file = file
+        self._calls = []
+
+    def begin(self, *_signal):
+        self._calls = []
+        sys.setprofile(self._note)
+
+    def end(self, *_signal):
+        sys.setprofile(None)
+        Path(self._file).write_text(json.dumps(self._calls))
+
+    def _note(self, frame, event, _argument):
+        if event != "call":
+            return
+        file, caller = own(frame), frame.f_back
+        while caller is not None and own(caller) is None:
+            caller = caller.f_back
+        if file is None or file.endswith(ASIDE):
+            return
+        root = caller
+        while root is not None:
+            if (own(root) or "").endswith(ASIDE):
+                return
+            root = root.f_back
+        self._calls.append(
+            (file, getattr(frame.f_code, "co_qualname", frame.f_code.co_name), own(caller) if caller else None)
+        )
+
+
+def own(frame):
+    """The file of a frame below the product, None of any other."""
+    file = frame.f_code.co_filename
+    return next((file[len(str(root)) + 1 :] for root in PRODUCT if file.startswith(f"{root}{os.sep}")), None)
+
+
+def serve_traced(file):
+    walk = Walk(file)
+    signal.signal(signal.SIGUSR1, walk.begin)
+    signal.signal(signal.SIGUSR2, walk.end)
+    from codriver.commands.cli import main  # noqa: PLC0415  # only where it is traced
+
+    del sys.argv[1]
+    main()
+
+
+def walks():
+    """The calls of each of some evaluations."""
+    sys.path.insert(0, str(TESTS / "support"))
+    import live_server  # noqa: PLC0415  # the path to it is known only now
+
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "walk.json"
+
+        class Traced(live_server.Live):
+            def command(self, name, *options):
+                return [sys.executable, __file__, str(told), name, "--workspace", str(self.workspace), *options]
+
+        with stopping(Traced(Path(folder), "--repl", "python")) as live, live.client() as client:
+            live_server.until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+            for _ in range(ROUNDS + 3):
+                client.call("evaluate_code", code="1+2")
+            for _ in range(ROUNDS):
+                told.unlink(missing_ok=True)
+                live.process.send_signal(signal.SIGUSR1)
+                time.sleep(0.1)
+                client.call("evaluate_code", code="1+2")
+                time.sleep(0.05)
+                live.process.send_signal(signal.SIGUSR2)
+                live_server.until(lambda: told.exists() and told.read_text().endswith("]"), "the walk")
+                yield json.loads(told.read_text())
+
+
+@contextlib.contextmanager
+def stopping(live):
+    """A server for the length of the context."""
+    try:
+        yield live
+    finally:
+        live.stop()
+
+
+def code_lines(path):
+    """The lines that have code on them: no comment, blank line or docstring."""
+    text = path.read_text("utf-8")
+    aside = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in aside:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        for one in getattr(node, "body", None) or () if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) and isinstance(one.value.value, str):
+                lines.difference_update(range(one.lineno, (one.end_lineno or one.lineno) + 1))
+    return len(lines)
+
+
+def flat(folder):
+    """The modules and packages right in a folder."""
+    found = [one for one in folder.iterdir() if one.suffix == ".py" or (one / "__init__.py").exists()]
+    return len([one for one in found if one.stem != "__init__"])
+
+
+def imported(path):
+    """The full names of what a module imports."""
+    package = path.parent.relative_to(ROOT / "server").parts
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            home = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+            yield from ([*(home if node.level else (node.module or "").split(".")), alias.name] for alias in node.names)
+
+
+def arrows(folder):
+    """The pairs of parts of a folder of which one imports the other."""
+    place = list(folder.relative_to(ROOT / "server").parts)
+    found = set()
+    for path in folder.rglob("*.py"):
+        own_part = path.relative_to(folder).parts[0].removesuffix(".py")
+        for name in imported(path):
+            part = name[len(place)] if name[: len(place)] == place and len(name) > len(place) else own_part
+            if part != own_part and ((folder / part).is_dir() or (folder / f"{part}.py").is_file()):
+                found.add((own_part, part))
+    return len(found)
+
+
+def count():
+    modules = [path for root in PRODUCT for path in root.rglob("*.py")]
+    server = PRODUCT[0]
+    folders = sorted(((flat(one), one.relative_to(server)) for one in {path.parent for path in modules
+                      if path.is_relative_to(server)}), key=lambda pair: -pair[0])  # fmt: skip
+    print(f"modules: {len(modules)}, {len([one for one in modules if one.stem != '__init__'])} without __init__")
+    print(f"lines: {sum(path.read_text('utf-8').count(chr(10)) for path in modules)}, "
+          f"of code {sum(map(code_lines, modules))}")  # fmt: skip
+    print("largest flat folders:", ", ".join(f"{name} {rooms}" for rooms, name in folders[:8]))
+    for folder in (server, server / "tools", server / "repls", server / "repls/nrepl", server / "repls/jupyter"):
+        print(f"arrows in {folder.relative_to(server.parent)}: {arrows(folder)}")
+
+
+def tell(calls):
+    files, functions = {file for file, _, _ in calls}, {(file, name) for file, name, _ in calls}
+    hops = {(caller, file) for file, _, caller in calls if caller and caller != file}
+    print(f"an evaluation in Python: {len(calls)} calls of {len(functions)} functions in {len(files)} files; "
+          f"{len(hops)} hops")  # fmt: skip
+    parts = {}
+    for file in files:
+        parts.setdefault(file.split("/")[0], set()).add(file)
+    print("files:", ", ".join(f"{part} {len(own_files)}" for part, own_files in sorted(parts.items())))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1].endswith(".json"):
+        serve_traced(sys.argv[1])
+    else:
+        options = argparse.ArgumentParser(description=__doc__)
+        options.add_argument("--files", action="store_true", help="name the files of the walk")
+        chosen = options.parse_args()
+        count()
+        shortest = min(walks(), key=len)
+        tell(shortest)
+        if chosen.files:
+            print(*sorted({file for file, _, _ in shortest}), sep="\n")
