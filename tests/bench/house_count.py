@@ -56,9 +56,7 @@ class Walk:
             if (own(root) or "").endswith(ASIDE):
                 return
             root = root.f_back
-        self._calls.append(
-            (file, getattr(frame.f_code, "co_qualname", frame.f_code.co_name), own(caller) if caller else None)
-        )
+        self._calls.append((file, frame.f_code.co_qualname, own(caller) if caller else None))
 
 
 def own(frame):

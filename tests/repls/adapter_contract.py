@@ -17,7 +17,7 @@ import real_repls
 from codriver.app import wiring
 from codriver.core.values import Form, Request
 from codriver.repls.contract.adapter_values import Output, Value
-from codriver.repls.contract.questions import Complete, Lookup
+from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.kinds import split_address
 
 CONNECTORS = {**wiring.CONNECTORS, memory_repl.PROTOCOL: memory_repl.connect}
@@ -234,5 +234,5 @@ def asked(opened, session):
         "lookup": lambda: opened.ask(Lookup("map", session=session)),
         "macroexpand": lambda: opened.macroexpand("(when 1 2)", None, session),
         "test": lambda: opened.run_tests(None, None, session),
-        "stacktrace": lambda: opened.last_stacktrace(session),
+        "stacktrace": lambda: opened.ask(LastError(session=session)),
     }

@@ -12,7 +12,7 @@ from codriver.repls.contract.errors import (
     EvaluationFailedError,
     NamespaceMissingError,
 )
-from codriver.repls.contract.questions import Complete, ListNames, Lookup
+from codriver.repls.contract.questions import Complete, LastError, ListNames, Lookup
 from repls.adapter_contract import KERNELS, ON_THE_JVM, WORDS, adapter, asked, evaluation, fresh, needs, shared, values
 
 pytestmark = pytest.mark.anyio
@@ -147,12 +147,12 @@ async def test_the_stack_of_the_last_error_is_told(name):
     async with adapter(name) as (opened, _):
         if "stacktrace" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
-                await opened.last_stacktrace()
+                await opened.ask(LastError())
             return
         # A kernel keeps its last error for all its clients, and for those that come.
-        assert name in KERNELS or await opened.last_stacktrace() is None
+        assert name in KERNELS or await opened.ask(LastError()) is None
         await evaluate(opened, evaluation(WORDS[name].fail))
-        trace = await opened.last_stacktrace()
+        trace = await opened.ask(LastError())
         assert WORDS[name].type in trace.type
         assert any(frame.tooling for frame in trace.frames) or name in {"python", *KERNELS}
         assert any(not frame.tooling for frame in trace.frames)

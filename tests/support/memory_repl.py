@@ -32,7 +32,7 @@ from codriver.repls.contract.adapter_values import (
 )
 from codriver.repls.contract.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
 from codriver.repls.contract.media import CellRun, Display
-from codriver.repls.contract.questions import Complete, Lookup
+from codriver.repls.contract.questions import Complete, LastError, Lookup
 
 PROTOCOL = "memory"
 HOME = "user"
@@ -417,7 +417,10 @@ class MemoryAdapter(Adapter):
             case Lookup(symbol=symbol) if symbol in FUNCTIONS or symbol in names:
                 doc = FUNCTIONS[symbol][1] if symbol in FUNCTIONS else None
                 told = {"name": symbol, "ns": question.namespace, "doc": doc}
-            case Lookup():
+            case LastError() if failure := self._session(question.session).failure:
+                frames = (StackFrame("form", line=failure.line), StackFrame("memory_repl", tooling=True))
+                told = {"trace": StackTrace(failure.type, failure.message, frames)}
+            case Lookup() | LastError():
                 pass
             case _:
                 return await super().ask(question)
@@ -432,13 +435,6 @@ class MemoryAdapter(Adapter):
         while full and form != expanded(form):
             form = expanded(form)
         return shown(form)
-
-    async def last_stacktrace(self, session=MAIN_SESSION, *, local_characters=0):
-        failure = self._session(session).failure
-        if failure is None:
-            return None
-        frames = (StackFrame("form", line=failure.line), StackFrame("memory_repl", tooling=True))
-        return StackTrace(failure.type, failure.message, frames)
 
     async def open_session(self, name, *, shares_names=False):
         self._session(MAIN_SESSION)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
+from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.stack_frames import folded, read_frame
 from codriver.tools.acts.failed_frames import has_frames, keeps_test, last_failed
 from codriver.tools.acts.test_reports import report_of
@@ -55,9 +56,8 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         trace = await _kept(call, failed)
         is_kept = is_kept and _keeps(call, failed, trace)
     else:
-        trace = await call.services.repls.adapter(target.repl.id).last_stacktrace(
-            target.session.name, local_characters=SENT_CHARACTERS if arguments.locals else 0
-        )
+        question = LastError(SENT_CHARACTERS if arguments.locals else 0, session=target.session.name)
+        trace = await call.services.repls.adapter(target.repl.id).ask(question)
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
         return Answer({**fields, **session})

@@ -14,7 +14,7 @@ from codriver.core import values
 from codriver.core.values import TEST_SESSION, Request
 from codriver.repls.contract.adapter_values import Output, SyntaxFault, Value
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
-from codriver.repls.contract.questions import Complete, Drift, FindSource, ListNames, Lookup, Restore
+from codriver.repls.contract.questions import Complete, Drift, FindSource, LastError, ListNames, Lookup, Restore
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
 from codriver.repls.jupyter.questions import python_questions
 from codriver.repls.jupyter.questions.kernel_questions import KernelBusyError
@@ -96,7 +96,7 @@ async def test_a_file_is_loaded_under_its_path(adapter, name):
     request = load(kernel, "circles.py", "'Circles.'\n\ndef radius():\n    return 1 / 0\n\nradius()\n")
     failure = (await evaluate(adapter, request)).failure
     assert (failure.type, failure.file, failure.line) == ("ZeroDivisionError", request.file, 4)
-    trace = await adapter.last_stacktrace(local_characters=80)
+    trace = await adapter.ask(LastError(80))
     assert [frame.text for frame in trace.frames] == [f"radius ({request.file}:4)", f"<module> ({request.file}:6)"]
     assert not any(frame.tooling for frame in trace.frames)
     assert (await adapter.ask(Lookup("radius"))).line == 3
@@ -132,14 +132,14 @@ async def test_the_last_error_has_its_chain_and_locals_of_plain_values(adapter):
         "    except ZeroDivisionError as error:\n        raise ValueError('wrapped') from error\nouter()"
     )
     assert (await evaluate(adapter, Request("fail", code))).status == "failed"
-    trace = await adapter.last_stacktrace(local_characters=80)
+    trace = await adapter.ask(LastError(80))
     (cause,) = trace.chain
     assert (trace.type, trace.message, cause.type, cause.relation) == (
         "ValueError", "wrapped", "ZeroDivisionError", "cause",
     )  # fmt: skip
     assert cause.frames[0].function == "inner"
     assert cause.frames[0].locals == {"n": "0", "odd": "<object>"}
-    assert not (await adapter.last_stacktrace()).chain[0].frames[0].locals
+    assert not (await adapter.ask(LastError())).chain[0].frames[0].locals
 
 
 FAILING = (
@@ -364,7 +364,7 @@ async def test_kernels_of_other_languages_answer_what_their_protocol_has(adapter
     assert candidate in [one.candidate for one in await adapter.ask(Complete(prefix))]
     assert await adapter.fault_of(broken) == fault
     failure = (await evaluate(adapter, Request("fail", fails))).failure
-    trace = await adapter.last_stacktrace()
+    trace = await adapter.ask(LastError())
     assert (trace.type, trace.message) == (failure.type, failure.message)
     if name == "ir":
         assert "arithmetic mean" in (await adapter.ask(Lookup("mean"))).doc.lower()

@@ -23,7 +23,7 @@ from codriver.repls.contract.errors import (
     OpTimedOutError,
     RequestUnsafeError,
 )
-from codriver.repls.contract.questions import Complete, Lookup
+from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
 
@@ -585,7 +585,7 @@ async def test_test_results_as_cider_gives_them():
 
 async def test_a_stack_as_cider_gives_it():
     async with adapter({"analyze-last-stacktrace": CIDER["stacktrace"]}, ops=CIDER_OPS) as (opened, _, _):
-        trace = await opened.last_stacktrace()
+        trace = await opened.ask(LastError())
         assert (trace.type, trace.message, trace.data) == ("clojure.lang.ExceptionInfo", "boom", "{:k 1}")
         assert trace.frames[0].function == "tt.core/a"
         # `invokeStatic` and `invoke` of one function are one call.
@@ -603,7 +603,7 @@ async def test_a_chain_as_cider_gives_it():
     wrapper = cider_link("clojure.lang.Compiler$CompilerException", "at a.clj", 10, 2)
     told = [wrapper, around, cider_link("java.lang.Exception", "inner", 7, 3, 2), DONE]
     async with adapter({"analyze-last-stacktrace": told}, ops=CIDER_OPS) as (opened, _, _):
-        trace = await opened.last_stacktrace()
+        trace = await opened.ask(LastError())
         assert (trace.type, trace.message, [frame.line for frame in trace.frames]) == (
             "java.lang.Exception", "inner", [7, 3, 2]
         )  # fmt: skip
@@ -617,7 +617,7 @@ async def test_a_chain_as_cider_gives_it():
 async def test_no_error_is_no_stack():
     answers = {"analyze-last-stacktrace": [{"status": ["no-error"]}, DONE]}
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
-        assert await opened.last_stacktrace() is None
+        assert await opened.ask(LastError()) is None
 
 
 async def test_clojuredocs_as_cider_gives_it():

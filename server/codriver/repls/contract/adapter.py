@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         Ended,
         Interruption,
         Listener,
-        StackTrace,
         SyntaxFault,
         TestRun,
         ThreadDump,
@@ -209,18 +208,6 @@ class Adapter(KernelOperations, Protocol):
         """
         del evaluation
         return None
-
-    async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
-        """The last error of `session`; None when there was none.
-
-        With `local_characters` the user's frames have their locals where the REPL has them, each printed to so many
-        characters. They are plain values, or told by their type: no code of the user's runs for it.
-
-        Raises:
-            CapabilityMissingError: this REPL keeps no trace.
-            EvaluationFailedError: the REPL failed in answering.
-        """
-        _refuse(self.profile, "stacktrace")
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """The stacks of the threads of `session` at this moment; None where the REPL cannot tell. Never raises."""

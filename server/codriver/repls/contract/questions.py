@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar, get_args
 
 from codriver.core.values import MAIN_SESSION
 from codriver.lisp.reader import top_level_forms
-from codriver.repls.contract.adapter_values import Completion, Listed, Names, Source, Symbol
+from codriver.repls.contract.adapter_values import Completion, Listed, Names, Source, StackTrace, Symbol
 from codriver.repls.contract.drift_values import Difference, DriftKind
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
 
@@ -212,6 +212,29 @@ class Restore(Question[tuple[str, ...]]):
     def read(self, told: Mapping[str, object]) -> tuple[str, ...]:
         """The names in `left`."""
         return as_texts(told.get("left"))
+
+
+@dataclass(frozen=True, slots=True)
+class LastError(Question[StackTrace | None]):
+    """The last error of a session; None when there was none.
+
+    With `local_characters` the user's frames have their locals where the REPL has them, each printed to so many
+    characters. They are plain values, or told by their type: no code of the user's runs for it.
+    """
+
+    name: ClassVar[str] = "error"
+    capability: ClassVar[str] = "stacktrace"
+    local_characters: int = 0
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The length of locals; none are wanted where it is 0."""
+        del namespace
+        return {"characters": self.local_characters}
+
+    def read(self, told: Mapping[str, object]) -> StackTrace | None:
+        """The error in `trace`, as the adapter reads it: REPLs tell errors in many ways."""
+        trace = told.get("trace")
+        return trace if isinstance(trace, StackTrace) else None
 
 
 def read_file(name: str | None) -> str | None:

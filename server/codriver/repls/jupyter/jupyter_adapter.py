@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         Event,
         Interruption,
         Listener,
-        StackTrace,
         SyntaxFault,
         TestRun,
         ThreadDump,
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 def connect_jupyter(
     place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
-    """The connector of the protocol `jupyter`: `place` is the path of a connection file. See `Connector`."""
+    """The connector of the protocol `jupyter`: `place` is the path of a connection file."""
     del is_remote  # the connection file says where the kernel is
     return connect(partial(open_zmq, place, found_by=found_by), listener=listener, workspace=workspace)
 
@@ -89,7 +88,7 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
 
 
 class JupyterAdapter(Adapter):
-    """Our side of one kernel. Lives as long as the context of `connect`."""
+    """Our side of one kernel, for the context of `connect`; `Adapter` says what each operation gives."""
 
     def __init__(
         self,
@@ -122,7 +121,7 @@ class JupyterAdapter(Adapter):
         return self._profile
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
-        """Send code to be run. See `Adapter.start_evaluation`."""
+        """Send code to be run."""
         del limits  # kernels know none
         if request.kind == "run-tests":
             self._require_tests().start(request, ended)
@@ -135,7 +134,7 @@ class JupyterAdapter(Adapter):
         return await self._kernel.wait_closed()
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the kernel to stop what runs of ours. See `Adapter.interrupt`."""
+        """Ask the kernel to stop what runs of ours."""
         self._require("interrupt")
         if session == TEST_SESSION:
             return await self._require_tests().interrupt()
@@ -143,37 +142,37 @@ class JupyterAdapter(Adapter):
         return await self._evaluator.interrupt()
 
     async def interrupt_others(self) -> Interruption:
-        """Ask the kernel to stop what another client evaluates. See `Adapter.interrupt_others`."""
+        """Ask the kernel to stop what another client evaluates."""
         self._require("interrupt")
         return await self._evaluator.interrupt_others()
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Give `text` to code that reads from stdin. See `Adapter.send_input`."""
+        """Give `text` to code that reads from stdin."""
         self._require("stdin", session)
         await self._evaluator.send_input(text)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
-        """A part of what a value or display has in another media type. See `Adapter.read_value`."""
+        """A part of what a value or display has in another media type."""
         return self._kept.read(evaluation, part)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Refuse: a kernel keeps nothing apart. See `Adapter.open_session`."""
+        """Refuse: a kernel keeps nothing apart."""
         del shares_names
         if name != MAIN_SESSION:
             raise CapabilityMissingError("sessions", ONE_NAMESPACE)
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """The outputs of a notebook cell's evaluation. See `Adapter.cell_run`."""
+        """The outputs of a notebook cell's evaluation."""
         return self._evaluator.cell_run(evaluation)
 
     async def ask_seam(self, accessor: str, arguments: str) -> str:
-        """The answer of the application's seam, as JSON. See `Adapter.ask_seam`."""
+        """The answer of the application's seam, as JSON."""
         if self._seam is None:
             raise CapabilityMissingError("seam", self._profile.missing.get("seam"))
         return await self._seam.ask(accessor, arguments)
 
     async def restart(self) -> None:
-        """Restart the kernel by what carries its messages. See `Adapter.restart`."""
+        """Restart the kernel by what carries its messages."""
         await self._kernel.channel.restart()
 
     async def ask(self, question: Question[Answer]) -> Answer:
@@ -184,28 +183,23 @@ class JupyterAdapter(Adapter):
         return question.read(await self._introspection.told(question))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why the kernel cannot read `code`. See `Adapter.fault_of`."""
+        """Why the kernel cannot read `code`."""
         return await self._introspection.fault_of(code)
 
-    async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
-        """The kernel's last error. See `Adapter.last_stacktrace`."""
-        self._require("stacktrace", session)
-        return await self._introspection.last_stacktrace(local_characters)
-
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """The stacks of the kernel's threads. See `Adapter.stacks`."""
+        """The stacks of the kernel's threads."""
         del session  # there is one
         return await self._introspection.stacks()
 
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run tests. See `Adapter.run_tests`."""
+        """Run tests."""
         _check(session)
         return await self._require_tests().run_tests(namespace, test, timeout_s=timeout_s)
 
     async def tests_so_far(self, evaluation: str) -> TestRun | None:
-        """The tests that have ended of a run under way. See `Adapter.tests_so_far`."""
+        """The tests that have ended of a run under way."""
         return self._tests.so_far(evaluation) if self._tests is not None else None
 
     def _require_tests(self) -> KernelTestRunner:

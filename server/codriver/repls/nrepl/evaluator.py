@@ -20,6 +20,7 @@ from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.errors import SessionLostError
+from codriver.repls.contract.questions import LastError
 from codriver.repls.nrepl.evaluation_work import Sent, Work
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
@@ -81,7 +82,7 @@ class Evaluator:
         self._tasks = TaskSet()
 
     def start(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
-        """Send code to be run, form by form. See `Adapter.start_evaluation`."""
+        """Send code to be run, form by form."""
         work = self._work(request, ended, limits)
         if not self._sends_at_once(work):
             self._go_on(work)
@@ -137,7 +138,7 @@ class Evaluator:
         self._tasks.start(self._run(work, self._evaluate_forms(work)))
 
     def start_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
-        """Send a whole file by the server's `op` for that. See `Adapter.start_evaluation`."""
+        """Send a whole file by the server's `op` for that."""
         work = self._work(request, ended, limits)
         self._tasks.start(self._run(work, self._load(work, op)))
 
@@ -261,7 +262,7 @@ class Evaluator:
         """The error behind a silent reply, if that is why."""
         if self._is_silent(work, reply):
             with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
-                trace = await self._introspection.last_stacktrace(work.session.name)
+                trace = await self._introspection.ask(LastError(session=work.session.name))
                 if trace is not None and trace.type == THREAD_DEATH:
                     return Failure(THREAD_DEATH, STOPPED, phase="execution")
         return None

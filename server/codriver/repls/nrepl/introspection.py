@@ -15,7 +15,16 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure, ValuePart
 from codriver.errors import CodriverError
-from codriver.repls.contract.questions import Complete, Drift, FindSource, ListNames, Lookup, Restore, candidate_of
+from codriver.repls.contract.questions import (
+    Complete,
+    Drift,
+    FindSource,
+    LastError,
+    ListNames,
+    Lookup,
+    Restore,
+    candidate_of,
+)
 from codriver.repls.dialects import WORKER_OPS
 from codriver.repls.dialects.loaded_code import read_loaded
 from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
@@ -83,6 +92,7 @@ class Introspection:
             FindSource: self._source,
             Drift: self._by_own_op,
             Restore: self._restored,
+            LastError: self._last_error,
         }
         self._holds = holds
         self._sessions = sessions
@@ -160,7 +170,7 @@ class Introspection:
         return answer[0].fields
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """The namespaces that are loaded of files below `root`. See `Adapter.loaded`."""
+        """The namespaces that are loaded of files below `root`."""
         support = require(self._profile, "drift")
         lines = "\n".join(f"{name} {mark} {int(is_within)}" for name, (mark, is_within) in known.items())
         if support.op == LOADED_OP:
@@ -177,7 +187,7 @@ class Introspection:
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
-        """The expansion of a form. See `Adapter.macroexpand`."""
+        """The expansion of a form."""
         support = require(self._profile, "macroexpand")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
@@ -189,28 +199,27 @@ class Introspection:
         check("the expansion", answer, self._dialect)
         return next((text for message in answer if (text := message.text("expansion")) is not None), "")
 
-    async def last_stacktrace(self, session: str = MAIN_SESSION, *, local_characters: int = 0) -> StackTrace | None:
-        """The last error of `session`. See `Adapter.last_stacktrace`."""
+    async def _last_error(self, question: LastError, target: NreplSession, where: str) -> Told:
+        del where
         support = require(self._profile, "stacktrace")
-        target = self._sessions.get(session)
         if self._dialect.sends_traceback:
             trace = stack_of(target.failure, self._dialect) if target.failure else None
-            if trace and local_characters and LOCALS in self._ops:
-                answer = await self._send(LOCALS, target, characters=local_characters)
+            if trace and question.local_characters and LOCALS in self._ops:
+                answer = await self._send(LOCALS, target, characters=question.local_characters)
                 trace = with_locals(trace, [row for one in answer for row in as_list(one.fields.get("locals"))])
         elif support.adapted:
             data = await self._ask("stacktrace", session=target.id or "")
             trace = stacktrace_of(data, self._dialect)
         else:
             trace = read_stacktrace(await self._send(support.op, target))
-        return self._mark(trace) if trace else None
+        return {"trace": self._mark(trace) if trace else None}
 
     async def explained(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
         """`error`, the last one of `session`, with what its REPL tells when it is asked: its class, data and chain."""
         if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
         with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
-            trace = await self.last_stacktrace(session)
+            trace = await self.ask(LastError(session=session))
             # What else ran in the session may have failed since.
             if trace is not None and _is_of(trace, error):
                 kind = trace.type if error.type.endswith(WRAPPERS) else error.type
@@ -219,7 +228,7 @@ class Introspection:
         return error
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """A dump of the threads of `session` as they are now. See `Adapter.stacks`."""
+        """A dump of the threads of `session` as they are now."""
         op = "codriver/stacks"
         try:
             target = self._sessions.get(session)
@@ -237,7 +246,7 @@ class Introspection:
         return dump_of(threads, self._dialect.tooling)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
-        """A part of a value that was cut. See `Adapter.read_value`."""
+        """A part of a value that was cut."""
         if responses.KEEPS_VALUES not in self._ops:
             return await self._read_kept(evaluation, part) if "kept" in self._dialect.ask else NOT_KEPT
         tool = await self._sessions.open(TOOL_SESSION)
@@ -285,7 +294,7 @@ class Introspection:
             logger.info("what evaluations leave behind could not be tidied up: %s", error)
 
     async def clojuredocs(self, symbol: str) -> ClojureDocs | None:
-        """The entry of ClojureDocs. See `Adapter.clojuredocs`."""
+        """The entry of ClojureDocs."""
         support = require(self._profile, "clojuredocs")
         namespace, _, name = symbol.rpartition("/")
         target = self._sessions.get(MAIN_SESSION)

@@ -148,7 +148,7 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
 
 
 class NreplAdapter(KernelOperations):
-    """Our side of one nREPL server. Lives as long as the context of `connect`."""
+    """Our side of one nREPL server, for the context of `connect`; `Adapter` says what each operation gives."""
 
     def __init__(
         self,
@@ -173,7 +173,6 @@ class NreplAdapter(KernelOperations):
         self._tests = TestRunner(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
         self.run_tests = self._tests.run_tests
         self.tests_so_far = self._tests.so_far
-        self.last_stacktrace = introspection.last_stacktrace
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value
         self.clojuredocs = introspection.clojuredocs
@@ -193,7 +192,7 @@ class NreplAdapter(KernelOperations):
         return self._probed.profile
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
-        """Send code to be run, form by form, or a file to be loaded. See `Adapter.start_evaluation`."""
+        """Send code to be run, form by form, or a file to be loaded."""
         request = self._seam.laid_in(request)
         if request.kind == "run-tests":
             self._tests.start(request, ended)
@@ -206,7 +205,7 @@ class NreplAdapter(KernelOperations):
             self._evaluator.start(request, ended, limits)
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the server to stop what runs in `session`. See `Adapter.interrupt`."""
+        """Ask the server to stop what runs in `session`."""
         if session == TEST_SESSION and self._tests.give_up():
             return Interruption("requested", note="the test run is given up; a test that never ends may still run")
         support = self._require("interrupt")
@@ -244,7 +243,7 @@ class NreplAdapter(KernelOperations):
         return Interruption("interrupted", note=next(filter(None, (m.text("codriver/note") for m in answer)), None))
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Give `text` to code that reads from stdin in `session`. See `Adapter.send_input`."""
+        """Give `text` to code that reads from stdin in `session`."""
         support = self._require("stdin")
         target = self._sessions.get(session)
         if target.running is not None:
@@ -264,11 +263,11 @@ class NreplAdapter(KernelOperations):
             raise OpTimedOutError(support.op, self._op_timeout_s)
 
     async def ask_seam(self, accessor: str, arguments: str) -> str:
-        """The answer of the application's seam, as JSON. See `Adapter.ask_seam`."""
+        """The answer of the application's seam, as JSON."""
         return await self._seam.ask(accessor, arguments)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Make a session of its own under `name`. See `Adapter.open_session`."""
+        """Make a session of its own under `name`."""
         self._require("sessions")
         await self._sessions.open(name, shares_names=shares_names)
 

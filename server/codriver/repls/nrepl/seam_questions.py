@@ -56,7 +56,7 @@ class SeamQuestions:
         self._op_timeout_s = op_timeout_s
 
     async def ask(self, accessor: str, arguments: str) -> str:
-        """The answer to an accessor, as JSON. See `Adapter.ask_seam`."""
+        """The answer to an accessor, as JSON."""
         if self._is_native:
             return await self._ask_op(accessor, arguments)
         if self._found is None:

@@ -100,7 +100,7 @@ class TestRunner:
         self.end = self._runs.end
 
     def start(self, request: Request, ended: Ended) -> None:
-        """Run tests as an evaluation. See `Adapter.start_evaluation`."""
+        """Run tests as an evaluation."""
         self._sessions.get(request.session)
         self._runs.start(request, ended)
 
@@ -111,7 +111,7 @@ class TestRunner:
         return self._given_up is not None
 
     async def so_far(self, evaluation: str) -> TestRun | None:
-        """The tests that have ended of a run under way. See `Adapter.tests_so_far`."""
+        """The tests that have ended of a run under way."""
         progress = self._progress.get(evaluation)
         is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.ask
         if progress is None or progress.run is not None or is_deaf:

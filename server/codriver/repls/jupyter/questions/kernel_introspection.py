@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.values import Capability
 from codriver.repls.contract.adapter_values import Ending, StackTrace
 from codriver.repls.contract.errors import OpTimedOutError
-from codriver.repls.contract.questions import Complete, Lookup
+from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.contract.stack_frames import read_frame
 from codriver.repls.jupyter.messages.messages import NOTHING, mapping_of, text_of
 from codriver.repls.jupyter.questions import python_programs
@@ -77,12 +77,12 @@ class KernelIntrospection:
         self._failure: Failure | None = None
 
     async def prepare_load(self) -> None:
-        """Have the kernel ready for the code that loads a file. See `Programs`."""
+        """Have the kernel ready for the code that loads a file."""
         if self.python is not None:
             await self.python.bring_in_now()
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
-        """The plain locals of the place where an execution failed. See `Programs`."""
+        """The plain locals of the place where an execution failed."""
         if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
             return ()  # names of a module are no locals
         return await self.python.plain_locals(cell)
@@ -113,21 +113,20 @@ class KernelIntrospection:
             return await self.python.told(question)
         if isinstance(question, Complete):
             return await self.questions.complete(question.prefix)
+        if isinstance(question, LastError):
+            return self._last_error()
         return await self.questions.inspect(question.symbol) if isinstance(question, Lookup) else NOTHING
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why the kernel cannot read `code`. See `Adapter.fault_of`."""
+        """Why the kernel cannot read `code`."""
         return await (self.python or self.questions).fault_of(code)
 
     async def stacks(self) -> ThreadDump | None:
-        """The stacks of the kernel's threads. See `Adapter.stacks`."""
+        """The stacks of the kernel's threads."""
         return await self.python.stacks() if self.python else None
 
-    async def last_stacktrace(self, local_characters: int) -> StackTrace | None:
-        """The kernel's last error. See `Adapter.last_stacktrace`."""
-        if self.python is not None:
-            return await self.python.last_stacktrace(local_characters)
+    def _last_error(self) -> Mapping[str, object]:
         if (failure := self._failure) is None:
-            return None
+            return NOTHING
         frames = tuple(read_frame(text, ()) for text in failure.trace)
-        return StackTrace(failure.type, failure.message, frames, failure.data, failure.notes)
+        return {"trace": StackTrace(failure.type, failure.message, frames, failure.data, failure.notes)}

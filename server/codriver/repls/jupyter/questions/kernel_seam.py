@@ -101,7 +101,7 @@ class KernelSeam:
         return (found.session_id, Capability(found.provider.name, adapted=True)) if found else None
 
     async def ask(self, accessor: str, arguments: str) -> str:
-        """The answer to an accessor, as JSON. See `Adapter.ask_seam`."""
+        """The answer to an accessor, as JSON."""
         if self._found is None:
             await self.look()
         if self._found is None:

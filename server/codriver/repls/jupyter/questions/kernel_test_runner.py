@@ -66,12 +66,12 @@ class KernelTestRunner:
         self.end = self._evaluations.end
 
     def start(self, request: Request, ended: Ended) -> None:
-        """Run tests as an evaluation. See `Adapter.start_evaluation`."""
+        """Run tests as an evaluation."""
         self._kernel.check_open()
         self._evaluations.start(request, ended)
 
     def so_far(self, evaluation: str) -> TestRun | None:
-        """The tests that have ended of a run under way. See `Adapter.tests_so_far`."""
+        """The tests that have ended of a run under way."""
         return next((run.progress.run for run in self._under_way if run.evaluation == evaluation), None)
 
     async def interrupt(self) -> Interruption:

@@ -16,7 +16,7 @@ from codriver.core.values import Failure
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter_values import SyntaxFault
 from codriver.repls.contract.errors import EvaluationFailedError
-from codriver.repls.contract.questions import Complete
+from codriver.repls.contract.questions import Complete, LastError
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.thread_dump import dump_of, read_python
 from codriver.repls.jupyter.messages.messages import mapping_of, text_of
@@ -24,14 +24,14 @@ from codriver.repls.jupyter.questions import python_programs
 from codriver.repls.jupyter.questions.expressions import expression, expression_now
 from codriver.repls.jupyter.questions.kernel_questions import MOST_CHECKED, Questions
 from codriver.repls.shared.error_parts import marked, read_trace, with_locals
-from codriver.wire.untrusted import as_list, as_map, as_text
+from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from typing import Any
 
-    from codriver.repls.contract.adapter_values import StackTrace, ThreadDump
+    from codriver.repls.contract.adapter_values import ThreadDump
     from codriver.repls.contract.questions import Question
     from codriver.repls.jupyter.running.kernel import Kernel
 
@@ -115,6 +115,8 @@ class PythonQuestions:
         is_home = question.namespace in HOMES
         if isinstance(question, Complete) and is_home and not _NAME.fullmatch(question.prefix):
             return await self._questions.complete(question.prefix)
+        if isinstance(question, LastError):
+            return await self._last_error(question)
         return as_map(await self._ask(question.name, **question.asked(question.namespace or "")))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
@@ -136,7 +138,7 @@ class PythonQuestions:
         )
 
     async def stacks(self) -> ThreadDump | None:
-        """The stacks of the kernel's threads that run user code. See `Adapter.stacks`."""
+        """The stacks of the kernel's threads that run user code."""
         try:
             if not await self._questions.can_ask():
                 return None
@@ -145,16 +147,14 @@ class PythonQuestions:
             return None  # it is asked before an interrupt, and must never be in its way
         return dump_of(read_python(str(text)), WORKER_PYTHON.tooling)
 
-    async def last_stacktrace(self, local_characters: int) -> StackTrace | None:
-        """The kernel's last error. See `Adapter.last_stacktrace`."""
-        told = as_map(await self._ask("error", characters=local_characters))
+    async def _last_error(self, question: LastError) -> Mapping[str, object]:
+        told = as_map(await self._ask(question.name, **question.asked("")))
         parts = as_map(told.get("error"))
         if not parts:
-            return None
-        trace = read_trace(parts, WORKER_PYTHON)
-        trace = with_locals(trace, as_list(told.get("locals")))
+            return NOTHING
+        trace = with_locals(read_trace(parts, WORKER_PYTHON), as_list(told.get("locals")))
         chain = tuple(replace(link, frames=marked(link.frames, self.workspace)) for link in trace.chain)
-        return replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)
+        return {"trace": replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)}
 
     async def _ask(self, question: str, **fields: object) -> object:
         """The answer to a question, by the modules in the kernel, which are brought in where they are not there.

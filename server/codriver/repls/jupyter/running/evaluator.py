@@ -123,7 +123,7 @@ class Evaluator:
         self._tasks = TaskSet()
 
     def start(self, request: Request, ended: Ended) -> None:
-        """Send code to be run, form by form, or a file to be loaded. See `Adapter.start_evaluation`."""
+        """Send code to be run, form by form, or a file to be loaded."""
         if request.session != MAIN_SESSION:
             raise SessionNotOpenError(request.session)
         self._kernel.check_open()
@@ -322,7 +322,7 @@ class Evaluator:
         return Interruption("requested", note=note)
 
     async def interrupt_others(self) -> Interruption:
-        """Stop what another client evaluates. See `Adapter.interrupt_others`."""
+        """Stop what another client evaluates."""
         running = self._kernel.running_for_others
         if running is None:
             return Interruption("idle")

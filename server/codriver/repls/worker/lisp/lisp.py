@@ -74,18 +74,15 @@ class Lisp(Dialect):
                 compiler.compile_and_exec_form(form, context, self.home)
 
     def loaded(self, root: str, known: str) -> dict[str, Any]:
-        """See `Dialect`."""
         return self._loaded.answer(list(self._runtime.Namespace.ns_cache().values()), root, known)
 
     def versions(self) -> dict[str, str]:
-        """See `Dialect`."""
         from importlib import metadata
 
         python = ".".join(map(str, sys.version_info[:3]))
         return {"basilisp": metadata.version("basilisp"), "python": python}
 
     def name_of(self, namespace: Any) -> str:
-        """See `Dialect`."""
         return str(namespace.name)
 
     def new_home(self) -> Any:
@@ -96,14 +93,12 @@ class Lisp(Dialect):
         return self._runtime.Var.find_safe(self._symbol.symbol(name, ns="basilisp.core"))
 
     def take_streams(self) -> None:
-        """See `Dialect`."""
         for name, stream in (("*out*", sys.stdout), ("*err*", sys.stderr), ("*in*", sys.stdin)):
             self._vars[name].bind_root(stream)
         # What is printed leaves soon anyway, and many lines in few messages.
         self._var("*flush-on-newline*").bind_root(False)  # noqa: FBT003  # the value of a var
 
     def find(self, name: object) -> Any:
-        """See `Dialect`."""
         return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
 
     def _furnish(self, namespace: Any) -> None:
@@ -114,7 +109,6 @@ class Lisp(Dialect):
             namespace.add_refer(self._in_ns, self._core.find(self._in_ns))
 
     def evaluate(self, job: Job) -> None:
-        """See `Dialect`."""
         message, session = job.message, job.session
         is_load = message["op"] == "load-file"
         namespace = session.namespace
@@ -188,7 +182,7 @@ class Lisp(Dialect):
         return text, self.name_of(namespace), cut
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """See `Dialect`. Limits hold for the value alone: what code itself prints or writes to files is never cut."""
+        """Limits hold for the value alone: what code itself prints or writes to files is never cut."""
         chosen = []
         asked = asked_limits(job)
         for name, wanted, default in zip(self._limits, asked, limits(job)):
@@ -207,7 +201,6 @@ class Lisp(Dialect):
             raise
 
     def part_at(self, value: Any, path: list[object]) -> Any:
-        """See `Dialect`."""
         return self._values.part_at(value, path)
 
     def _expand(self, job: Job) -> None:
@@ -221,7 +214,6 @@ class Lisp(Dialect):
         job.send({"expansion": self._runtime.lrepr(expand(form))})
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
-        """See `Dialect`."""
         # Of `a/b` those of the namespace or module that `a` names or stands for.
         owner, slash, start = prefix.partition("/")
         if owner and slash:
@@ -250,7 +242,6 @@ class Lisp(Dialect):
         return namespace.imports.val_at(namespace.import_aliases.val_at(symbol) or symbol)
 
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
-        """See `Dialect`."""
         with self._runtime.bindings({self._vars["*ns*"]: namespace}):
             var = self._resolve(name, namespace)
         if var is None:
@@ -267,7 +258,6 @@ class Lisp(Dialect):
         return {key: item for key, item in info.items() if isinstance(item, (str, int))}
 
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
-        """See `Dialect`."""
         found = self.lookup(name, namespace) or {}
         file, line = found.get("file"), found.get("line")
         if not isinstance(file, str) or not isinstance(line, int):
@@ -276,7 +266,6 @@ class Lisp(Dialect):
         return (text, file, line) if text else None
 
     def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
-        """See `Dialect`."""
         if "*" in wanted:
             found = self._matching(wanted, namespace)
         else:
@@ -326,7 +315,6 @@ class Lisp(Dialect):
         return None
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
-        """See `Dialect`."""
         shown = self._innermost(error)
         parts, frames = begin_parts(shown, self._words)
         if isinstance(shown, self._reader.SyntaxError):
@@ -351,7 +339,7 @@ class Lisp(Dialect):
         return parts, "\n".join(lines) + "\n"
 
     def local_name(self, name: str) -> str:
-        """See `Dialect`. Basilisp numbers the names of a function, and writes those that Python would not have."""
+        """Basilisp numbers the names of a function, and writes those that Python would not have."""
         own = re.sub(r"_\d+$", "", name)
         if own[:1] in "._" or not own:
             return ""

@@ -73,15 +73,12 @@ class Python(Dialect):
         sys.modules["__main__"] = self.home
 
     def versions(self) -> dict[str, str]:
-        """See `Dialect`."""
         return {"python": ".".join(map(str, sys.version_info[:3]))}
 
     def name_of(self, namespace: types.ModuleType) -> str:
-        """See `Dialect`."""
         return "user" if namespace is self.home else namespace.__name__
 
     def new_home(self) -> types.ModuleType:
-        """See `Dialect`."""
         module = _new_module(f"user{next(self._homes)}")
         # It reads the names of the first module, and keeps what it writes to itself.
         module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_kept)
@@ -94,18 +91,15 @@ class Python(Dialect):
         return name == "_" and self.home.__dict__.get("_") is kept
 
     def drop_home(self, namespace: types.ModuleType) -> None:
-        """See `Dialect`."""
         sys.modules.pop(namespace.__name__, None)
         self._kept.pop(namespace.__name__, None)
 
     def find(self, name: object) -> types.ModuleType | None:
-        """See `Dialect`."""
         if name == "user":
             return self.home
         return sys.modules.get(name) if name and isinstance(name, str) else None
 
     def evaluate(self, job: Job) -> None:
-        """See `Dialect`."""
         namespace = self.name_of(job.session.namespace)
         if job.is_beside:
             self._evaluate(job)  # figures that are drawn on meanwhile are those of what runs on the main thread
@@ -281,7 +275,6 @@ class Python(Dialect):
         return self.print(value, job)
 
     def print(self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """See `Dialect`."""
         length, depth = limits(job)
         # Who asks for a part of a value is told that part, and not once more how its library would cut it.
         asked = length if job.message["op"] == "codriver/value" else asked_limits(job)[0]
@@ -295,15 +288,12 @@ class Python(Dialect):
         return text, printer.cuts.words()
 
     def part_at(self, value: object, path: list[object]) -> object:
-        """See `Dialect`."""
         return part_at(value, path)
 
     def complete(self, prefix: str, namespace: types.ModuleType) -> list[dict[str, str]]:
-        """See `Dialect`."""
         return complete(prefix, namespace)
 
     def lookup(self, name: str, namespace: types.ModuleType) -> dict[str, Any] | None:
-        """See `Dialect`."""
         found = lookup(name, namespace, self.name_of(namespace))
         if found is not None and found["type"] == "variable":
             place = self.source(name, namespace)
@@ -312,34 +302,28 @@ class Python(Dialect):
         return found
 
     def source(self, name: str, namespace: types.ModuleType) -> tuple[str, str, int] | None:
-        """See `Dialect`."""
         value, module, dotted = find(name, namespace)
         return None if module is None else definition_of(value, dotted, module, self._sources.newest_first())
 
     def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
-        """See `Dialect`."""
         return names(wanted, namespace, self.home)
 
     def take_streams(self) -> None:
-        """See `Dialect`. From here on the process is the user's, and what is loaded is seen."""
+        """From here on the process is the user's, and what is loaded is seen."""
         self._texts.begin()
 
     def before_answer(self) -> None:
-        """See `Dialect`."""
         self._texts.note()
         self._texts.settle(MOST_AT_ONCE)
 
     def after_answer(self) -> None:
-        """See `Dialect`."""
         self._texts.settle()
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
-        """See `Dialect`."""
         renewed, self._renewed = self._renewed, []
         return [*renewed, *self._drift.rows(root, only)]
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
-        """See `Dialect`."""
         parts, frames = begin_parts(error)
         lines = [frame.lineno or 1 for frame in frames if (frame.filename, frame.name) == (job.file, "<module>")]
         if parts["phase"] == "read":

@@ -113,7 +113,7 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
 
 
 def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
-    """The public names of the module `wanted` or, where there is a `*` in it, names that match. See `Dialect`.
+    """The public names of the module `wanted` or, where there is a `*` in it, names that match.
 
     Names of `here` and of `home`, the first module, are told as they are used there: without the module.
     """
