@@ -56,12 +56,15 @@ MAY_IMPORT = {
     "protocol": {
         "core", "errors", "log", "net", "skills", "tools", "tools/answers", "tools/calls", "tools/truth", "wire",
     },
+    "protocol/sdk": {
+        "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
+    },
     "page": {
         "core", "log", "net", "protocol", "tools/answers", "tools/calls", "tools/truth",
     },
     "app": {
-        "core", "editing", "errors", "files", "log", "net", "page", "protocol", "repls", "settings", "skills",
-        "systems", "tools", "tools/calls", "tools/ledgers",
+        "core", "editing", "errors", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls", "settings",
+        "skills", "systems", "tools", "tools/calls", "tools/ledgers",
     },
     "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
     "__main__": {"commands"},
@@ -69,13 +72,13 @@ MAY_IMPORT = {
 
 # Libraries that only these rooms know.
 DOORS = {
-    "mcp": {"protocol", "commands"},
-    "mcp_types": {"protocol"},
+    "mcp": {"protocol/sdk", "commands"},
+    "mcp_types": {"protocol/sdk"},
     "click": {"commands"},
     "h11": {"page"},
     "tinydb": {"log"},
     "transit": {"log"},
-    "pydantic": {"settings", "tools", "tools/calls", "tools/answers", "tools/acts", "protocol"},
+    "pydantic": {"settings", "tools", "tools/calls", "tools/answers", "tools/acts", "protocol/sdk"},
     "pydantic_core": {"protocol", "log"},
     "jupyter_client": {"repls"},
     "websockets": {"repls"},
@@ -451,7 +454,7 @@ def test_text_enters_the_output_log_by_one_function():
 
 
 # Where secrets are taken out: as text enters the log or a transcript, and as a message leaves for a client.
-SECRETS_DOORS = {"log", "protocol"}
+SECRETS_DOORS = {"log", "protocol", "protocol/sdk"}
 # Who makes the object that takes them out, and hands it on.
 REDACTOR_IS_MADE_BY = {
     "app/wiring.py": "the server's, for those two doors",

@@ -23,6 +23,7 @@ from codriver.net.client_sessions import OpenRequests
 from codriver.net.fair_threads import Shares
 from codriver.net.server_record import read_record
 from codriver.protocol.replies import Replies
+from codriver.protocol.sdk.sdk_connection import SdkConnection
 from codriver.protocol.stream import MessageStream
 from codriver.repls.jupyter.messages import content_reader
 from codriver.repls.jupyter.zeromq.signed_messages import Assembler, Signer
@@ -304,9 +305,6 @@ class _Nothing:
     def put(self, line):
         self.lines.append(line)
 
-    def take(self, line, read):
-        """None of them is taken."""
-
     def too_much(self, size):
         """None is."""
 
@@ -324,14 +322,16 @@ def client_line(data):
         session,
         None,
         max_line_bytes=10_000,
-        redact=lambda value: value,
-        calls=session,
+        plain=session,
+        behind=None,
         threads=Shares(1),
         room=LineRoom(2**20),
         drain_s=5,
     )
-    stream._take_message(line)
-    assert len(stream._ready) + len(session.lines) <= 1
+    behind = SdkConnection(None, session, session, redact=None, forget=None)
+    message = behind.read(stream._mended(line))
+    behind.drop()
+    assert (message is not None) + len(session.lines) <= 1
     for answer in session.lines:
         assert answer.count(b"\n") == 1
         assert json.loads(answer)["error"]["code"] in (-32700, -32600, -32602)

@@ -5,8 +5,8 @@ from live_server import until
 from mcp_versions import EVERY, MODERN, speaking
 from process_states import stopped
 
-from codriver.protocol.completions import KINDS, fitting
 from codriver.protocol.prompts import PROMPTS
+from codriver.protocol.sdk.completions import KINDS, fitting
 
 SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
 EVALUATION = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"

@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from codriver.protocol.deferred_packages import defer
+from codriver.protocol.sdk.deferred_packages import defer
 
 INIT = """
     import made_up.runs
@@ -80,14 +80,22 @@ def test_a_package_that_is_imported_or_missing_is_left_alone():
     assert "made_up_and_missing" not in sys.modules
 
 
+WHOLE = {"mcp", "mcp_types"}
+UNUSED = {"httpx2", "cryptography", "mcp.client", "mcp.server.mcpserver"}
+
+
+def test_the_server_starts_without_the_sdk():
+    assert said(f"import sys, codriver.app.serve; print({WHOLE} & set(sys.modules))") == "set()\n"
+
+
 def test_the_server_holds_no_part_of_the_sdk_that_is_for_clients_or_http():
-    unused = {"httpx2", "cryptography", "mcp.client", "mcp.server.mcpserver"}
-    assert said(f"import sys, codriver.app.serve; print({unused} & set(sys.modules))") == "set()\n"
+    loaded = "import sys; from codriver.protocol.sdk.sdk_server import SdkServer"
+    assert said(f"{loaded}; print({UNUSED} & set(sys.modules), 'mcp.server.lowlevel' in sys.modules)") == "set() True\n"
 
 
 def test_the_sdk_is_whole_for_whoever_asks_it_in_the_same_process():
     code = (
-        "import codriver.app.serve, mcp, mcp.server; print(mcp.ClientSession.__name__, mcp.server.MCPServer.__name__)"
+        "import codriver.protocol.sdk, mcp, mcp.server; "
+        "print(mcp.ClientSession.__name__, mcp.server.MCPServer.__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout == "ClientSession MCPServer\n"
+    assert said(code) == "ClientSession MCPServer\n"

@@ -5,7 +5,7 @@ import time
 
 from live_server import serving
 
-from codriver.protocol.mcp_server import SETTLING_S
+from codriver.protocol.results import SETTLING_S
 
 OF_A_REPL = {"evaluate_code", "load_file", "symbol_info", "complete_symbol", "run_tests", "send_input"}
 TIMES = 20

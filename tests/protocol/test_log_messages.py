@@ -2,7 +2,6 @@
 
 import json
 import logging
-from types import SimpleNamespace
 
 import anyio
 import posix_only
@@ -120,26 +119,16 @@ def test_a_repl_that_is_lost_and_settings_that_are_wrong_are_warnings(live):
     (live.workspace / "codriver.toml").unlink()
 
 
-@pytest.mark.anyio
-async def test_a_request_is_told_the_newest_of_what_came_before_it_and_how_much_more_there_was(messages, clock):
+def test_a_request_is_told_the_newest_of_what_came_before_it_and_how_much_more_there_was(messages, clock):
     client = Client()
-    seen = []
-
-    async def answer(_ctx):
-        seen.extend(client.said())
-
-    def request(level):
-        meta = {"io.modelcontextprotocol/logLevel": level}
-        return SimpleNamespace(
-            protocol_version=MODERN, request_id=1, method="tools/list", params={"_meta": meta}, lifespan_context=client
-        )
-
-    await messages.scoped(request("warning"), answer)
+    with messages.heard_by(client, "warning"):
+        pass
     for number in range(KEPT + 10):
         messages.note("info", "beneath it")
         messages.note("warning", f"message {number}")
     assert client.said() == []
-    await messages.scoped(request("warning"), answer)
+    with messages.heard_by(client, "warning"):
+        seen = client.said()
     assert len(seen) == BURST
     assert seen[0]["data"] == f"message {KEPT // 2 + 10} ({KEPT // 2 + 10} messages before this one were left out)"
     messages.note("error", "after the answer")

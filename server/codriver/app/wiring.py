@@ -6,6 +6,7 @@ Nothing runs yet when all are built. What starts them, and ends them in the reve
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
 from contextlib import suppress
@@ -33,7 +34,8 @@ from codriver.log.run_recorder import EarlierRuns, RunRecorder
 from codriver.log.transcripts import SpillRoom, Transcripts
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
-from codriver.protocol.mcp_server import Protocol
+from codriver.protocol.mcp_server import McpServer
+from codriver.protocol.results import About
 from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL
 from codriver.repls.launch.recipes import Recipe, recipe
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Performer
     from codriver.net.fair_threads import Work
+    from codriver.protocol.mcp_server import MakesSdk
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
     from codriver.settings.durations import Durations
@@ -130,7 +133,7 @@ class Parts:
     work: Work
     skills: SkillLibrary
     core: Core
-    protocol: Protocol
+    protocol: McpServer
     watcher: Watcher
     kept: KeptLists
     seen: SeenClients
@@ -289,17 +292,31 @@ def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transc
 
 def _protocol(
     services: Services, clients: Clients, skills: SkillLibrary, redactor: Redactor, kept: KeptLists
-) -> Protocol:
-    return Protocol(
+) -> McpServer:
+    return McpServer(
         services,
         clients,
-        version=__version__,
-        instructions=partial(_instructions, services, skills),
-        starting=partial(_instructions, services, skills, are_starting=True),
-        keep=kept.keep,
+        About(
+            version=__version__,
+            instructions=partial(_instructions, services, skills),
+            starting=partial(_instructions, services, skills, are_starting=True),
+            keep=kept.keep,
+        ),
         redactor=redactor,
         skills=skills,
+        load_sdk=_load_sdk,
     )
+
+
+def _load_sdk() -> MakesSdk:
+    """The maker of the SDK's side of a server. Blocks: the SDK takes as long to import as all else."""
+    gc.disable()  # all of it stays: a third of the time would go into looking through it for garbage
+    try:
+        from codriver.protocol.sdk.sdk_server import SdkServer  # noqa: PLC0415  # most clients never need it
+    finally:
+        gc.freeze()
+        gc.enable()
+    return SdkServer
 
 
 def _instructions(services: Services, skills: SkillLibrary, client_name: str, *, are_starting: bool = False) -> str:

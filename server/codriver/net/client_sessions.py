@@ -70,6 +70,8 @@ class ClientSession:
         self.id = identity
         self.outbox = outbox
         self.name = ""
+        self.protocol = ""
+        """The version of the protocol that it speaks, from the request on that settled it."""
         self.handshake = False
         """Whether it is initialized by the handshake, so that notifications go to it unasked."""
         self.envelope: Mapping[str, object] | None = None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.page.http_connection import Request
-    from codriver.protocol.mcp_server import Protocol
+    from codriver.protocol.mcp_server import McpServer
     from codriver.tools.calls.base import Services
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ ALIVE_S: Final = 10.0
 class PageServer:
     """The page of one server. It can be opened again after it was closed."""
 
-    def __init__(self, services: Services, protocol: Protocol, clients: Clients, *, record: Path) -> None:
+    def __init__(self, services: Services, protocol: McpServer, clients: Clients, *, record: Path) -> None:
         """`record`: the file that holds its port and token."""
         self._services = services
         self._clients = clients

@@ -1,5 +1,1 @@
-"""The MCP server: the only room that knows the SDK."""
-
-from codriver.protocol.deferred_packages import defer
-
-defer("mcp", "mcp.server")
+"""The MCP server: what clients ask for every day is answered here, and what is left goes on to the SDK, in `sdk`."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from mcp.server.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
-
 from codriver.protocol.resources import LOG_URI, is_skill
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ class Broadcast:
 
     def __init__(self, clients: Clients, subscriptions: Subscriptions, log: OutputLog) -> None:
         self._clients = clients
-        self._subscriptions = subscriptions
+        self.subscriptions = subscriptions
         self._log = log
         self.followers: set[Callable[[], None]] = set()
         """Called whenever the log has grown, at most as often as clients are told."""
@@ -43,7 +41,7 @@ class Broadcast:
         for session in self._clients:
             if session.handshake:
                 session.outbox.offer(line)
-        self._subscriptions.deliver(ToolsListChanged() if effect.changed == "tools" else ResourcesListChanged())
+        self.subscriptions.list_changed(effect.changed)
         if effect.changed == "resources":
             self._skills_changed()
 
@@ -52,8 +50,8 @@ class Broadcast:
         for session in self._clients:
             for uri in sorted(filter(is_skill, session.subscribed)):
                 _resource_updated(session, uri)
-        for uri in sorted(filter(is_skill, self._subscriptions.uris())):
-            self._subscriptions.deliver(ResourceUpdated(uri=uri))
+        for uri in sorted(filter(is_skill, self.subscriptions.uris())):
+            self.subscriptions.updated(uri)
 
     def log_grew(self) -> None:
         """Tell every client that subscribed to the log, and every follower, that it grew."""
@@ -64,7 +62,7 @@ class Broadcast:
 
     def log_grew_for(self, session: ClientSession) -> None:
         """Tell one client that the log grew, if it subscribed and is not told yet."""
-        is_subscribed, has_streams = LOG_URI in session.subscribed, self._subscriptions.has(session.id)
+        is_subscribed, has_streams = LOG_URI in session.subscribed, self.subscriptions.has(session.id)
         if not is_subscribed and not has_streams:
             return
         last_line = self._log.last_line or 0
@@ -73,7 +71,7 @@ class Broadcast:
             if is_subscribed:
                 _resource_updated(session, LOG_URI)
             if has_streams:
-                self._subscriptions.deliver(ResourceUpdated(uri=LOG_URI), session.id)
+                self.subscriptions.updated(LOG_URI, session.id)
 
     def log_known_to(self, session: ClientSession) -> None:
         """Take what is logged already for no news to this one, which is about to subscribe."""

@@ -1,27 +1,20 @@
-"""JSON-RPC errors in words: for a line that is no message, and for requests that the SDK refuses with a code alone."""
+"""JSON-RPC errors in words: for a line that is no message, and for a request that is refused."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mcp.shared.exceptions import MCPError
-from mcp_types.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
-from pydantic import ValidationError
-
+from codriver.errors import CodriverError
 from codriver.wire.json_weight import MAX_DEPTH
 
-if TYPE_CHECKING:
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-
-MAX_TOLD = 5
-"""Problems of one request that are told: whoever has more reads the specification."""
-BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
-"""The methods that a client may send before it has said who it is. Source: MCP, lifecycle, initialization."""
-
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+"""Source: JSON-RPC 2.0, error object."""
 TOO_MANY = -32000
 """Of those that JSON-RPC leaves to servers."""
+FAULT = "internal error in codriver: see server_health"
+"""The words for a fault of ours, which tell nothing of our insides."""
 TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
 MAX_DIGITS = 4300
 """Digits of an integer that are read: the time to read one grows with their square. Source: Python, `sys`."""
@@ -29,44 +22,17 @@ NO_BATCH = "batches are part of MCP 2025-03-26 alone: send one message a line"
 NO_MESSAGE = "this is no JSON-RPC 2.0 request, notification or response"
 
 
-async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """The answer to a request, or the error with what is wrong and what to do.
+class RequestRefusedError(CodriverError):
+    """A request is refused, with this JSON-RPC error."""
 
-    Raises:
-        MCPError: the request is refused.
-    """
-    try:
-        return await call_next(ctx)
-    except ValidationError as error:
-        if ctx.request_id is None:
-            raise
-        is_early = ctx.session.client_params is None and ctx.method not in BEFORE_HANDSHAKE
-        words = _too_early(ctx.method) if is_early else f"{ctx.method}: {_problems(error)}"
-        raise MCPError(INVALID_PARAMS, words) from error
-    except MCPError as error:
-        refused = error.error
-        if refused.code == METHOD_NOT_FOUND and refused.data == ctx.method:
-            raise MCPError(METHOD_NOT_FOUND, f"there is no method {ctx.method!r}", ctx.method) from error
-        # Nobody else refuses parameters with data that is empty.
-        if refused.code == INVALID_PARAMS and refused.data == "" and ctx.session.client_params is None:
-            raise MCPError(INVALID_PARAMS, _too_early(ctx.method)) from error
-        raise
+    def __init__(self, code: int, text: str, data: object = None) -> None:
+        super().__init__(text)
+        self.code = code
+        self.data = data
 
-
-def _too_early(method: str) -> str:
-    return f"{method} comes too early: send initialize first, and wait for its answer"
-
-
-def _problems(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    said = [
-        f"{'.'.join(map(str, problem['loc'])) or 'params'} "
-        + ("is missing" if problem["type"] == "missing" else f"is wrong: {problem['msg']}")
-        for problem in problems[:MAX_TOLD]
-    ]
-    if len(problems) > MAX_TOLD:
-        said.append(f"and {len(problems) - MAX_TOLD} more")
-    return "; ".join(said)
+    def to_json(self) -> dict[str, Any]:
+        """The error as an answer has it."""
+        return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,27 +16,18 @@ import time
 from collections import deque
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from mcp.shared.exceptions import MCPError
-from mcp_types import LOG_LEVEL_META_KEY, LoggingLevel
-from mcp_types.jsonrpc import INVALID_PARAMS
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-
-from codriver.protocol.calls import meta_of
-from codriver.protocol.stream import STANDING
+from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
+from codriver.protocol.versions import LEVELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from collections.abc import Callable, Iterator
 
     from codriver.core.effects import LogMessage
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
 
-LEVELS: tuple[str, ...] = get_args(LoggingLevel)
-"""The least severe first. Source: RFC 5424."""
 OF_RECORDS = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
 ROOT = "codriver"
 KEPT = 64
@@ -100,22 +91,21 @@ class LogMessages:
         """The client has left."""
         self._listeners.pop(client, None)
 
-    async def scoped(self, ctx: ServerRequestContext[ClientSession], call_next: CallNext) -> HandlerResult:
-        """The answer to a request, during which its client is told, if it asks for that in the request.
+    @contextmanager
+    def heard_by(self, client: ClientSession, wanted: object) -> Iterator[None]:
+        """Within this context, that of a request, the client is told the messages that the request asks for.
 
         Raises:
-            MCPError: it asks for a level that there is not.
+            RequestRefusedError: it asks for a level that there is not.
         """
-        wanted = _wanted(ctx.params) if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS else None
-        if wanted is None or ctx.request_id is None or ctx.method == STANDING:
-            return await call_next(ctx)
         if wanted not in LEVELS:
-            raise MCPError(INVALID_PARAMS, f"there is no log level {wanted!r}: the levels are {', '.join(LEVELS)}")
-        listener, rank = self._listener(ctx.lifespan_context), LEVELS.index(str(wanted))
+            text = f"there is no log level {wanted!r}: the levels are {', '.join(LEVELS)}"
+            raise RequestRefusedError(INVALID_PARAMS, text)
+        listener, rank = self._listener(client), LEVELS.index(str(wanted))
         listener.ranks.append(rank)
-        self._tell(ctx.lifespan_context, listener)
+        self._tell(client, listener)
         try:
-            return await call_next(ctx)
+            yield
         finally:
             listener.ranks.remove(rank)
 
@@ -179,8 +169,3 @@ class _Records(logging.Handler):
         else:
             with suppress(RuntimeError):  # the server has ended
                 self._loop.call_soon_threadsafe(self._messages.note, *said)
-
-
-def _wanted(params: Mapping[str, object] | None) -> object:
-    """The level that a request asks for, None for none."""
-    return meta_of(params).get(LOG_LEVEL_META_KEY)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import mcp_types as types
-from mcp.shared.exceptions import MCPError
-from mcp_types.jsonrpc import INVALID_PARAMS
+from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,36 +80,34 @@ PROMPTS = (
 )
 
 
-def listed() -> list[types.Prompt]:
+def listed() -> list[dict[str, Any]]:
     """All prompts, as clients list them."""
     return [
-        types.Prompt(
-            name=prompt.name,
-            title=prompt.title,
-            description=prompt.description,
-            arguments=[
-                types.PromptArgument(name=name, description=description, required=False)
+        {
+            "name": prompt.name,
+            "title": prompt.title,
+            "description": prompt.description,
+            "arguments": [
+                {"name": name, "description": description, "required": False}
                 for name, description, _ in prompt.arguments
             ],
-        )
+        }
         for prompt in PROMPTS
     ]
 
 
-def filled(name: str, arguments: Mapping[str, str] | None, *, told: str = "") -> types.GetPromptResult:
+def filled(name: str, arguments: Mapping[str, str] | None, *, told: str = "") -> dict[str, Any]:
     """A prompt with its arguments filled in, and with what the server tells.
 
     Raises:
-        MCPError: there is no prompt of this name.
+        RequestRefusedError: there is no prompt of this name.
     """
     prompt = next((prompt for prompt in PROMPTS if prompt.name == name), None)
     if prompt is None:
-        raise MCPError(INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list names those there are")
+        raise RequestRefusedError(INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list names those there are")
     given = arguments or {}
     text = prompt.text
     for argument, _, otherwise in prompt.arguments:
         text = text.replace("{" + argument + "}", given.get(argument) or otherwise)
-    content = types.TextContent(text=text.replace(TOLD, told))
-    return types.GetPromptResult(
-        description=prompt.description, messages=[types.PromptMessage(role="user", content=content)]
-    )
+    content = {"type": "text", "text": text.replace(TOLD, told)}
+    return {"description": prompt.description, "messages": [{"role": "user", "content": content}]}

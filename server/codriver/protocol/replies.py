@@ -6,9 +6,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_types.jsonrpc import INVALID_REQUEST
-
-from codriver.protocol.error_messages import Refusal
+from codriver.protocol.error_messages import INVALID_REQUEST, Refusal
 from codriver.protocol.surrogates import with_original_id
 
 if TYPE_CHECKING:

@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
-import mcp_types as types
-from mcp.shared.exceptions import MCPError
-from mcp_types.jsonrpc import INVALID_PARAMS
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.log.transcripts import read as read_texts
 from codriver.net.seen_clients import OWN_NAMES
+from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
 from codriver.skills import LIVE_APP
 from codriver.tools.answers.symbol_answers import describe_symbol
 from codriver.tools.calls.backseat_driver import address
@@ -63,6 +61,57 @@ NEWER = "2026"
 UNKNOWN = "there is no such resource: resources/list and resources/templates/list tell"
 
 
+ABOUT_ONE = ("name", "description", "mimeType")
+RESOURCES = (
+    (
+        LOG_URI,
+        "REPL output log",
+        "What passed through the REPLs, newest last. Add ?since=LINE for what came after a line.",
+        "application/json",
+    ),
+    (
+        HANDOFF_URI,
+        "Handoff",
+        "How things stand, for who takes over or has forgotten: goals, failures, tests, unsaved code.",
+        "text/plain",
+    ),
+)
+"""The resources that there are always, as rows: address, name, description, type."""
+TEMPLATES = (
+    (
+        LOG_SINCE,
+        "REPL output log from a line on",
+        "Entities with a line above `since`; `gap` is true when some of them are evicted already.",
+        "application/json",
+    ),
+    (
+        HANDOFF_FOR,
+        "Handoff to a caller",
+        "How things stand, with what others did since the last call of `who`.",
+        "text/plain",
+    ),
+    (
+        EVALUATION,
+        "Text of an evaluation",
+        "The whole result, stdout, stderr or stacks of an evaluation, or so many characters of it.",
+        "text/plain",
+    ),
+    (
+        SYMBOL,
+        "Symbol info",
+        "What a REPL knows of a symbol used in a namespace. Percent-encode each part, slashes too.",
+        "application/json",
+    ),
+    (
+        DOCS,
+        "ClojureDocs",
+        "Examples, see-alsos and notes about a Clojure var. Percent-encode the symbol.",
+        "application/json",
+    ),
+    (SKILL, "Skill", "A guide to working here: resources/list has those on offer.", "text/markdown"),
+)
+"""The families of resources, in rows of the same kind."""
+
 ABOUT = "codriver/"
 """How the names in a content's `_meta` begin. Source: MCP, general fields, `_meta`."""
 
@@ -84,72 +133,21 @@ class Resources:
         self._services = services
         self._skills = skills
 
-    def listed(self) -> list[types.Resource]:
+    def listed(self) -> list[dict[str, str]]:
         """The resources there are now: the log, and the skills on offer."""
-        log = types.Resource(
-            uri=LOG_URI,
-            name="REPL output log",
-            description="What passed through the REPLs, newest last. Add ?since=LINE for what came after a line.",
-            mime_type="application/json",
-        )
-        handoff = types.Resource(
-            uri=HANDOFF_URI,
-            name="Handoff",
-            description="How things stand, for who takes over or has forgotten: goals, failures, tests, unsaved code.",
-            mime_type="text/plain",
-        )
-        skills = [
-            types.Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type=entry.mime_type)
-            for entry in self._skills.list(hidden_skills(self._services.core.state))
-        ]
-        return [log, handoff, *skills]
+        skills = self._skills.list(hidden_skills(self._services.core.state))
+        of_skills = ((entry.uri, entry.name, entry.description, entry.mime_type) for entry in skills)
+        return [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in (*RESOURCES, *of_skills)]
 
-    def templates(self) -> list[types.ResourceTemplate]:
+    def templates(self) -> list[dict[str, str]]:
         """The families of resources that are too many to list."""
-        return [
-            types.ResourceTemplate(
-                uri_template=LOG_SINCE,
-                name="REPL output log from a line on",
-                description="Entities with a line above `since`; `gap` is true when some of them are evicted already.",
-                mime_type="application/json",
-            ),
-            types.ResourceTemplate(
-                uri_template=HANDOFF_FOR,
-                name="Handoff to a caller",
-                description="How things stand, with what others did since the last call of `who`.",
-                mime_type="text/plain",
-            ),
-            types.ResourceTemplate(
-                uri_template=EVALUATION,
-                name="Text of an evaluation",
-                description="The whole result, stdout, stderr or stacks of an evaluation, or so many characters of it.",
-                mime_type="text/plain",
-            ),
-            types.ResourceTemplate(
-                uri_template=SYMBOL,
-                name="Symbol info",
-                description="What a REPL knows of a symbol used in a namespace. Percent-encode each part, slashes too.",
-                mime_type="application/json",
-            ),
-            types.ResourceTemplate(
-                uri_template=DOCS,
-                name="ClojureDocs",
-                description="Examples, see-alsos and notes about a Clojure var. Percent-encode the symbol.",
-                mime_type="application/json",
-            ),
-            types.ResourceTemplate(
-                uri_template=SKILL,
-                name="Skill",
-                description="A guide to working here: resources/list has those on offer.",
-                mime_type="text/markdown",
-            ),
-        ]
+        return [dict(zip(("uriTemplate", *ABOUT_ONE), one, strict=True)) for one in TEMPLATES]
 
     async def read(self, uri: str, protocol: str, client: ClientSession) -> Found:
         """The text of a resource, for a client.
 
         Raises:
-            MCPError: there is none, said with the code of the client's protocol version.
+            RequestRefusedError: there is none, said with the code of the client's protocol version.
         """
         uri = self._ours(uri)
         try:
@@ -177,9 +175,9 @@ class Resources:
         except ReplDisconnectedError as error:
             raise _missing(str(error), uri, protocol) from error
         except UnicodeDecodeError as error:
-            raise MCPError(INVALID_PARAMS, "a part of the address is not percent-encoded UTF-8") from error
+            raise RequestRefusedError(INVALID_PARAMS, "a part of the address is not percent-encoded UTF-8") from error
         except ValueError as error:
-            raise MCPError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
+            raise RequestRefusedError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
         raise _missing(UNKNOWN, uri, protocol)
 
     def _ours(self, uri: str) -> str:
@@ -191,7 +189,7 @@ class Resources:
         """Check that there is such a resource, without asking a REPL or the network for it. Skills are on the disk.
 
         Raises:
-            MCPError: there is none, said with the code of the client's protocol version.
+            RequestRefusedError: there is none, said with the code of the client's protocol version.
         """
         uri = self._ours(uri)
         split = urlsplit(uri)
@@ -273,6 +271,6 @@ def _json(fields: Mapping[str, object]) -> Found:
     return Found("application/json", json.dumps(fields, ensure_ascii=False))
 
 
-def _missing(text: str, uri: str, protocol: str) -> MCPError:
+def _missing(text: str, uri: str, protocol: str) -> RequestRefusedError:
     # The code for a resource that is not there moved in the version of 2026.
-    return MCPError(INVALID_PARAMS if protocol.startswith(NEWER) else NOT_FOUND, text, {"uri": uri})
+    return RequestRefusedError(INVALID_PARAMS if protocol.startswith(NEWER) else NOT_FOUND, text, {"uri": uri})

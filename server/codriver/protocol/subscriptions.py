@@ -7,26 +7,13 @@ asked for is told, tagged with the id of its request, until it cancels the reque
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
-import anyio
-from mcp.shared.exceptions import MCPError
-from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY, event_matches, event_to_notification
-from mcp_types import (
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotification,
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams,
-)
-from mcp_types.jsonrpc import INVALID_REQUEST
-
-from codriver.protocol.error_messages import TOO_MANY
+from codriver.protocol.error_messages import INVALID_REQUEST, TOO_MANY, RequestRefusedError
+from codriver.protocol.versions import SUBSCRIPTION_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from mcp.server.context import ServerRequestContext
-    from mcp.server.subscriptions import ServerEvent
 
     from codriver.net.client_sessions import ClientSession
 
@@ -34,43 +21,50 @@ MAX_STREAMS = 64
 """Of one client; one stream can carry all there is."""
 
 
+CHANGES = {
+    "tools": ("toolsListChanged", "notifications/tools/list_changed"),
+    "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
+    "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
+}
+"""The lists that may change: what a stream asks for, and the notification."""
+UPDATED = "notifications/resources/updated"
+
+
 class Subscription:
-    """One subscription: an event that it asked for is offered to the client's outbox as soon as it is delivered."""
+    """One subscription: a change that it asked for is offered to the client's outbox as soon as it is delivered."""
 
     def __init__(
         self,
-        honored: SubscriptionFilter,
+        honored: Mapping[str, Any],
         identity: str | int,
         offer: Callable[[bytes], None],
         tasks: frozenset[str] = frozenset(),
     ) -> None:
         self._honored = honored
         self.tasks = tasks
-        self.uris = frozenset(honored.resource_subscriptions or ())
-        self.meta: dict[str, object] = {SUBSCRIPTION_ID_META_KEY: identity}
+        self.uris = frozenset(honored.get("resourceSubscriptions", ()))
+        self.meta: dict[str, object] = {SUBSCRIPTION_KEY: identity}
         self._offer = offer
-        self._early: list[bytes] | None = []
-        """The lines that came before the acknowledgement, which is the first thing on the stream."""
 
-    def deliver(self, event: ServerEvent) -> None:
-        """Tell the client, if this is what it asked for."""
-        if not event_matches(self._honored, self.uris, event):
-            return
-        self.send(event_to_notification(event, self.meta).model_dump(by_alias=True, mode="json", exclude_none=True))
+    def list_changed(self, changed: str) -> None:
+        """Tell the client that a list changed, if it asked for that."""
+        asked, method = CHANGES[changed]
+        if asked in self._honored:
+            self.send({"method": method, "params": {"_meta": self.meta}})
+
+    def updated(self, uri: str) -> None:
+        """Tell the client that a resource changed, if it asked for that."""
+        if uri in self.uris:
+            self.send({"method": UPDATED, "params": {"uri": uri, "_meta": self.meta}})
 
     def send(self, notification: Mapping[str, object]) -> None:
         """Send the client this, which it asked for."""
-        line = json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n"
-        if self._early is None:
-            self._offer(line)
-        else:
-            self._early.append(line)
+        self._offer(json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n")
 
-    def acknowledged(self) -> None:
-        """The client knows that it is heard."""
-        early, self._early = self._early or [], None
-        for line in early:
-            self._offer(line)
+    def acknowledge(self) -> None:
+        """Tell the client that it is heard, before all else."""
+        told = {"notifications": self._honored, "_meta": self.meta}
+        self.send({"method": "notifications/subscriptions/acknowledged", "params": told})
 
 
 class Subscriptions:
@@ -89,12 +83,18 @@ class Subscriptions:
         """Whether this client has a stream open."""
         return client in self._open
 
-    def deliver(self, event: ServerEvent, client: str | None = None) -> None:
-        """Give `event` to every stream, or to those of one client."""
-        chosen = [self._open.get(client, {})] if client is not None else list(self._open.values())
+    def list_changed(self, changed: str) -> None:
+        """Tell every stream that asked for it that a list changed."""
+        for streams in self._open.values():
+            for stream in streams.values():
+                stream.list_changed(changed)
+
+    def updated(self, uri: str, client: str | None = None) -> None:
+        """Tell every stream that asked for it, or those of one client, that a resource changed."""
+        chosen = [self._open.get(client, {})] if client is not None else self._open.values()
         for streams in chosen:
             for stream in streams.values():
-                stream.deliver(event)
+                stream.updated(uri)
 
     def deliver_task(self, client: str, task: str, told: Callable[[], Mapping[str, object]]) -> None:
         """Tell a client how its task stands, on each stream that was asked for it."""
@@ -102,47 +102,39 @@ class Subscriptions:
             if task in stream.tasks:
                 stream.send({"method": "notifications/tasks", "params": {**told(), "_meta": stream.meta}})
 
-    async def listen(
+    def open(
         self,
-        ctx: ServerRequestContext[ClientSession],
-        params: SubscriptionsListenRequestParams,
+        session: ClientSession,
+        identity: str | int | None,
+        asked: Mapping[str, Any],
         tasks: frozenset[str] = frozenset(),
-    ) -> NoReturn:
-        """Serve one stream until its request is cancelled. `tasks`: the ids of those that it asked for.
+    ) -> None:
+        """Open a stream of a client, which is told so first. `tasks`: the ids of those that it asked for.
 
         Raises:
-            MCPError: the request has no id, the id of another stream, or is one too many.
+            RequestRefusedError: the request has no id, the id of another stream, or is one too many.
         """
-        session, identity = ctx.lifespan_context, ctx.request_id
         streams = self._open.get(session.id, {})
         if identity is None or identity in streams:
-            raise MCPError(INVALID_REQUEST, "subscriptions/listen needs an id that no other stream has")
+            raise RequestRefusedError(INVALID_REQUEST, "subscriptions/listen needs an id that no other stream has")
         if len(streams) >= MAX_STREAMS:
-            raise MCPError(TOO_MANY, f"{MAX_STREAMS} streams of this client are open: cancel some first")
-        honored = _honored(params.notifications, tasks)
-        self._open[session.id] = streams
-        stream = streams[identity] = Subscription(honored, identity, session.outbox.offer, tasks)
-        try:
-            acknowledged = SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=stream.meta)
-            await ctx.session.send_notification(
-                SubscriptionsAcknowledgedNotification(params=acknowledged), related_request_id=identity
-            )
-            stream.acknowledged()
-            while True:
-                await anyio.sleep_forever()
-        finally:
-            del streams[identity]
-            if not streams:
-                del self._open[session.id]
+            raise RequestRefusedError(TOO_MANY, f"{MAX_STREAMS} streams of this client are open: cancel some first")
+        stream = Subscription(_honored(asked, tasks), identity, session.outbox.offer, tasks)
+        stream.acknowledge()
+        self._open[session.id] = {**streams, identity: stream}
+
+    def close(self, session: ClientSession, identity: str | int | None) -> None:
+        """Close a stream. One that is not open is passed over."""
+        streams = self._open.get(session.id, {})
+        left = {other: stream for other, stream in streams.items() if other != identity}
+        if left:
+            self._open[session.id] = left
+        else:
+            self._open.pop(session.id, None)
 
 
-def _honored(asked: SubscriptionFilter, tasks: frozenset[str]) -> SubscriptionFilter:
-    """The filter as it is honoured: all of it, and nothing is said of what was not asked for."""
-    of_tasks = {"taskIds": sorted(tasks)} if tasks else {}
-    return SubscriptionFilter(
-        tools_list_changed=asked.tools_list_changed or None,
-        prompts_list_changed=asked.prompts_list_changed or None,
-        resources_list_changed=asked.resources_list_changed or None,
-        resource_subscriptions=list(asked.resource_subscriptions) if asked.resource_subscriptions else None,
-        **of_tasks,
-    )
+def _honored(asked: Mapping[str, Any], tasks: frozenset[str]) -> dict[str, Any]:
+    """The honoured part of a request: all of it, and nothing is said of what was not asked for."""
+    known = (*(name for name, _ in CHANGES.values()), "resourceSubscriptions")
+    honored = {name: asked[name] for name in known if asked.get(name)}
+    return {**honored, "taskIds": sorted(tasks)} if tasks else honored

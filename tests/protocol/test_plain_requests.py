@@ -1,4 +1,4 @@
-"""Plain calls go a shorter way than others, and nobody can tell by the answers."""
+"""Plain requests go a shorter way than others, and nobody can tell by the answers."""
 
 import json
 from types import SimpleNamespace
@@ -10,7 +10,9 @@ from mcp_types.jsonrpc import INTERNAL_ERROR
 
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.protocol.calls import FAULT, Answered, PlainCalls
+from codriver.protocol.calls import Answered, result_of
+from codriver.protocol.error_messages import FAULT, TOO_MANY
+from codriver.protocol.plain_requests import PlainRequests
 from codriver.protocol.replies import Replies
 from codriver.tools.manifest import BY_NAME
 
@@ -208,9 +210,9 @@ class Failing:
 async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(caplog):
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
-    session.handshake = True
+    session.protocol = "2025-11-25"
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
-    failing = PlainCalls(session, Failing(), Replies(session), max_open_requests=1)
+    failing = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=1)
     assert failing.take(line)
     await session.open_requests.wait_removed()
     answer = json.loads(outbox.batch())
@@ -223,12 +225,10 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
 @pytest.mark.parametrize(("meanwhile", "is_told"), [("nothing", True), ("cancelled", False), ("left", False)])
 async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is_made(meanwhile, is_told):
     session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
-    session.handshake = True
+    session.protocol = "2025-11-25"
     told = []
 
     class Answering:
-        about_us = ""
-
         def find(self, _client, name, arguments):
             return BY_NAME[name], arguments
 
@@ -238,7 +238,8 @@ async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is
             session.has_left = meanwhile == "left"
             return Answered('{"ok":true}', (), ok=True, handed_out=lambda: told.append(meanwhile))
 
-    plain = PlainCalls(session, Answering(), Replies(session), max_open_requests=1)
+    results = SimpleNamespace(call=result_of)
+    plain = PlainRequests(session, results, Answering(), Replies(session), max_open_requests=1)
     assert plain.take(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}')
     await anyio.wait_all_tasks_blocked()
     assert bool(told) is is_told
@@ -249,8 +250,8 @@ async def test_a_member_of_meta_that_differs_from_call_to_call_is_plain():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     said = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
-    session.envelope = said
-    plain = PlainCalls(session, Failing(), Replies(session), max_open_requests=9)
+    session.protocol, session.envelope = said["io.modelcontextprotocol/protocolVersion"], said
+    plain = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=9)
 
     def is_taken(identity, meta):
         params = {"name": "list_sessions", "_meta": meta}
@@ -270,14 +271,16 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     session = ClientSession("c1", outbox)
     plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
     nothing_found = SimpleNamespace(find=lambda _client, _name, _arguments: None)
-    taken = PlainCalls(session, nothing_found, Replies(session), max_open_requests=1)
+    taken = PlainRequests(session, None, nothing_found, Replies(session), max_open_requests=1)
     assert not taken.take(plain), "before the handshake"
-    session.envelope = {"who": "me"}
-    assert not taken.take(plain), "a client that does not say what it said before"
-    session.handshake = True
+    session.protocol, session.envelope = "2026-07-28", {"who": "me"}
+    assert not taken.take(plain), "a client that does not say who it is"
+    session.protocol = "2025-11-25"
     assert not taken.take(plain.replace(b"list_sessions", b"no_such_tool"))
     assert not taken.take(plain.replace(b'"id":7', b'"id":7,"more":1'))
     assert not taken.take(plain.replace(b'{"name"', b'{"task":{},"name"'))
     assert not taken.take(plain[:-1])
     session.open_requests.add(1)
-    assert not taken.take(plain), "while as many are open as may be"
+    assert taken.take(plain)
+    refused = json.loads(outbox.batch())["error"]
+    assert refused["code"] == TOO_MANY, "while as many are open as may be"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from mcp.shared.exceptions import MCPError
 from mcp_types.jsonrpc import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from codriver.protocol.calls import TOKEN, meta_of
+from codriver.protocol.results import WITH_TASKS
+from codriver.protocol.versions import CAPABILITIES_KEY, MODERN, OLDER, TASKS, TOKEN, meta_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,22 +24,16 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[ClientSession]
 
-EXTENSION = "io.modelcontextprotocol/tasks"
-OLDER, NEWER = "2025-11-25", "2026-07-28"
-CAPABILITY: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""The capability that a client of 2025-11-25 is told of, if it has one of that name itself."""
-CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
-ABLE = frozenset({"evaluate_code", "load_file", "run_cell", "run_tests", "codriver"})
-"""The tools whose calls may become tasks; of 2025-11-25 those among them that are in `LISTED`."""
-LISTED = ABLE - {"codriver"}
-BOTH = frozenset({OLDER, NEWER})
+ABLE = WITH_TASKS | {"codriver"}
+"""The tools whose calls may become tasks."""
+BOTH = frozenset({OLDER, MODERN})
 ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "tasks/get": BOTH,
         "tasks/cancel": BOTH,
         "tasks/result": frozenset({OLDER}),
         "tasks/list": frozenset({OLDER}),
-        "tasks/update": frozenset({NEWER}),
+        "tasks/update": frozenset({MODERN}),
     }
 )
 """The requests about tasks, by method, with the versions that have it."""
@@ -46,9 +41,9 @@ ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 def offered(ctx: Context) -> bool:
     """Whether there are tasks for the client of this request."""
-    if ctx.protocol_version == NEWER:
+    if ctx.protocol_version == MODERN:
         extensions = capabilities_of(ctx).get("extensions")
-        return isinstance(extensions, dict) and isinstance(extensions.get(EXTENSION), dict)
+        return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
     return ctx.lifespan_context.takes_tasks
 
 
@@ -62,9 +57,9 @@ def check_offered(ctx: Context) -> None:
         raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
     if offered(ctx):
         return
-    if ctx.protocol_version == NEWER:
-        missing: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
-        words = f"declare the extension {EXTENSION} in the request's client capabilities"
+    if ctx.protocol_version == MODERN:
+        missing: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        words = f"declare the extension {TASKS} in the request's client capabilities"
         raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, words, missing)
     raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
 
@@ -76,7 +71,7 @@ def token_of(ctx: Context) -> object:
 
 def capabilities_of(ctx: Context) -> Mapping[str, Any]:
     """The capabilities that a request of 2026-07-28 declares."""
-    found = meta_of(ctx.params).get(CAPABILITIES)
+    found = meta_of(ctx.params).get(CAPABILITIES_KEY)
     return found if isinstance(found, dict) else {}
 
 

@@ -20,14 +20,12 @@ from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.protocol.calls import FAULT, TOKEN
-from codriver.protocol.error_messages import TOO_MANY
-from codriver.protocol.task_offers import (
+from codriver.protocol.calls import result_of
+from codriver.protocol.error_messages import FAULT, TOO_MANY
+from codriver.protocol.results import WITH_TASKS
+from codriver.protocol.sdk.task_offers import (
     ABLE,
     ERAS,
-    LISTED,
-    NEWER,
-    OLDER,
     capabilities_of,
     check_offered,
     offered,
@@ -35,6 +33,7 @@ from codriver.protocol.task_offers import (
     token_of,
 )
 from codriver.protocol.task_records import ANSWER, Task
+from codriver.protocol.versions import MODERN, OLDER, TOKEN
 from codriver.tools.calls.base import Call, LastingCall
 from codriver.tools.calls.evaluation_waits import give_input, stop
 
@@ -80,13 +79,10 @@ class EvaluationTasks:
         services: Services,
         caller: Caller,
         subscriptions: Subscriptions,
-        result: Callable[[ClientSession, Answered], types.CallToolResult],
     ) -> None:
-        """`result`: a tool's answer as a client gets it."""
         self._services = services
         self._caller = caller
         self._subscriptions = subscriptions
-        self._result = result
         self._running = TaskSet()
         self._tasks: dict[ClientSession, dict[str, Task]] = {}
         """Those that their clients know, by client and id, the oldest first."""
@@ -115,7 +111,7 @@ class EvaluationTasks:
         params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
         client = ctx.lifespan_context
         called = self._caller.find(client, params.name, params.arguments or {})
-        if called is None or called[0].name not in LISTED:
+        if called is None or called[0].name not in WITH_TASKS:
             raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: leave out task")
         if not self.has_room(client):
             raise MCPError(TOO_MANY, f"{MOST} tasks of this client are not over: cancel some, or wait for their ends")
@@ -129,7 +125,7 @@ class EvaluationTasks:
         words = f"{params.name} runs as task {task.id}; its result follows."
         return {"task": task.older(), "_meta": {IMMEDIATELY: words}}
 
-    async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> types.CallToolResult | dict[str, Any]:
+    async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> Answered | dict[str, Any]:
         """The answer to a call of a client with the extension, or a task if the call takes long or wants input."""
         client, capabilities = ctx.lifespan_context, capabilities_of(ctx)
         task = self._new(client, MAX_TTL_MS, takes_input=takes_forms(capabilities.get("elicitation")), fails=False)
@@ -144,7 +140,7 @@ class EvaluationTasks:
         if task.fault is not None:
             raise MCPError(task.fault["code"], task.fault["message"])
         if task.answered is not None:
-            return self._result(client, task.answered)
+            return task.answered
         self._publish(task)
         return {"resultType": "task", **task.newer()}
 
@@ -220,7 +216,7 @@ class EvaluationTasks:
 
     async def _get(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
         task = self._own(ctx, params.task_id)
-        return self._in_detail(task) if ctx.protocol_version == NEWER else task.older()
+        return self._in_detail(task) if ctx.protocol_version == MODERN else task.older()
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
@@ -364,7 +360,7 @@ class EvaluationTasks:
     def _as_json(self, task: Task) -> dict[str, Any]:
         """The call's answer, as the call would have given it."""
         assert task.answered is not None  # noqa: S101 - asked for when it is there
-        result = self._result(task.client, task.answered).model_dump(by_alias=True, mode="json", exclude_none=True)
+        result: dict[str, Any] = json.loads(result_of(task.client, task.answered))
         return result if task.fails else {**result, "resultType": "complete"}
 
     def _prompt(self, task: Task) -> str:

@@ -1,0 +1,321 @@
+"""Plain requests: those that are exactly what the protocol describes, read and answered on the shortest way.
+
+The SDK's way of a request, through models, contexts and tasks, costs more than most requests do themselves, and the
+SDK's import as much as all else of a start. So the requests with which clients begin, and those of which an agent's
+loop is made, are answered here; their results are made in `results`, for both ways. Whatever is unusual about a
+request, a member that nobody expects or a time at which it does not belong, leaves it to the SDK, which answers it in
+the words of the protocol.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+from pydantic_core import from_json
+
+from codriver.core.records import dataclass
+from codriver.net.tasks import Workers
+from codriver.protocol import shapes
+from codriver.protocol.calls import as_json
+from codriver.protocol.error_messages import FAULT, INTERNAL_ERROR, TOO_MANY, Refusal, RequestRefusedError
+from codriver.protocol.results import Results
+from codriver.protocol.shapes import fits
+from codriver.protocol.versions import (
+    CANCELLED,
+    CLIENT_KEY,
+    DISCOVER,
+    HANDSHAKE_VERSIONS,
+    INITIALIZE,
+    INITIALIZED,
+    LISTEN,
+    MODERN,
+    TOKEN,
+    VERSION_KEY,
+    envelope,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+
+    from codriver.net.client_sessions import ClientSession
+    from codriver.protocol.calls import Caller
+    from codriver.protocol.replies import Replies
+    from codriver.protocol.shapes import Members
+    from codriver.tools.calls.base import Tool
+
+    Params: TypeAlias = dict[str, Any]
+    Given: TypeAlias = Mapping[str, Any]
+    Answer: TypeAlias = tuple[bytes, Callable[[], None] | None]
+    Making: TypeAlias = Callable[[Results, ClientSession, Given], dict[str, Any] | Awaitable[dict[str, Any]]]
+
+logger = logging.getLogger(__name__)
+
+MAX_OPEN_BYTES = 64 * 2**20
+"""Of a client's requests that are not answered yet, where there is more than one."""
+KEYS = frozenset({"jsonrpc", "id", "method", "params"})
+CALL = "tools/call"
+CLOSED = {"code": TOO_MANY, "message": "Connection closed"}
+ANSWER = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
+
+HANDSHAKE, NO_HANDSHAKE, UNSETTLED = frozenset(HANDSHAKE_VERSIONS), frozenset({MODERN}), frozenset({""})
+ALL = HANDSHAKE | NO_HANDSHAKE
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A request that may be plain: in these versions, with parameters of this shape."""
+
+    versions: frozenset[str]
+    params: Members
+    result: Making | None = None
+    """Its result; None where the connection has a part in it."""
+
+
+METHODS: dict[str, Plain] = {
+    INITIALIZE: Plain(UNSETTLED, shapes.HELLO, Results.initialize),
+    "ping": Plain(HANDSHAKE, shapes.NOTHING, Results.ping),
+    DISCOVER: Plain(NO_HANDSHAKE, shapes.NOTHING, Results.discover),
+    CALL: Plain(ALL, shapes.CALL),
+    LISTEN: Plain(NO_HANDSHAKE, shapes.CHANGES),
+    "tools/list": Plain(ALL, shapes.PAGE, Results.tools),
+    "resources/list": Plain(ALL, shapes.PAGE, Results.resources),
+    "resources/templates/list": Plain(ALL, shapes.PAGE, Results.templates),
+    "prompts/list": Plain(ALL, shapes.PAGE, Results.prompts),
+    "resources/subscribe": Plain(HANDSHAKE, shapes.RESOURCE, Results.subscribe),
+    "resources/unsubscribe": Plain(HANDSHAKE, shapes.RESOURCE, Results.unsubscribe),
+    "logging/setLevel": Plain(HANDSHAKE, shapes.LEVEL, Results.set_level),
+}
+"""The requests that may be plain. Both ways answer them by these results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A plain request that was taken in."""
+
+    identity: str | int
+    method: str
+    params: Params
+
+    def answered(self, result: str) -> bytes:
+        """The line with its result, which is JSON."""
+        named = self.identity if type(self.identity) is int else as_json(self.identity)
+        return (ANSWER % (named, result)).encode()
+
+    def refused(self, error: object) -> bytes:
+        """The line with an error."""
+        return as_json({"jsonrpc": "2.0", "id": self.identity, "error": error}).encode() + b"\n"
+
+
+class PlainRequests:
+    """The plain requests of one connection. Lives as long as it."""
+
+    def __init__(
+        self,
+        client: ClientSession,
+        results: Results,
+        caller: Caller,
+        replies: Replies,
+        *,
+        max_open_requests: int,
+    ) -> None:
+        self._client = client
+        self._results = results
+        self._caller = caller
+        self.replies = replies
+        self.max_open_requests = max_open_requests
+        self.has_sdk = False
+        """Whether the SDK reads of this client, too: then it is the SDK's what settles who the client is."""
+        self._said: list[Given] = []
+        self._workers = Workers()
+        self._running: dict[str | int, anyio.CancelScope] = {}
+        self._cancelled: set[str | int] = set()
+        """Of those that run."""
+        self._streams: set[str | int] = set()
+        """The open requests to listen, which nothing runs for."""
+
+    def take(self, line: bytes, read: object = None) -> bool:
+        """Take in the message in `line`, if it is plain; whether it was. `read`: its JSON, if already parsed."""
+        try:
+            message: Any = from_json(line) if read is None else read
+        except ValueError:
+            return False
+        if type(message) is not dict or not message.keys() <= KEYS or message.get("jsonrpc") != "2.0":
+            return False
+        method, params = message.get("method"), message.get("params", {})
+        if type(method) is not str or type(params) is not dict:
+            return False
+        if "id" not in message:
+            return not self.has_sdk and self._take_notification(method, params)
+        identity, plain = message["id"], METHODS.get(method)
+        if plain is None or type(identity) not in (int, str):
+            return False
+        # One that was cancelled is not open any more, and ends only when what it began is in order.
+        is_taken = any(identity in known for known in (self._client.open_requests, self._running, self._streams))
+        if is_taken or not self._is_plain(plain, params):
+            return False
+        too_much = self.too_much(len(line))
+        if too_much is not None:
+            self.replies.refuse(Refusal(identity, TOO_MANY, too_much))
+            return True
+        return self._begin(Request(identity, method, params), plain, len(line))
+
+    def _take_notification(self, method: str, params: Params) -> bool:
+        if method == CANCELLED and fits(params, shapes.CANCELLATION):
+            self.cancel(params["requestId"])
+        elif method == INITIALIZED and self._said and fits(params, shapes.NOTHING):
+            self._said.append({"jsonrpc": "2.0", "method": method, "params": params})
+            self._results.initialized(self._client)
+        else:
+            return False
+        return True
+
+    def _is_plain(self, plain: Plain, params: Params) -> bool:
+        """True for a request with nothing unusual that comes when it may; its client is known from then on."""
+        meta, version = params.get("_meta", {}), self._client.protocol
+        if type(meta) is not dict:
+            return False
+        if not version and not self.has_sdk and VERSION_KEY in meta:
+            version = MODERN
+        if version not in plain.versions or (not version and self.has_sdk) or not fits(params, plain.params):
+            return False
+        return self._knows(meta) if version == MODERN else not meta or fits(meta, shapes.META)
+
+    def _knows(self, meta: Params) -> bool:
+        """True where a request without handshake tells of its client as one before it did, or tells of it now."""
+        said = envelope(meta)
+        if said == self._client.envelope:
+            return type(meta.get(TOKEN, 0)) in (int, str)
+        if not fits(meta, shapes.META_OF_MODERN):
+            return False
+        self._client.envelope, self.replies.version = said, MODERN
+        self._results.introduce(self._client, said[CLIENT_KEY]["name"] if CLIENT_KEY in said else None)
+        return True
+
+    def said(self) -> list[Given]:
+        """The messages by which the client has said who it is, for the SDK, which has not read them."""
+        if self._client.envelope is None:
+            return self._said
+        return [{"jsonrpc": "2.0", "method": DISCOVER, "id": "", "params": {"_meta": self._client.envelope}}]
+
+    def too_much(self, size: int) -> str | None:
+        """Why a request of so many bytes is one too many for this client now; None when it is not."""
+        opened = self._client.open_requests
+        if opened.count >= self.max_open_requests:
+            return f"{self.max_open_requests} requests of this client are not answered yet: wait for answers first"
+        if opened.count and opened.bytes + size > MAX_OPEN_BYTES:
+            return (
+                f"{opened.bytes:,} bytes of this client's requests are not answered yet, and with these {size:,} it "
+                f"would be more than {MAX_OPEN_BYTES:,}: wait for answers first"
+            )
+        return None
+
+    def cancel(self, identity: object) -> None:
+        """End the request `identity`, which gets no answer, and what was begun for it if it is one of these."""
+        self.replies.forget(identity)
+        if isinstance(identity, str | int) and identity in self._running:
+            self._cancelled.add(identity)
+            self._running[identity].cancel()
+        elif isinstance(identity, str | int) and identity in self._streams:
+            self._streams.discard(identity)
+            self._results.unlisten(self._client, identity)
+
+    def hang_up(self) -> None:
+        """Refuse the requests that nothing answers any more, as their client has said all it will."""
+        for identity in (self._running.keys() - self._cancelled) | self._streams:
+            self.cancel(identity)
+            self.replies.put(identity, Request(identity, "", {}).refused(CLOSED))
+
+    async def end(self) -> None:
+        """End every request, as nobody is left to answer, and wait until what they began is in order."""
+        for identity in [*self._running, *self._streams]:
+            self.cancel(identity)
+        with anyio.CancelScope(shield=True):
+            await self._workers.end()
+
+    def _begin(self, request: Request, plain: Plain, size: int) -> bool:
+        """Answer a request, or begin to; False for the call of a tool that there is not."""
+        if request.method == CALL:
+            arguments = request.params.get("arguments", {})
+            called = self._caller.find(self._client, request.params["name"], arguments)
+            if called is None:
+                return False
+            meta = request.params.get("_meta")
+            conversation = self._client.note_conversation(meta) if meta else self._client.conversation
+            self.replies.expect(request.identity, size)
+            self._start(request, self._call(request, *called, conversation))
+        elif plain.result is None:
+            self._listen(request)
+        else:
+            self.replies.expect(request.identity, size)
+            self._answer(request, plain.result)
+        return True
+
+    def _answer(self, request: Request, result: Making) -> None:
+        try:
+            given = result(self._results, self._client, request.params)
+        except Exception as error:  # noqa: BLE001 - as of one that is run
+            self.replies.put(request.identity, self._failed(request, error))
+            return
+        if not isinstance(given, dict):
+            self._start(request, self._awaited(request, given))
+            return
+        if request.method == INITIALIZE:
+            self._said.append({"jsonrpc": "2.0", "method": INITIALIZE, "id": "", "params": request.params})
+            self.replies.version = self._client.protocol
+        self.replies.put(request.identity, request.answered(as_json(given)))
+
+    def _start(self, request: Request, work: Coroutine[Any, Any, Answer]) -> None:
+        self._running[request.identity] = self._workers.start(self._run(request, work))
+
+    async def _run(self, request: Request, work: Coroutine[Any, Any, Answer]) -> None:
+        """Answer a request by what is done for it, unless it is cancelled meanwhile."""
+        identity, line, handed_out = request.identity, None, None
+        try:
+            if identity in self._cancelled:
+                work.close()
+            else:
+                line, handed_out = await work
+        except Exception as error:  # noqa: BLE001 - it is logged, and answered in words that tell nothing of it
+            line = self._failed(request, error)
+        finally:
+            del self._running[identity]
+            is_cancelled = identity in self._cancelled
+            self._cancelled.discard(identity)
+        if line is not None and not is_cancelled:
+            self.replies.put(identity, line)
+            if handed_out is not None and not self._client.has_left:
+                handed_out()
+
+    async def _awaited(self, request: Request, result: Awaitable[dict[str, Any]]) -> Answer:
+        return request.answered(as_json(await result)), None
+
+    def _listen(self, request: Request) -> None:
+        try:
+            self._results.listen(self._client, request.identity, request.params["notifications"])
+        except RequestRefusedError as error:
+            self.replies.put(request.identity, self._failed(request, error))
+        else:
+            self._streams.add(request.identity)
+
+    async def _call(self, request: Request, tool: Tool, arguments: Params, conversation: str) -> Answer:
+        """The answer of a tool. Beside it `handed_out`."""
+        meta = request.params.get("_meta")
+        token = meta.get(TOKEN) if meta else None
+
+        async def report(elapsed_s: float, words: str) -> None:
+            if token is not None:
+                params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.redactor(words)}
+                said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                self._client.outbox.offer(as_json(said).encode() + b"\n")
+
+        answered = await self._caller.run(self._client, tool, arguments, report, conversation)
+        return request.answered(self._results.call(self._client, answered)), answered.handed_out
+
+    def _failed(self, request: Request, error: Exception) -> bytes:
+        """The line for a request that is refused, or failed by a fault of ours."""
+        if isinstance(error, RequestRefusedError):
+            return request.refused(self._caller.redactor.redact_json(error.to_json()))
+        logger.error("%s failed", request.method, exc_info=error)
+        return request.refused({"code": INTERNAL_ERROR, "message": FAULT})

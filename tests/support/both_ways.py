@@ -1,0 +1,255 @@
+"""Sequences of messages, as a client might send them and as none should, said to two servers that should answer alike.
+
+One server answers plain requests itself, the other leaves every message to the SDK. For as long as you like:
+`python tests/support/both_ways.py 10000 --seed 7`.
+"""
+
+import argparse
+import json
+import random
+import socket
+import sys
+import tempfile
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from live_server import Live
+
+WAIT_S = 60
+VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28", "1999-01-01"]
+WITHOUT = "without-plain-way"
+MODERN = "2026-07-28"
+PREFIX = "io.modelcontextprotocol/"
+CAPABILITIES = [
+    {},
+    {"roots": {"listChanged": True}, "elicitation": {}},
+    {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "experimental": {"x": {"y": [1]}}},
+    {"tasks": {"list": {}, "cancel": {}}},
+    {"extensions": {f"{PREFIX}ui": {}}},
+    {"extensions": {f"{PREFIX}tasks": {}}},
+    {"unheard-of": 7},
+]
+CLIENTS = [
+    {"name": "one", "version": "1"},
+    {"name": "@cline/core", "version": "3", "title": "Cline"},
+    {"name": "claude-code", "version": "2", "description": "an agent", "websiteUrl": "https://example.org"},
+]
+"""Two of them get answers of their own shape."""
+ALL_CHANGES = {"toolsListChanged": True, "resourceSubscriptions": ["codriver://log"]}
+HANDOFF = {"type": "ref/prompt", "name": "handoff"}
+ASKED = [
+    ("ping", [{}]),
+    ("server/discover", [{}]),
+    ("tools/list", [{}, {"cursor": "x"}]),
+    ("resources/list", [{}]),
+    ("resources/templates/list", [{}]),
+    ("prompts/list", [{}]),
+    ("logging/setLevel", [{"level": "error"}, {"level": "loud"}]),
+    ("resources/subscribe", [{"uri": "codriver://log"}, {"uri": "codriver://nothing"}, {"uri": "skill://nobody/x"}]),
+    ("resources/unsubscribe", [{"uri": "codriver://log"}, {"uri": "codriver://nothing"}]),
+    ("subscriptions/listen", [{"notifications": {}}, {"notifications": ALL_CHANGES}]),
+    ("tools/call", [
+        {"name": "balance_brackets", "arguments": {"text": "(a"}},
+        {"name": "balance_brackets", "arguments": {"text": 7}},
+        {"name": "list_sessions"},
+        {"name": "evaluate_code", "arguments": {"code": "1"}},
+        {"name": "no_such_tool", "arguments": {}},
+    ]),
+    ("resources/read", [{"uri": "codriver://handoff"}, {"uri": "codriver://nothing"}]),
+    ("prompts/get", [{"name": "explain_last_error"}, {"name": "nothing"}]),
+    ("completion/complete", [{"ref": HANDOFF, "argument": {"name": "who", "value": ""}}]),
+    ("tasks/list", [{}]),
+    ("no/such/method", [{}]),
+]  # fmt: skip
+TOLD = [
+    ("notifications/initialized", [{}]),
+    ("notifications/cancelled", [{"requestId": 999, "reason": "late"}, {"requestId": "nobody"}, {"requestId": None}]),
+    ("notifications/roots/list_changed", [{}]),
+    ("notifications/no/such", [{}]),
+]
+ODD = [None, True, False, 0, -1, 1.5, 2**70, "", "x", [], [1], {}, {"a": None}]
+BESIDE = [{"traceparent": "00-1"}, {"progressToken": 5}, {"progressToken": "t"}, {"progressToken": True}]
+
+
+class WithoutPlainWay(Live):
+    """A server that leaves every message to the SDK."""
+
+    def command(self, name, *options):
+        python, _, _, *rest = super().command(name, *options)
+        return [python, __file__, WITHOUT, *rest]
+
+
+@contextmanager
+def two_servers(folder):
+    """A server of each sort, without REPLs."""
+    with ExitStack() as servers:
+        found = []
+        for kind, name in ((Live, "a"), (WithoutPlainWay, "b")):
+            found.append(kind(Path(folder) / name, "--repl", "none"))
+            servers.callback(found[-1].stop)
+        yield found
+
+
+class Author:
+    """Writes sequences, each the next of its seed."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+
+    def sequence(self):
+        """The messages, and whether each is sent only when the one before it is answered."""
+        pick = self.chance
+        is_modern, is_in_turns = pick.random() < 0.4, pick.random() < 0.5
+        who = self.envelope()
+        said = [] if is_modern or pick.random() < 0.1 else self.handshake()
+        for _ in range(pick.randint(1, 7)):
+            method, choices = pick.choice(ASKED if pick.random() < 0.85 else TOLD)
+            message = {"jsonrpc": "2.0", "method": method}
+            params = dict(pick.choice(choices))
+            if (method, choices) in ASKED:
+                message["id"] = pick.choice([len(said) + 1, f"id {len(said)}"])
+            if is_modern and "id" in message:
+                params["_meta"] = {**who, **(pick.choice(BESIDE) if pick.random() < 0.2 else {})}
+            elif pick.random() < 0.1:
+                params["_meta"] = pick.choice(BESIDE)
+            if params or pick.random() < 0.5:
+                message["params"] = params
+            said.append(message)
+            if pick.random() < 0.05:
+                who = self.envelope()
+        if is_in_turns and pick.random() < 0.3:
+            said.insert(pick.randint(0, len(said)), self.handshake()[0])
+        said = [self.mutated(message) if pick.random() < 0.15 else message for message in said]
+        if pick.random() < 0.1:
+            at = pick.randint(0, len(said) - 1)
+            said[at:] = [said[at:]]  # the rest as a batch
+        return said, is_in_turns
+
+    def handshake(self):
+        pick = self.chance
+        params = {
+            "protocolVersion": pick.choice(VERSIONS),
+            "capabilities": pick.choice(CAPABILITIES),
+            "clientInfo": pick.choice(CLIENTS),
+        }
+        hello = {"jsonrpc": "2.0", "id": pick.choice([0, "hello"]), "method": "initialize", "params": params}
+        told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        return [hello, told] if pick.random() < 0.85 else [hello]
+
+    def envelope(self):
+        pick = self.chance
+        told = {
+            "protocolVersion": MODERN if pick.random() < 0.95 else "2027-01-01",
+            "clientCapabilities": pick.choice(CAPABILITIES),
+        }
+        if pick.random() < 0.8:
+            told["clientInfo"] = pick.choice(CLIENTS)
+        if pick.random() < 0.1:
+            told["logLevel"] = pick.choice(["error", "loud"])
+        return {f"{PREFIX}{name}": value for name, value in told.items()}
+
+    def mutated(self, message):
+        """The message with one member, at any depth, left out, made odd, or added."""
+        pick = self.chance
+        copy = json.loads(json.dumps(message))
+        holder = copy
+        while True:
+            inner = [value for value in holder.values() if isinstance(value, dict) and value]
+            if not inner or pick.random() < 0.4:
+                break
+            holder = pick.choice(inner)
+        name = pick.choice(list(holder))
+        match pick.choice(["out", "odd", "more"]):
+            case "out":
+                del holder[name]
+            case "odd":
+                holder[name] = pick.choice(ODD)
+            case "more":
+                holder[pick.choice(["beside", "task", "_meta", "id"])] = pick.choice(ODD)
+        return copy
+
+
+def is_answered(message):
+    """Whether the server surely answers this message before the connection ends."""
+    if isinstance(message, list):
+        return False
+    is_request = type(message.get("id")) in (int, str) and type(message.get("method")) is str
+    return is_request and message.get("jsonrpc") == "2.0" and message["method"] != "subscriptions/listen"
+
+
+def answers(live, said, *, is_in_turns):
+    """All that a server says to a sequence until it hangs up, counted, without what differs from one to the other."""
+    with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as sock, sock.makefile("rb") as file:
+        found = []
+        lines = [json.dumps(message).encode() + b"\n" for message in said]
+        if is_in_turns:
+            for message, line in zip(said, lines, strict=True):
+                sock.sendall(line)
+                while is_answered(message):
+                    found.append(file.readline())
+                    if not found[-1] or json.loads(found[-1]).get("id", message["id"]) == message["id"]:
+                        break
+        else:
+            sock.sendall(b"".join(lines))
+        sock.shutdown(socket.SHUT_WR)
+        found += file.readlines()
+    return Counter(_alike(line, live) for line in found if line.strip())
+
+
+def _alike(line, live):
+    told = json.loads(line.replace(str(live.folder).encode(), b"FOLDER"))
+    parts = told if isinstance(told, list) else [told]
+    for one in parts:
+        for content in one.get("result", {}).get("content", ()):
+            fields = json.loads(content["text"])
+            fields.pop("elapsedMs", None)
+            content["text"] = fields
+        one.get("result", {}).get("structuredContent", {}).pop("elapsedMs", None)
+    return json.dumps(sorted(parts, key=json.dumps), sort_keys=True)
+
+
+def differences(servers, count, seed):
+    """The sequences to which the two servers do not say the same, each with what either says alone."""
+    author = Author(seed)
+    for number in range(count):
+        said, is_in_turns = author.sequence()
+        one, other = (answers(live, said, is_in_turns=is_in_turns) for live in servers)
+        if one != other:
+            yield number, is_in_turns, said, one - other, other - one
+
+
+def report(seed, number, is_in_turns, said, one, other):
+    """A difference in words."""
+    parts = (("said", map(json.dumps, said)), ("the plain way alone", one), ("the SDK alone", other))
+    lines = ["\n    ".join([f"  {title}:", *lines]) for title, lines in parts]
+    return "\n".join([f"sequence {number} of seed {seed}{', in turns' if is_in_turns else ''}", *lines])
+
+
+def main():
+    """Compare for as long as is asked, and tell what differs."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, two_servers(folder) as servers:
+        found = [report(asked.seed, *one) for one in differences(servers, asked.count, asked.seed)]
+    sys.stdout.write("\n".join([*found, f"{asked.count} sequences, {len(found)} not answered alike\n"]))
+    raise SystemExit(bool(found))
+
+
+def serve_without_plain_way():
+    """The command line, in a process that leaves every message to the SDK."""
+    from codriver.commands.cli import main as command_line  # noqa: PLC0415  # the comparison needs none of it
+    from codriver.protocol.plain_requests import PlainRequests  # noqa: PLC0415  # as above
+
+    with patch.object(PlainRequests, "take", lambda _plain, _line, _read=None: False):
+        del sys.argv[1]
+        command_line()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [WITHOUT]:
+        serve_without_plain_way()
+    main()
