@@ -430,3 +430,26 @@ def test_what_a_watched_application_does_is_shown_and_listed_by_its_category(liv
     with watching(live) as terminal:
         terminal.shows("fx db/write shop")
     client.call("watch_app", stop=watch["subId"])
+
+
+def test_tests_are_seen_while_they_run(live, client, tmp_path):
+    gate = tmp_path / "gate"
+    slow = "import os, time\ndef test_waits():\n    while not os.path.exists({!r}): time.sleep(0.01)\n"
+    (live.workspace / "test_watched.py").write_text("def test_fine(): pass\n" + slow.format(str(gate)))
+    with watching(live, columns=160) as terminal:
+        terminal.shows("live")
+        asked = client.begin_call("run_tests", namespace="test_watched.py", who="tester", timeoutMs=60_000)
+        terminal.until(lambda lines: any("test_watched.py" in one and "… 1 of 2" in one for one in lines), "it")
+        gate.touch()
+        client.answer(asked)
+        terminal.until(lambda lines: any("test_watched.py" in one and "= 2 passed" in one for one in lines), "it")
+
+
+def test_what_a_killed_server_ran_is_over_on_the_screen(tmp_path):
+    with serving(tmp_path, "--repl", "python") as first, first.client() as client:
+        until(lambda: "evaluate_code" in client.tools(), "the REPL")
+        client.call("evaluate_code", code="import time; time.sleep(600)", timeoutMs=100)
+        with watching(first, columns=160) as terminal:
+            terminal.shows("1 running")
+            first.process.kill()
+            terminal.shows("✗ its server ended")

@@ -182,3 +182,87 @@ def test_the_time_an_evaluation_took_stands_whole_at_the_end_of_its_row(took_ms,
     board.take([{"line": 1, "category": "evaluatedCode", "timestamp": 0, "text": "1", "who": "a", "evaluation": "e1"}])
     board.note_status("e1", {"status": "done", "elapsedMs": took_ms})
     assert plain(board.screen(View(), 80, 4, now=0)[1]).endswith(shown)
+
+
+def word(line, text, *, wrong=False, evaluation="e1"):
+    return entry(line, "otherErrorOutput" if wrong else "otherOutput", text, who="ann", evaluation=evaluation)
+
+
+def outcomes(board, columns=140):
+    return [" ".join(line.split()) for line in screen(board, columns=columns)[1:-1] if line.strip()]
+
+
+def under_way(**more):
+    return {"kind": "run-tests", "evaluationId": "t1", "who": "ann", "sessionKey": "py", "status": "running",
+            "code": "all tests", "began": NOW, **more}  # fmt: skip
+
+
+def test_tests_are_a_row_while_they_run_and_when_they_are_over():
+    board = Board("watching")
+    board.note_tests([under_way(), under_way(kind="evaluate", evaluationId="e9")])
+    assert board.unfinished() == ["t1"]
+    board.note_status("t1", {"status": "running", "elapsedMs": 5, "tests": 3, "of": 7, "failed": 1, "errors": 1})
+    assert "tests: all tests … 3 of 7, 2 red" in outcomes(board)[0]
+    ran = "ann ran all tests: 7 tests, 5 passed, 1 failed, 1 error: t.py/test_a, t.py/test_b"
+    board.take([word(1, ran, wrong=True, evaluation="t1")])
+    board.note_status("t1", {"ok": False, "status": "failed", "elapsedMs": 4000, "error": {"message": "1 failed"}})
+    assert "tests: all tests ✗ 2 of 7 red: t.py/test_a, t.py/test_b" in outcomes(board)[0]
+    assert "1 caller 0 running 1 error live" in " ".join(screen(board, columns=140)[0].split())
+    board.take([word(2, "bob ran t.py: 2 tests, 2 passed, 0 failed, 0 errors", evaluation="t2")])
+    assert outcomes(board)[1].endswith("tests: t.py = 2 passed")
+    stopped = "bob ran t.py: 1 test, 1 passed, 0 failed, 0 errors; stopped in t.py/test_slow"
+    board.take([word(3, stopped, wrong=True, evaluation="t3")])
+    assert "✗ stopped in t.py/test_slow" in outcomes(board)[2]
+    assert board.unfinished() == []
+
+
+def test_a_load_is_told_by_its_file_and_not_by_the_text_of_it():
+    board = Board("watching", root="/ws")
+    board.take([word(1, "load /ws/src/prices.py"), code(2, "Prices.\n", evaluation="e1")])
+    board.take([word(3, "why I look", evaluation="e2"), code(4, "1 + 1", evaluation="e2")])
+    assert "load src/prices.py" in outcomes(board)[0]
+    assert "Prices" not in outcomes(board)[0]
+    assert "1 + 1" in outcomes(board)[1]
+
+
+def test_a_picture_is_marked_and_the_value_beside_it_stands():
+    board = Board("watching")
+    picture = "<Figure> <<image/png 640x480, 22 KB, sha256:0123456789abcdef>>"
+    board.take([code(1), entry(2, "evaluationResults", picture, evaluation="e1")])
+    board.note_status("e1", {"status": "done", "elapsedMs": 5})
+    assert "= <Figure> (1 picture)" in outcomes(board)[0]
+    board.take([entry(3, "evaluationResults", picture, evaluation="e1")])
+    board.take([entry(4, "evaluationResults", "None", evaluation="e1")])
+    assert "(2 pictures)" in outcomes(board)[0]
+    assert len(board.shown(View(search="picture"))) == 1
+
+
+def test_the_reason_of_an_interruption_is_what_the_server_says_and_no_output():
+    board = Board("watching")
+    board.take([code(1), entry(2, "evaluationOutput", "name?", evaluation="e1")])
+    board.note_status("e1", {"status": "interrupted", "elapsedMs": 5})
+    assert "✗ interrupted (and output)" in outcomes(board)[0]
+    board.take([word(3, "evaluation e1 of ann: asked to by bob", wrong=True)])
+    assert "✗ asked to by bob (and output)" in outcomes(board)[0]
+    board.take([code(4), word(5, "evaluation e4 of ann was lost: it died", wrong=True, evaluation="e4")])
+    assert "it died" in outcomes(board)[1]
+
+
+def test_what_ran_when_its_server_ended_is_over_and_keeps_no_clock():
+    board = Board("watching")
+    board.take([code(1), code(2)])
+    board.note_status("e2", {"status": "done", "elapsedMs": 5})
+    board.end_server(NOW + 3001)
+    assert board.unfinished() == []
+    assert outcomes(board)[0].endswith("✗ its server ended 3.0 s")
+    assert "its server ended" not in outcomes(board)[1]
+
+
+def test_the_keys_are_told_where_one_asks_and_no_line_of_them_is_too_wide():
+    board = Board("watching")
+    board.take([code(1)])
+    shown = screen(board, View(shows_keys=True), columns=60, lines=12)
+    assert any("PgUp" in line for line in shown)
+    assert not any("(+ 1 2)" in line for line in shown)
+    assert all(width(line) <= 60 for line in shown)
+    assert "? keys" in screen(board, columns=80)[-1]

@@ -37,6 +37,8 @@ AT_START = 500
 """Entities of before that are shown."""
 LOOK_AGAIN_MS = 500
 """How long a running evaluation may be over before it is seen to be, when it says nothing."""
+TESTS_MS = 1000
+"""How long a run of tests may go on before it is seen to, as nothing in the log tells that it began."""
 CLOSES = "open it in a browser on this machine; it is closed ten minutes after the last page is"
 CLOCK_S = 0.5
 """How often the time taken by what runs is drawn anew."""
@@ -48,7 +50,7 @@ CLOCK_S = 0.5
 @click.option("--web", is_flag=True, help="Print the address of a page that shows it, for a browser here.")
 @workspace_option
 def watch_command(*, who: str | None, search: str, web: bool, workspace: Path) -> None:
-    """Watch live who evaluates what, where, and what comes of it. Keys: space, f, a, /, arrows, q."""
+    """Watch live who evaluates what, where, and what comes of it. Keys: space, f, a, /, arrows, q; ? says them."""
     workspace = workspace.resolve()
     if web:
         if who or search:
@@ -164,7 +166,9 @@ def _press(key: str, view: View, feed: _Feed, screen: Screen) -> bool:
     if key == "q":
         return False
     with feed.lock:
-        if key == " ":
+        if key == "?" or (view.shows_keys and key in ("escape", "enter")):
+            view.shows_keys = not view.shows_keys
+        elif key == " ":
             view.paused_at = feed.board.last_line if view.paused_at is None else None
             view.back = 0
         elif key in ("f", "F"):
@@ -198,7 +202,7 @@ class _Feed:
     """Keeps the board, which `lock` guards, up to date from a thread of its own; a restarted server is found again."""
 
     def __init__(self, workspace: Path, connection: client.Connection) -> None:
-        self.board = Board(head=f"codriver watch {workspace}")
+        self.board = Board(head=f"codriver watch {workspace}", root=str(workspace))
         self.lock = threading.Lock()
         self._workspace = workspace
         self._connection = connection
@@ -223,6 +227,9 @@ class _Feed:
             try:
                 return client.connect(self._workspace, name="codriver-watch")
             except (CodriverError, OSError, ValueError) as error:
+                if isinstance(error, client.NoServerError):
+                    with self.lock:
+                        self.board.end_server(time.time_ns() // 1_000_000)
                 self._say_trouble(error, changed)
 
     def _say_trouble(self, error: Exception, changed: Callable[[], None]) -> None:
@@ -237,9 +244,10 @@ class _Feed:
             self.board.trouble = ""
         follower = Follower(self._connection, self._since, max_text_bytes=SHOWN_BYTES, events=True)
         while True:
+            self._ask_tests()
             busy = self._ask_unfinished()
             changed()
-            entries, gap = follower.next(LOOK_AGAIN_MS) if busy else follower.next()
+            entries, gap = follower.next(LOOK_AGAIN_MS if busy else TESTS_MS)
             with self.lock, reading("wait_for"):
                 self.board.take(entries)
                 self.board.trouble = GAP if gap else ""
@@ -249,11 +257,19 @@ class _Feed:
         """Take what the log of a server that was not followed before has already."""
         entries, self._since = _newest(self._connection, AT_START)
         with self.lock, reading("repl_output_log"):
+            self.board.end_server(time.time_ns() // 1_000_000)
             self.board.begin_server()
             self.board.take(entries)
             for old in self.board.unfinished()[:-ASKED_AT_START]:
                 self.board.note_status(old, {})
         self._is_first, self._session = False, self._connection.session
+
+    def _ask_tests(self) -> None:
+        """Ask for runs of tests that are under way: the log has them when they are over."""
+        health, now = self._connection.call("server_health", {}), time.time_ns() // 1_000_000
+        with self.lock, reading("server_health"):
+            unfinished = health["evaluations"].get("unfinished", ())
+            self.board.note_tests({**row, "began": now - row["elapsedMs"]} for row in unfinished)
 
     def _ask_unfinished(self) -> bool:
         """Ask how the evaluations that are not over stand; whether some still are not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import unicodedata
 from dataclasses import dataclass, field
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from codriver.commands.answer_reading import NOT_ENDED
 from codriver.commands.log_follower import APP_EVENT
 from codriver.commands.terminal import Styled
+from codriver.core.pictures import marked, pictures_in
 from codriver.log.control_characters import visible
+from codriver.log.evaluated_steps import LOADED, RAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,11 +26,23 @@ ASKED_AT_START = 60
 """Evaluations of before the start of which the end is asked for: about what the first screen shows."""
 WHO_CELLS, WHERE_CELLS, TOOK_CELLS = 14, 10, 9
 """A time is as long as `59 m 59 s` at most: an evaluation may take a day."""
-ROOMY, NARROW, TIGHT = 100, 60, 34
+ROOMY, NARROW, TIGHT = 80, 60, 34
 """Screen widths from which on there is room for the time, for the session, and for the result."""
 PALETTE = ("cyan", "magenta", "blue", "yellow", "green", "bright_cyan", "bright_magenta", "bright_blue")
 BROKEN = frozenset({"failed", "lost", "interrupted"})
 SIGNS = {"queued": "·", "running": "…", "needs-input": "?", "failed": "✗", "lost": "✗", "interrupted": "✗"}
+ENDED_BY_OTHERS = frozenset({"lost", "interrupted"})
+ENDED = re.compile(r"evaluation \S+ of \S+(?: was lost)?: ")
+"""The beginning of the words on an evaluation that did not end by itself; the reason follows."""
+KEYS_HELP = (
+    ("↑ ↓ PgUp PgDn", "go back and forth, which pauses; Home and End too, and j and k"),
+    ("space", "pause, or go on live"),
+    ("f F", "show errors alone, or one caller after the other"),
+    ("a", "hide or show what applications tell"),
+    ("/", "search; Enter ends typing, Esc takes the search away"),
+    ("Esc", "show everything again"),
+    ("? q", "close these words; quit"),
+)
 NOTHING = frozenset({"", "None", "nil"})
 """Results that say less than any output."""
 
@@ -56,6 +71,10 @@ class Row:
     took_ms: int | None = None
     is_event: bool = False
     """Whether an application told it."""
+    is_tests: bool = False
+    """Whether it is a run of tests."""
+    pictures: int = 0
+    """How many pictures it showed."""
 
     @property
     def is_broken(self) -> bool:
@@ -64,7 +83,7 @@ class Row:
 
     def has(self, wanted: str) -> bool:
         """Whether any of its texts contains `wanted`, in lower case."""
-        texts = (self.who, self.where, self.text, self.result, self.error, self.said)
+        texts = (self.who, self.where, self.text, self.result, self.error, self.said, "picture" * bool(self.pictures))
         return any(wanted in text.lower() for text in texts)
 
 
@@ -80,6 +99,7 @@ class View:
     """The newest line when the screen was paused."""
     back: int = 0
     hides_events: bool = False
+    shows_keys: bool = False
 
 
 ERRORS = "!"
@@ -92,9 +112,13 @@ class Board:
 
     head: str
     trouble: str = ""
+    root: str = ""
+    """The workspace, below which the paths of files are told."""
     rows: list[Row] = field(default_factory=list)
     _by_evaluation: dict[str, Row] = field(default_factory=dict)
     _colours: dict[str, str] = field(default_factory=dict)
+    _loads: dict[str, str] = field(default_factory=dict)
+    """By evaluation that has not begun: the file that it loads."""
     last_line: int = 0
     _lines_before: int = 0
     """What is added to a line, so that those of one server come after those of the server before it."""
@@ -102,6 +126,12 @@ class Board:
     def begin_server(self) -> None:
         """Expect the log of another server from now on, whose lines begin where they will."""
         self._lines_before = self.last_line
+
+    def end_server(self, now: int) -> None:
+        """End what ran, as its server is gone."""
+        for row in self.rows:
+            if row.evaluation and row.status in NOT_ENDED:
+                row.status, row.error, row.took_ms = "lost", "its server ended", max(0, now - row.began)
 
     def take(self, entries: Iterable[Mapping[str, Any]]) -> None:
         """Take in entities of the log, in the order of their lines."""
@@ -134,13 +164,47 @@ class Board:
             if evaluation is None:
                 said = self._row(entry, text, status="")
                 said.error = text if category == "otherErrorOutput" else ""
+            else:
+                self._take_word(entry, row)
             return
         if row is None:
-            row = self._row(entry, text if category == "evaluatedCode" else "", status="running")
+            code = self._loads.pop(evaluation or "", "") or text
+            row = self._row(entry, code if category == "evaluatedCode" else "", status="running")
         if category == "evaluationResults":
-            row.result = text
+            count = len(pictures_in(entry["text"]))
+            row.pictures += count
+            # A figure that was shown stands beside the value of the code, and is none itself.
+            row.result = clean(marked(entry["text"], lambda _one: "")) if count else text
         elif category != "evaluatedCode":
             row.said = text or row.said
+
+    def _take_word(self, entry: Mapping[str, Any], row: Row | None) -> None:
+        """Take what the server says of an evaluation: the file that it loads, how its tests ended, why it was ended."""
+        evaluation, text = entry["evaluation"], entry["text"].strip()
+        if loaded := LOADED.fullmatch(text):
+            self._loads[evaluation] = clean(f"load {loaded[1].removeprefix(f'{self.root}/')}")
+        elif ran := RAN.fullmatch(text):
+            row = row or self._row(entry, "", status="")
+            row.is_tests, row.text = True, clean(f"tests: {ran['what']}")
+            red = int(ran["failed"]) + int(ran["errors"])
+            if row.status in NOT_ENDED or row.took_ms is None:
+                row.took_ms = max(0, entry["timestamp"] - row.began) or None
+            row.status = "failed" if red or ran["stopped"] else "done"
+            row.result = f"{ran['tests']} passed" if not red else ""
+            row.error = clean(f"{red} of {ran['tests']} red: {ran['names'] or ''}") if red else ""
+            if ran["stopped"]:
+                row.error = clean(f"stopped in {ran['stopped']}" + (f"; {row.error}" if row.error else ""))
+        elif row is not None and (why := ENDED.match(text)):
+            row.error = clean(text[why.end() :])
+
+    def note_tests(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Note the runs of tests that are under way, of which the log says nothing before their end."""
+        for told in rows:
+            if told["kind"] == "run-tests" and told["evaluationId"] not in self._by_evaluation:
+                began = {"line": self.last_line - self._lines_before, "timestamp": told["began"]}
+                named = {"who": told["who"], "repl-session-key": told["sessionKey"], "evaluation": told["evaluationId"]}
+                row = self._row({**began, **named}, clean(f"tests: {told['code']}"), status=str(told["status"]))
+                row.is_tests = True
 
     def _row(self, entry: Mapping[str, Any], text: str, *, status: str) -> Row:
         row = Row(
@@ -169,9 +233,16 @@ class Board:
             return
         row.status = answer.get("status", "unknown")
         row.took_ms = answer.get("elapsedMs")
+        if row.is_tests:
+            if row.status in NOT_ENDED and "tests" in answer:
+                red = int(answer["failed"]) + int(answer["errors"])
+                of = f" of {answer['of']}" if answer.get("of") else ""
+                row.said = f"{answer['tests']}{of}" + (f", {red} red" if red else "")
+            return  # the log tells its end
         error = answer.get("error") or {}
         kind = str(error.get("class") or "").rsplit(".", 1)[-1]  # the package would take the room of the message
-        row.error = clean(": ".join(filter(None, (kind, str(error.get("message") or "")))))
+        told = clean(": ".join(filter(None, (kind, str(error.get("message") or "")))))
+        row.error = told or row.error
 
     def callers(self) -> list[str]:
         """Everybody who evaluated, in the order they first did."""
@@ -197,8 +268,14 @@ class Board:
         room = lines - 2
         view.back = max(0, min(view.back, len(shown) - room))
         end = len(shown) - view.back
-        body = [self._line(row, columns, now) for row in shown[max(0, end - room) : end]]
+        body: list[Line] = [self._line(row, columns, now) for row in shown[max(0, end - room) : end]]
+        if view.shows_keys:
+            body = self._keys(columns)[:room]
         return [self._header(view, columns), *body, *[()] * (room - len(body)), self._footer(view, columns)]
+
+    @staticmethod
+    def _keys(columns: int) -> list[Line]:
+        return [(fit(f"  {keys:16} {does}", columns),) for keys, does in KEYS_HELP]
 
     def _header(self, view: View, columns: int) -> Line:
         running = sum(row.status in NOT_ENDED for row in self.rows)
@@ -206,7 +283,8 @@ class Board:
         state = "live"
         if view.paused_at is not None:
             state = f"paused, {sum(row.line > view.paused_at for row in self.rows)} new"
-        counts = f"{len(self.callers())} callers  {running} running  {broken} errors  {state}"
+        callers, errors = _counted(len(self.callers()), "caller"), _counted(broken, "error")
+        counts = f"{callers}  {running} running  {errors}  {state}"
         left = clean(self.trouble or self.head)
         room = columns - width(counts) - 2
         text = fit(left, room) + "  " + counts if room >= 10 else counts
@@ -218,7 +296,8 @@ class Board:
         only = {None: "all", ERRORS: "errors"}.get(view.only, clean(view.only or ""))
         search = f" {clean(view.search)}" if view.search else ""
         events = f"  a {'show' if view.hides_events else 'hide'} app" if any(row.is_event for row in self.rows) else ""
-        return (Styled(fit(f"q quit  space pause  f show: {only}{events}  / search{search}", columns), dim=True),)
+        keys = f"q quit  space pause  f show: {only}{events}  / search{search}  ↑↓ back  ? keys"
+        return (Styled(fit(keys, columns), dim=True),)
 
     def _line(self, row: Row, columns: int, now: int) -> Line:
         cells: list[tuple[str, int, dict[str, Any]]] = []
@@ -245,13 +324,20 @@ class Board:
         return tuple(pieces)
 
 
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
 def _outcome(row: Row) -> str:
     """The outcome of an evaluation, as far as it is known."""
     sign = SIGNS.get(row.status, "=" if row.result else "")
     nothing = row.status in NOT_ENDED or row.result in NOTHING
     text = row.error or (row.said or row.result if nothing else row.result)
-    more = "  (and output)" if row.said and text != row.said else ""
-    return f"{sign} {text}{more}".strip()
+    if not row.error and row.status in ENDED_BY_OTHERS:
+        text = row.status  # the last line that it printed is no reason
+    more = "  (and output)" if row.said and text != row.said and not row.is_tests else ""
+    drawn = f"  ({_counted(row.pictures, 'picture')})" if row.pictures else ""
+    return f"{sign} {text}{drawn}{more}".strip()
 
 
 def _took(row: Row, now: int) -> str:
