@@ -67,3 +67,11 @@ def test_what_is_taken_meanwhile_makes_room():
 
 def test_one_message_that_is_longer_than_there_is_room_for_stays():
     assert taken(inbox(message(0, size=100_000))) == [0]
+
+
+def test_the_end_of_a_flood_stays_whatever_comes_after_it():
+    """A kernel under load joins its prints: the last of them may be one message, before the word that it is idle."""
+    flood = [message(number, size=10_000) for number in range(5)]
+    ended = inbox(*flood, message(5, "status"), message(6, "status"))
+    assert taken(ended) == [("p", "stdout", 40_000), 4, 5, 6]
+    assert taken(inbox(*flood, message(5, "status"), message(6, size=10_000))) == [("p", "stdout", 50_000), 5, 6]

@@ -49,6 +49,8 @@ class Inbox:
         self._first: deque[Received | Dropped] = deque()
         self._last: deque[Received] = deque()
         self._first_bytes = self._last_bytes = 0
+        self._droppable = 0
+        """How many of the last may be dropped. One of them stays, however long: the end of a flood may be a message."""
 
     def __len__(self) -> int:
         return len(self._first) + len(self._last)
@@ -67,8 +69,12 @@ class Inbox:
             return
         self._last.append(message)
         self._last_bytes += weight
-        while self._last_bytes > self._most_last and len(self._last) > 1:
+        self._droppable += message.type in DROPPABLE
+        while self._last_bytes > self._most_last and self._may_shift():
             self._shift()
+
+    def _may_shift(self) -> bool:
+        return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE)
 
     def _shift(self) -> None:
         """Take the oldest of the last ones out: drop it where that may be, and count it."""
@@ -78,6 +84,7 @@ class Inbox:
             self._first.append(oldest)
             self._first_bytes += _weight(oldest)
             return
+        self._droppable -= 1
         stream, size = _stream(oldest), oldest.held_bytes + oldest.left_out
         before = self._first[-1] if self._first else None
         if isinstance(before, Dropped) and (_id(before.parent), before.stream) == (_id(oldest.parent), stream):
@@ -92,6 +99,7 @@ class Inbox:
         if not self._first:
             self._first, self._last = deque(self._last), deque()
             self._first_bytes, self._last_bytes = self._last_bytes, 0
+            self._droppable = 0
         oldest = self._first.popleft()
         self._first_bytes -= MESSAGE_BYTES if isinstance(oldest, Dropped) else _weight(oldest)
         return oldest
