@@ -32,6 +32,7 @@ from codriver.repls.interrupt import Interrupter
 from codriver.repls.jupyter.finding.started_kernels import StartedKernels, say_farewell
 from codriver.repls.launch import processes, recipes
 from codriver.repls.runner import Runner
+from codriver.systems.large_blocks import give_back_large_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -286,6 +287,7 @@ class Repls:
                     profile = without(await self._placed(repl_id, adapter.profile), withheld)
                     key = kinds.key_of_dialect(profile.dialect)
                     self._core.report(actions.ReplConnected(repl_id, profile, address, key))
+                    await anyio.to_thread.run_sync(give_back_large_blocks)
                     return await adapter.wait_closed()
                 finally:
                     del self._adapters[repl_id]

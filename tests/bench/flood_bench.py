@@ -1,0 +1,95 @@
+"""What floods of a Jupyter kernel take of the server's memory, and how long they make others wait, side by side.
+
+Run with `python tests/bench/run.py flood`. A server with an ipykernel and one without any REPL take turns: a client of
+each pings it until the flood is over. The floods follow one another in one server, as its memory does not begin anew.
+Linux alone.
+"""
+
+import os
+import select
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import real_kernels
+from live_server import serving
+from report import main
+
+TITLE = "floods of a kernel"
+MOST_MIB = 200
+MOST_TIMES_LONGER = 5
+REST_S = 0.002
+"""Between two pings: they are not to be what keeps the server busy."""
+FLOODS = {
+    "15 s of displays of 1 MB": "import time\nover = time.time() + SECONDS\n"
+    "while time.time() < over: display({'text/plain': 'a' * (1 << 20)}, raw=True)",
+    "1 GB in one print": "print('y' * (1 << 30))",
+    "a display of 900 MB": "display({'text/plain': 'a' * (900 << 20)}, raw=True)",
+    "15 s of prints": "import time\nover = time.time() + SECONDS\nwhile time.time() < over: print('x' * 20_000)",
+    "15 s of displays after all": "import time\nover = time.time() + SECONDS\n"
+    "while time.time() < over: display({'text/plain': 'a' * (1 << 20)}, raw=True)",
+}
+
+
+def memory_mib(live, name):
+    """The memory that the server has, as `VmRSS`, or the most that it had since that was set back, as `VmHWM`."""
+    status = Path(f"/proc/{live.process.pid}/status").read_text()
+    return int(status.partition(f"{name}:")[2].split()[0]) / 1024
+
+
+def forget_peak(live):
+    """Have the most memory counted from now on. Source: proc(5), `clear_refs`."""
+    Path(f"/proc/{live.process.pid}/clear_refs").write_text("5")
+
+
+def pings(waits, flooded, idle):
+    """The times of both clients' pings, in ms, by turns until the answer is there that `waits` waits for."""
+    took = {flooded: [], idle: []}
+    while not select.select([waits.socket], [], [], REST_S)[0]:
+        for client, times in took.items():
+            began = time.perf_counter()
+            client.request("ping")
+            times.append(1000 * (time.perf_counter() - began))
+    return took[flooded], took[idle]
+
+
+def measure(report):
+    if sys.platform != "linux" or real_kernels.missing("ipykernel"):
+        report.skip(TITLE, real_kernels.missing("ipykernel") or "memory is read from /proc")
+        return
+    seconds = max(2, round(15 * report.scale))
+    os.environ["PATH"] = f"{real_kernels.VENV / 'bin'}:{os.environ['PATH']}"
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder) / "flooded", "--repl", "jupyter") as live,
+        serving(Path(folder) / "idle", "--repl", "none") as quiet,
+        live.client() as client, live.client() as other, quiet.client() as idle,
+    ):  # fmt: skip
+        client.call("evaluate_code", code="1", timeoutMs=120_000)
+        for name, code in FLOODS.items():
+            forget_peak(live)
+            evaluation = client.begin_call(
+                "evaluate_code", code=code.replace("SECONDS", str(seconds)), timeoutMs=600_000
+            )
+            flooded, without = pings(client, other, idle)
+            client.answer(evaluation)
+            report.fact(TITLE, f"{name}: at most", memory_mib(live, "VmHWM"), "MiB", at_most=MOST_MIB)
+            report.fact(TITLE, f"{name}: afterwards", memory_mib(live, "VmRSS"), "MiB")
+            _compare(report, f"pings beside {name}", flooded, without)
+
+
+def _compare(report, title, flooded, without):
+    """The pings of both servers, in medians of the idle one's: a machine that is busy holds up both."""
+    median = statistics.median(without)
+    report.fact(title, "pings of each", len(flooded), "")
+    for name, part in (("median", 0.5), ("nine of ten", 0.9), ("99 of 100", 0.99)):
+        here, there = (sorted(times)[int(len(times) * part)] / median for times in (flooded, without))
+        report.fact(title, f"{name}, flooded", here, f"x, idle {there:.3g}x", at_most=MOST_TIMES_LONGER * there)
+    longest = max(flooded) / median
+    report.fact(title, "longest, flooded", longest, f"x, idle {max(without) / median:.3g}x")
+
+
+if __name__ == "__main__":
+    main(measure)
