@@ -1,7 +1,7 @@
 """A checkout in which every file that Codriver reads has a hostile shape: nothing reaches beyond it.
 
-What would run of it, by whatever PYTHONPATH, at each start of relay, hook, commands, server, REPLs and kernels, is tested
-in `test_python_path.py`.
+That nothing of it runs, whatever PYTHONPATH says, at a start of relay, hook, commands, server, worker, fresh REPLs or
+kernels, is tested in `test_python_path.py`.
 """
 
 import contextlib
