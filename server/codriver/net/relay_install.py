@@ -32,7 +32,6 @@ from codriver.files import Links, Rules
 from codriver.files.locking import try_lock
 from codriver.files.paths import hook_file
 from codriver.systems.owners import is_open
-from codriver_relay.command_line import IN_USE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +42,8 @@ FOLDERS: Final = "relays"
 DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 MOST_VERSIONS: Final = 4
 """So many that were installed last stay, beside those that run: a relay may be about to start."""
+IN_USE: Final = "in-use"
+"""The file that `codriver_relay.command_line` locks, which a server has no other use for and does not load."""
 LOCK: Final = "codriver_relay.lock"
 LOCK_S: Final = 10.0
 """How long another server's installation is waited for, which takes some milliseconds."""
