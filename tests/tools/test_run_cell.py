@@ -250,6 +250,14 @@ def test_what_cannot_run_is_refused_and_nothing_is_written(client, notebook, giv
     assert notebook.read_text() == text
 
 
+def test_of_a_cell_no_more_code_is_run_than_of_any_file(client, notebook):
+    text = book(code("#" * (16 * 2**20 + 1)))
+    notebook.write_text(text)
+    refused = client.call("run_cell", filePath=notebook.name, cell="c")
+    assert (refused["reason"], "16,777,216 are the most" in refused["message"]) == ("too-much-code", True)
+    assert notebook.read_text() == text
+
+
 @pytest.mark.parametrize(
     ("origin", "formerly", "hint"),
     [

@@ -15,6 +15,7 @@ from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.errors import RefusedError
 from codriver.repls.jupyter.finding.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.finding.notebook_servers import where_open
+from codriver.tools.acts.file_loads import FILE
 from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
@@ -55,6 +56,19 @@ class NoCodeError(RefusedError):
         what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
         super().__init__(
             f"cell {cell.index} of {name} {what}: nothing was run", hint="list_cells tells which cells have code"
+        )
+
+
+class LongCellError(RefusedError):
+    """The cell has more code than is run at once."""
+
+    reason = "too-much-code"
+
+    def __init__(self, name: str, cell: Cell, size: int) -> None:
+        super().__init__(
+            f"cell {cell.index} of {name} has {size:,} bytes of code, and {FILE.most_bytes:,} are the most that is run "
+            "of a file: nothing was run",
+            hint="split the cell, or have its data in a file that the code reads",
         )
 
 
@@ -104,6 +118,8 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     cell = notebook.cell(arguments.cell)
     if cell.type != "code" or not cell.source.strip():
         raise NoCodeError(path.name, cell)
+    if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > FILE.most_bytes:
+        raise LongCellError(path.name, cell, size)
     find_open = partial(find_open_notebook, path)
     if where := await call.services.work.files.run(call.client, find_open):
         own = kernel_of(call.state, path, call.services.workspace)
