@@ -142,9 +142,9 @@ class TestAsOneAct:
         answer = edit(client, shop, RATE, load=True, test=[chosen], onFailure="restore")
         assert answer["ok"], answer
         named = [f"{tests.name}/{one}" for one in ("test_rate", "test_more")]
-        assert answer["tests"] == (named[:1] if name == "node" else named)
-        assert answer.get("chosen") == ("by the names of the changed files" if name == "affected" else None)
-        assert answer.keys() - {"chosen"} == {"ok", "files", "count", "tests"}
+        assert answer.get("tests") == {"node": named[:1], "file": named, "affected": None}[name]
+        assert answer.get("passed") == (2 if name == "affected" else None)
+        assert answer.keys() - {"chosen"} == {"ok", "files", "count", "passed" if name == "affected" else "tests"}
         assert answer["files"][0].keys() == {"filePath", "applied", "edits", "diff"}
         assert evaluate(client, "order.total(), shop.sold") == "(3, 7)"
         assert client.call("undo_edit")["ok"]
@@ -193,11 +193,11 @@ class TestAsOneAct:
     def test_without_a_test_named_after_the_file_nothing_is_kept_that_was_to_pass(self, client, shop, picture):
         answer = edit(client, shop, RATE, load=True, test=["affected"], onFailure="restore")
         assert (answer["ok"], answer["reason"], "restored" in answer) == (False, "no-tests", True), answer
-        assert answer["message"] == f"no test is named after {shop.name}"
+        assert answer["message"] == f"no test runs, imports or is named after {shop.name}"
         assert answer["hint"].startswith("give names in test, or leave test out")
         assert picture()
         kept = edit(client, shop, RATE, load=True, test=["affected"])
-        assert kept["notTested"] == f"no test is named after {shop.name}: give names, or run_tests"
+        assert kept["notTested"] == f"no test runs, imports or is named after {shop.name}: give names, or run_tests"
         assert (kept["ok"], "tests" in kept, "return 3" in shop.read_text()) == (True, False, True)
 
     def test_a_file_that_is_new_is_gone_with_its_module(self, client, shop, picture):

@@ -125,11 +125,14 @@ class TestSelection:
     """They ran in the REPL just now, and failed."""
     trace: tuple[str, ...] | None = None
     """See `Request.trace`."""
+    said: str = ""
+    """What `only` names, in words; empty for what failed last."""
 
     def __str__(self) -> str:
         """The tests in words."""
         named = "/".join(part for part in (self.namespace, self.test) if part)
-        words = [named or ("what failed" if self.again else "what failed last" if self.only else "all tests")]
+        chosen = "what failed" if self.again else "what failed last" if self.only else "all tests"
+        words = [named or self.said or chosen]
         words += [f"matching {self.match}"] if self.match else []
         return " ".join([*words, *(["in a new process"] if self.fresh else [])])
 

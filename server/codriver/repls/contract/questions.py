@@ -6,6 +6,7 @@ of what is told are those of Codriver's own code in REPLs.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar, get_args
 
@@ -143,6 +144,38 @@ class ListNames(Question[Names | None]):
             if (name := as_text(row.get("name")))
         ]
         return Names(tuple(listed), as_int(told.get("omitted")) or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The tests that executed functions, by namespace and name, in runs that the REPL has seen; and all files of tests.
+
+    `files` is empty where the REPL has seen no run, or does not note what one executes.
+    """
+
+    tests: tuple[tuple[str, str], ...] = ()
+    files: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class FindExecuted(Question[Executed]):
+    """The tests that executed one of `functions`, each a file and a qualified name."""
+
+    name: ClassVar[str] = "executed"
+    functions: tuple[tuple[str, str], ...]
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The functions as JSON."""
+        del namespace
+        return {"functions": json.dumps(self.functions)}
+
+    def read(self, told: Mapping[str, object]) -> Executed:
+        """The tests in `tests` and the files in `files`, lists of lists."""
+        tests = [as_texts(row) for row in as_list(told.get("tests"))]
+        files = [as_texts(row) for row in as_list(told.get("files"))]
+        return Executed(
+            tuple((row[0], row[1]) for row in tests if len(row) == 2), frozenset(row[0] for row in files if row)
+        )
 
 
 @dataclass(frozen=True, slots=True)

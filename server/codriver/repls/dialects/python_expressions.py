@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 @cache
 def _tests() -> str:
     return python_text(
-        "python/interrupts.py", "python/run_values.py", "python/unittest_runs.py", "python/pytest_runs.py",
-        "python/run_answers.py",
+        "python/interrupts.py", "python/run_values.py", "python/unittest_runs.py", "python/executed_tests.py",
+        "python/pytest_runs.py", "python/run_answers.py",
     )  # fmt: skip
 
 

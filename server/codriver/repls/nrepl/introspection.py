@@ -18,6 +18,7 @@ from codriver.errors import CodriverError
 from codriver.repls.contract.questions import (
     Complete,
     Drift,
+    FindExecuted,
     FindSource,
     LastError,
     ListNames,
@@ -91,6 +92,7 @@ class Introspection:
             ListNames: self._names,
             FindSource: self._source,
             Drift: self._by_own_op,
+            FindExecuted: self._by_own_op,
             Restore: self._restored,
             LastError: self._last_error,
         }

@@ -16,10 +16,10 @@ from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.acts.affected_tests import Choice, TestsRun, choose, with_no_time, words_of_passes
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_runs import TestArguments, run_tests
-from codriver.tools.acts.turn_tests import targets_of
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.base import Call
 
 AFFECTED: Final = "affected"
-"""In the place of tests' names: those of the files that change, as far as their names tell."""
+"""In the place of tests' names: see `affected_tests`."""
 TESTS_S: Final = 50.0
 """For all tests of one act: a client waits a minute."""
 TEST_S: Final = 25.0
@@ -43,6 +43,10 @@ MOST_NAMED: Final = 20
 TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
                "stoppedIn", "stacks")  # fmt: skip
 """The fields that an answer tells of tests that failed."""
+ONLY_HERE: Final = (
+    "{words}; that is of this REPL alone, as the tests pass in a new process: the edit is kept, the REPL has the "
+    "former definitions; load_file with whole, or restart_repl"
+)
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
 NONE_NAMED: Final = "give names in test, or leave test out: then only a load that fails is put back"
 PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
@@ -84,6 +88,8 @@ class LiveSteps:
         self._hold = uuid.uuid4().hex if restores else ""
         self._loads = EditLoads(call, who, asked, hold=self._hold)
         self._given_who = asked.who
+        self._has_run_anew = False
+        """True once the tests passed in a new process, as the load failed in the REPL alone."""
         self._who = who
 
     @property
@@ -121,54 +127,86 @@ class LiveSteps:
             self.fields = {"reason": "interrupted", "message": "the load was ended before it was done"}
         elif not self._loads.is_done and not self.fields and self._tests:
             self.fields = {"notTested": "the load is not done: get_evaluation waits for it, then run_tests"}
-        return self._loads.is_done
+        if not self._loads.is_done and self._hold and await self._passes_anew(outcome):
+            self._has_run_anew = True
+        return self._loads.is_done or self._has_run_anew
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests, one name after the other, until one fails."""
-        if not self._tests:
+        """Run the tests, one run after the other, until one fails."""
+        if not self._tests or self._has_run_anew:
             return True
-        call, is_affected = self._call, list(self._tests) == [AFFECTED]
+        is_affected = list(self._tests) == [AFFECTED]
+        choice = await self._choice(outcome, is_affected=is_affected)
         passed: list[str] = []
-        has_run = False
+        count, has_run = 0, False
         ends_at = anyio.current_time() + TESTS_S
-        for repl, name in await self._targets(outcome, is_affected=is_affected):
+        for number, run in enumerate(choice.runs):
             left_s = min(TEST_S, ends_at - anyio.current_time())
+            if left_s < LEAST_S and has_run and is_affected:
+                self.fields = with_no_time(words_of_passes(count, choice), choice.runs[number:])
+                return True
             if left_s < LEAST_S:
-                self.fields = {"reason": "timed-out", "message": f"no time was left for the tests of {name}"}
+                self.fields = {"reason": "timed-out", "message": f"no time was left for the tests of {run.shown}"}
                 return False
-            given: dict[str, object] = {"namespace": name, "replSessionKey": repl, "who": self._given_who}
-            # What a load of a file that is not of the act would change, the act could not put back.
-            given |= {
-                "timeoutMs": int(left_s * 1000),
-                "passed": True,
-                "load": False,
-                "again": False,
-                "onTimeout": "interrupt",
-            }
-            try:
-                answer = await run_tests(call, TestArguments.model_validate(given))
-                found, is_well = dict(answer.fields), answer.ok
-            except (RefusedError, ReplDisconnectedError) as error:
-                found, is_well = _words_of(error), False
+            found, is_well = await self._run(run, left_s)
             if not is_well and is_affected and found.get("reason") in NO_TESTS:
                 continue
             if not is_well:
-                self.fields = _failure(found, name)
+                self.fields = _failure(found, run.shown)
                 return False
             has_run = True
-            passed += [f"{row['ns']}/{row['test']}" for row in found["results"]]
-        more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
+            count += _whole_number(found.get("passed"))
+            passed += [f"{row['ns']}/{row['test']}" for row in _rows(found)]
         if not has_run:
             return self._found_none(outcome)
-        self.fields = {"tests": [*passed[:MOST_NAMED], *more]}
-        if is_affected:
-            self.fields["chosen"] = "by the names of the changed files"
+        more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
+        self.fields = words_of_passes(count, choice) if is_affected else {"tests": [*passed[:MOST_NAMED], *more]}
+        return True
+
+    async def _run(self, run: TestsRun, left_s: float, *, is_fresh: bool = False) -> tuple[dict[str, object], bool]:
+        """The fields of the answer about one run, and whether all passed."""
+        given: dict[str, object] = {"namespace": run.namespace, "replSessionKey": run.repl, "who": self._given_who}
+        # What a load of a file that is not of the act would change, the act could not put back.
+        given |= {
+            "timeoutMs": int(left_s * 1000),
+            "passed": True,
+            "load": False,
+            "again": False,
+            "fresh": is_fresh,
+            "onTimeout": "interrupt",
+        }
+        try:
+            answer = await run_tests(
+                self._call, TestArguments.model_validate(given), run.only, run.shown if run.only else ""
+            )
+        except (RefusedError, ReplDisconnectedError) as error:
+            return _words_of(error), False
+        return dict(answer.fields), answer.ok
+
+    async def _passes_anew(self, outcome: Outcome) -> bool:
+        """Whether the tests pass in a new process of Python, where the load failed in the REPL that lives."""
+        if not self._tests or self.fields.get("reason") != "evaluation-failed":
+            return False
+        if any(result.change.path.suffix != ".py" for result in outcome.files):
+            return False
+        choice = await self._choice(outcome, is_affected=list(self._tests) == [AFFECTED])
+        count = 0
+        for run in choice.runs:
+            found, is_well = await self._run(run, TEST_S, is_fresh=True)
+            if not is_well and found.get("reason") not in NO_TESTS:
+                return False
+            count += _whole_number(found.get("passed")) if is_well else 0
+        if not count:
+            return False
+        error = self.fields.get("error")
+        words = f"{error['class']}: {error['message']}" if isinstance(error, dict) else "its load failed"
+        self.fields = {**words_of_passes(count, choice), "loadFailedHere": ONLY_HERE.format(words=words)}
         return True
 
     def _found_none(self, outcome: Outcome) -> bool:
         """The end of an edit without a test that ran: false if only a passing edit is to be kept."""
         first, *others = [result.shown for result in outcome.files]
-        words = f"no test is named after {first}" + (f" or {len(others)} more" if others else "")
+        words = f"no test runs, imports or is named after {first}" + (f" or {len(others)} more" if others else "")
         if self._hold:
             self.fields = {"reason": "no-tests", "message": words, "hint": NONE_NAMED}
         else:
@@ -198,18 +236,14 @@ class LiveSteps:
                 why.append(f"{key}: {error}")
         return left, "; ".join(why)
 
-    async def _targets(self, outcome: Outcome, *, is_affected: bool) -> list[tuple[str, str]]:
-        """The REPL and the name of each run."""
-        services = self._call.services
-        changed = [result.change.path for result in outcome.files]
+    async def _choice(self, outcome: Outcome, *, is_affected: bool) -> Choice:
+        """The runs of tests."""
         if is_affected:
-            found = await services.work.files.run(self._call.client, partial(targets_of, services.workspace, changed))
-            servers = [(self._server(path), name) for path, name in found]
-            return [(repl.key, name) for repl, name in servers if not isinstance(repl, str)]
+            return await choose(self._call, outcome.files, self._server)
         loaded = [key for key, _ in self._loads.repls.values()]
-        own = [repl.key for path in changed if not isinstance(repl := self._server(path), str)]
+        own = [repl.key for one in outcome.files if not isinstance(repl := self._server(one.change.path), str)]
         key = (loaded or own or [""])[0]
-        return [(key, name) for name in self._tests]
+        return Choice(tuple(TestsRun(key, name) for name in self._tests))
 
     def _server(self, path: Path) -> Repl | str:
         """The REPL that serves a file, or in words why none does."""
@@ -254,6 +288,15 @@ def _failure(found: Mapping[str, object], name: str) -> dict[str, object]:
     if failed:
         fields["results"] = failed
     return fields if failed or "message" in fields else {**fields, "message": f"the tests of {name} did not pass"}
+
+
+def _rows(found: Mapping[str, object]) -> list[Mapping[str, object]]:
+    rows = found.get("results")
+    return rows if isinstance(rows, list) else []
+
+
+def _whole_number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _words_of(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:

@@ -34,6 +34,13 @@ async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluat
     return [(one, report) for one, report in reports if report is not None]
 
 
+async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
+    """The runs of a REPL's sessions that are over and not forgotten with their reports, the newest first."""
+    runs = [one for one in call.state.evaluations.values() if one.kind == "run-tests" and one.over and one.repl == repl]
+    reports = [(one, await report_of(call, one)) for one in reversed(runs)]
+    return [(one, report) for one, report in reports if report is not None and not report.get("fresh")]
+
+
 async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
     """The report of a run that is over; None if the run gave none, or is forgotten."""
     transcript = call.services.transcripts.get(evaluation.id)

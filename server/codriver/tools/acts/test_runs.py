@@ -102,8 +102,10 @@ class TestArguments(Evaluating):
     """Whether every result is wanted, and how long each test took, for a report of them: of `codriver test`."""
 
 
-async def run_tests(call: Call, arguments: TestArguments) -> Answer:
-    """Run tests, and say what failed first."""
+async def run_tests(
+    call: Call, arguments: TestArguments, only: tuple[tuple[str, str], ...] = (), said: str = ""
+) -> Answer:
+    """Run tests, and say what failed first. `only`: none but these, by namespace and name, `said` in words."""
     who, ends_at = call.who(arguments.who), anyio.current_time() + arguments.timeout_ms / 1000
     file = (arguments.namespace or "").partition("::")[0]
     target = chosen(call, arguments.repl_session_key, who, file=file)
@@ -114,12 +116,12 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
     if profile is not None and "test" not in profile.capabilities:
         raise CapabilityMissingError("test", profile.missing.get("test"))
     check_tracing(target.repl, arguments.trace)
-    only = await _failed_last(call, target) if arguments.failed else ()
+    only = await _failed_last(call, target) if arguments.failed else only
     is_loaded_first = arguments.load and not arguments.fresh
     loaded = await load_edited(call, target, who, arguments.timeout_ms / 1000) if is_loaded_first else Loaded()
     is_fresh = arguments.fresh or loaded.needs_new_process
     trace = None if is_fresh else arguments.trace
-    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, is_fresh, trace=trace)
+    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, is_fresh, trace=trace, said=said)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),
@@ -134,6 +136,11 @@ async def run_tests(call: Call, arguments: TestArguments) -> Answer:
         if arguments.again:
             await look_again(call, current, who, ends_at - anyio.current_time())
         return await _described(call, current, arguments, loaded)
+    return await _timed_out(call, current, arguments, loaded)
+
+
+async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments, loaded: Loaded) -> Answer:
+    """The answer about a run that is ended, as its time is over."""
     # A client that goes away now would otherwise leave running what it asked to be ended. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, current.id, f"the tests ran longer than {arguments.timeout_ms} ms")

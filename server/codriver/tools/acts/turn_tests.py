@@ -75,7 +75,7 @@ async def _load_edited(call: Call, changed: Iterable[Path], ends_at: float) -> l
     """
     said = []
     for path in changed:
-        repl = None if path.suffix != PYTHON or _is_test(path) else _server(call, path)
+        repl = None if path.suffix != PYTHON or is_test(path) else _server(call, path)
         left_s = ends_at - anyio.current_time()
         if repl is None or left_s < LEAST_S:
             continue
@@ -127,7 +127,7 @@ def _targets(workspace: Path, path: Path) -> Iterator[str]:
     files = dict(_lisp_tests(workspace, path)) if path.suffix == BASILISP else {}
     namespace = _namespace(read_edited(workspace, path))
     if namespace is not None:
-        names = [namespace] if _is_test(path) or namespace.endswith("test") else [namespace, f"{namespace}-test"]
+        names = [namespace] if is_test(path) or namespace.endswith("test") else [namespace, f"{namespace}-test"]
         yield from (files.pop(name, name) for name in names)
     yield from files.values()
 
@@ -141,6 +141,16 @@ def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
             yield namespace, str(file.relative_to(workspace)) if DEFTEST in (text or "") else namespace
 
 
+def name_in_lisp(workspace: Path, file: Path) -> str | None:
+    """The name by which the tests of a file of Lisp are run; None for a file of no tests. Blocks."""
+    text = read_edited(workspace, file)
+    namespace = _namespace(text)
+    if namespace is None or not (is_test(file) or namespace.endswith("test")):
+        return None
+    is_by_file = file.suffix == BASILISP and DEFTEST in (text or "")
+    return str(file.relative_to(workspace)) if is_by_file else namespace
+
+
 def _namespace(text: str | None) -> str | None:
     return None if text is None else namespace_of(Document(text))
 
@@ -151,7 +161,7 @@ def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
     A package's file has its folder's name. One at the top of a distribution has that one's folder's name as well, by
     which tests are looked for in that folder alone.
     """
-    if _is_test(path):
+    if is_test(path):
         yield path
         return
     is_package = path.stem == "__init__"
@@ -172,7 +182,8 @@ def _is_distribution(folder: Path) -> bool:
     return any((folder / name).is_file() for name in DISTRIBUTIONS)
 
 
-def _is_test(path: Path) -> bool:
+def is_test(path: Path) -> bool:
+    """True for a file that is named as those of tests are."""
     return path.name.startswith("test_") or path.stem.endswith("_test")
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.recent import Recent
+from codriver.editing.import_graph import ImportGraph
 from codriver.tools.ledgers.conflict_ledger import Conflicts
 from codriver.tools.ledgers.lisp_drift import LispKnown
 from codriver.tools.ledgers.saves import Saves
@@ -83,5 +84,7 @@ class Ledger:
     """Files that we wrote, which a watcher leaves alone."""
     tests: TestsRun = field(default_factory=TestsRun)
     """Runs of tests, and what is known of their code."""
+    imports: ImportGraph = field(default_factory=ImportGraph)
+    """The imports between files of the workspace."""
     lisp: LispKnown = field(default_factory=LispKnown)
     """Forms of Lisp that each REPL is known to have loaded."""

@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 
+from .executed_tests import noting
 from .interrupts import be_deaf
 from .run_values import OUTPUT, TEXT, SoFar, beneath, file_of, frames_of, own, pytest
 
@@ -347,7 +348,8 @@ def by_pytest(
         plugin.take(["conftest.py"])
         with without_former_code(), contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
             given = options([*names, *targets], match) + ([] if has_lisp(targets) else NO_LISP)
-            status = pytest.main([*given, *targets], plugins=[plugin])
+            with noting(lambda item: (plugin.home(item), full_name(item))) as noted:
+                status = pytest.main([*given, *targets], plugins=[plugin, *noted])
     finally:
         sys.path[:], sys.dont_write_bytecode = path, plugin.is_silent
         plugin.put_back()

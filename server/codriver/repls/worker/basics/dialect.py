@@ -162,6 +162,10 @@ class Dialect:
     def after_answer(self) -> None:
         """Do what nobody waits for, once an evaluation was answered."""
 
+    def executed(self, functions: list[list[str]]) -> dict[str, list[list[str]]]:
+        """The tests that executed functions. See `ExecutedFunctions.tests_of`."""
+        raise NotImplementedError
+
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """The differences of the loaded modules from their files below `root`. See `Drift`."""
         raise NotImplementedError

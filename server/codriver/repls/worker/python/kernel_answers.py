@@ -21,6 +21,7 @@ from ..basics.error_report import FRAMES, begin_parts, is_library, is_worker, wo
 from ..basics.frame_locals import PYTHON, locals_of, plain_locals_of
 from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
+from ..runs.executed_functions import ExecutedFunctions, offer
 from .bound_names import ABSENT
 from .definition_text import definition_of
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
@@ -73,6 +74,8 @@ class KernelAnswers:
         self._texts = LoadedTexts()
         self._texts.begin()
         self._drift = Drift(self._texts)
+        self._executed = ExecutedFunctions([os.getcwd()])
+        offer(self._executed)
         self._renewed: list[dict[str, str]] = []
         """What the last load renewed, until it is told."""
         self._questions: dict[str, Callable[..., object]] = {
@@ -82,6 +85,7 @@ class KernelAnswers:
             "source": self._source,
             "syntax": self._syntax,
             "drift": self._tell_drift,
+            "executed": self._tell_executed,
             "restore": self._restore,
             "stacks": self._stacks,
             "error": self._error,
@@ -236,6 +240,9 @@ class KernelAnswers:
             kind = type(error).__name__
             return {"class": kind, "message": error.msg, "line": error.lineno or 1, "column": max(error.offset or 1, 1)}
         return None
+
+    def _tell_executed(self, functions: str) -> object:
+        return self._executed.tests_of(json.loads(functions))
 
     def _tell_drift(self, root: str, only: str) -> object:
         renewed, self._renewed = self._renewed, []

@@ -19,6 +19,7 @@ from ..basics.error_report import add_place, begin_parts, in_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
 from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at
+from ..runs.executed_functions import ExecutedFunctions, offer
 from .bound_names import ABSENT
 from .definition_text import definition_of
 from .images import Figures, html_text, image_of, with_image
@@ -62,6 +63,8 @@ class Python(Dialect):
         self._texts = LoadedTexts(tells_main=home is not None)
         self._drift = Drift(self._texts)
         self.holds = Holds(roots)
+        self._executed = ExecutedFunctions(roots)
+        offer(self._executed)
         self._renewed: list[dict[str, str]] = []
         """What the last load renewed, until it is told."""
         self._numbers = itertools.count(1)
@@ -318,6 +321,10 @@ class Python(Dialect):
 
     def after_answer(self) -> None:
         self._texts.settle()
+
+    def executed(self, functions: list[list[str]]) -> dict[str, list[list[str]]]:
+        """See `Dialect`."""
+        return self._executed.tests_of(functions)
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         renewed, self._renewed = self._renewed, []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+from .executed_functions import offered
 from .recorded_calls import Recording, Wanted
 
 TYPE_CHECKING = False
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..basics.jobs import Job
+    from .executed_functions import ExecutedFunctions
 
 TRACE = "codriver/trace"
 """The field by which a request asks for a recording: the names that are recorded, none for all of the project's own."""
@@ -45,7 +47,7 @@ class LiveRecording:
 
     def __init__(self, roots: Sequence[str], names: Sequence[str]) -> None:
         self._recording = Recording(Wanted(roots, names))
-        self._recorder = recorder_of(self._recording)
+        self._recorder = recorder_of(self._recording, offered())
         self._refused = self._recorder.begin()
 
     def end(self) -> dict[str, Any]:
@@ -56,12 +58,12 @@ class LiveRecording:
         return self._recording.report()
 
 
-def recorder_of(recording: Recording) -> Any:
-    """The recorder that this interpreter has means for."""
+def recorder_of(recording: Recording, executed: ExecutedFunctions | None) -> Any:
+    """The recorder that this interpreter has means for. `executed`: what may have disabled events."""
     if hasattr(sys, "monitoring"):
         from .call_monitor import CallMonitor
 
-        return CallMonitor(recording)
+        return CallMonitor(recording, executed.refresh if executed is not None else None)
     from .call_profiler import CallProfiler
 
     return CallProfiler(recording)

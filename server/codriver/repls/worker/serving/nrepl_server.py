@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import signal
@@ -95,7 +96,7 @@ class Server:
         if dialect.runs_beside:
             self._ops["codriver/background"] = self._enqueue
         if dialect.tells_drift:
-            self._ops["codriver/drift"] = self._drift
+            self._ops.update({"codriver/drift": self._drift, "codriver/executed": self._executed})
         if dialect.tells_loaded:
             self._ops["codriver/loaded"] = self._loaded
         if dialect.expands:
@@ -268,6 +269,10 @@ class Server:
     def _drift(self, message: Message, connection: Connection, _session: Session) -> None:
         rows = self._dialect.drift(message.get("root") or "", message.get("only") or "")
         connection.answer(message, {"rows": rows, "status": ["done"]})
+
+    def _executed(self, message: Message, connection: Connection, _session: Session) -> None:
+        found = self._dialect.executed(json.loads(message.get("functions") or "[]"))
+        connection.answer(message, {**found, "status": ["done"]})
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
         """Put back what the loads of a batch changed, or with `keep` forget what it was."""

@@ -1,0 +1,211 @@
+"""Affected tests: those that an edit may turn red, chosen by what ran, by imports, and by names, in this order.
+
+First come those that were red last, and those that executed a changed function in a run that the REPL has seen. Then
+those in files that import what changed, however indirectly: all of them where more changed than bodies of functions,
+else those in files that no such run has seen. Last come those in files named after what changed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from codriver.editing.changed_functions import changed_functions
+from codriver.editing.import_graph import CONFTEST, LISP, PYTHON
+from codriver.errors import CodriverError
+from codriver.files.workspace_walk import files_of
+from codriver.repls.contract.questions import Executed, FindExecuted
+from codriver.tools.acts.test_reports import runs_of_repl
+from codriver.tools.acts.turn_tests import MAX_ENTRIES, is_test, name_in_lisp, targets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from codriver.core.state import Repl
+    from codriver.editing import FileResult
+    from codriver.editing.import_graph import ImportGraph
+    from codriver.tools.calls.base import Call
+
+    Test = tuple[str, str]
+
+COLLECTION: Final = "(collection)"
+"""In the place of a test's name: all tests of a file."""
+MOST_FILES: Final = 200
+"""Files that are run because they import what changed, the nearest first."""
+SHOWN_FILES: Final = 3
+RED_RUNS: Final = 10
+"""The newest runs by which it is known what was red last."""
+BY_NAMES: Final = "chosen by names alone: the tests of files that are named after what changed"
+
+
+@dataclass(frozen=True, slots=True)
+class TestsRun:
+    """One run of affected tests in a REPL, by its key: of a namespace or file, or of the tests in `only` alone."""
+
+    repl: str
+    namespace: str | None = None
+    only: tuple[Test, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """The run in words."""
+        files = [name for name, test in self.only if test == COLLECTION]
+        if self.namespace or len(files) < len(self.only):
+            return self.namespace or f"{len(self.only)} affected tests"
+        more = f" and {len(files) - SHOWN_FILES} more" if len(files) > SHOWN_FILES else ""
+        return ", ".join(files[:SHOWN_FILES]) + more
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The runs in their order, and by what they were chosen, in words; `notes` say what nobody can see in these."""
+
+    runs: tuple[TestsRun, ...]
+    words: str = ""
+    notes: tuple[str, ...] = ()
+
+
+async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str]) -> Choice:
+    """The tests that edits may turn red. `server` gives the REPL that serves a file, or says why none does."""
+    paths = [result.change.path for result in changed]
+    services = call.services
+    graph, workspace = services.ledger.imports, services.workspace
+    found = await services.work.files.run(call.client, partial(_by_files, graph, workspace, paths))
+    by_repl: defaultdict[str, list[FileResult]] = defaultdict(list)
+    repls: dict[str, Repl] = {}
+    for result in changed:
+        repl = server(result.change.path)
+        if not isinstance(repl, str) and result.change.path.suffix == PYTHON:
+            by_repl[repl.key].append(result)
+            repls[repl.key] = repl
+    runs: list[TestsRun] = []
+    words: list[str] = []
+    for key, results in by_repl.items():
+        chosen, said = await _of_python(call, repls[key], results, found)
+        runs += chosen
+        words += said
+    for path, name in found.lisp:
+        repl = server(path)
+        if not isinstance(repl, str):
+            runs.append(TestsRun(repl.key, name))
+    runs = list(dict.fromkeys(runs))
+    if found.lisp:
+        words.append("namespaces that require what changed" if found.requires else "the names of the changed files")
+    is_by_names = bool(runs) and not found.requires and words in ([], ["the names of the changed files"])
+    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (BY_NAMES,) if is_by_names else ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The test files found by imports, the nearest first, and by names; of Lisp each with the changed file and how."""
+
+    importing: tuple[Path, ...]
+    named: tuple[tuple[Path, str], ...]
+    lisp: tuple[tuple[Path, str], ...]
+    requires: bool
+    real: Mapping[Path, str]
+    """The real path of each file, as a REPL tells files."""
+
+
+def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _Found:
+    """The test files that import what changed or are named after it. Blocks."""
+    importing: list[Path] = []
+    requires = False
+    python = [path for path in changed if path.suffix == PYTHON]
+    if python:
+        files = list(files_of(workspace, (PYTHON,), max_entries=MAX_ENTRIES))
+        importing = list(_tests_among(graph.importers(python, files, workspace), files))
+    named = targets_of(workspace, changed)
+    lisp = {name: path for path, name in named if path.suffix != PYTHON}
+    for path in changed:
+        if path.suffix in LISP:
+            files = list(files_of(workspace, tuple(LISP), max_entries=MAX_ENTRIES))
+            reached = graph.importers([path], files, workspace)
+            for file in sorted(reached, key=lambda one: (reached[one], one)):
+                tests = name_in_lisp(workspace, file) if file != path and file.suffix == path.suffix else None
+                if tests is not None and tests not in lisp:
+                    lisp[tests], requires = path, True
+    of_python = tuple((path, name) for path, name in named if path.suffix == PYTHON)
+    real = {file: str(file.resolve()) for file in (*changed, *importing, *(workspace / name for _, name in of_python))}
+    return _Found(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires, real)
+
+
+def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
+    """The test files among those that import something, the nearest first; a `conftest` stands for those around it."""
+    distances = dict(reached)
+    for file, distance in reached.items():
+        if file.stem == CONFTEST:
+            for one in files:
+                if one.is_relative_to(file.parent):
+                    distances.setdefault(one, distance + 1)
+    yield from sorted((file for file in distances if is_test(file)), key=lambda one: (distances[one], one))
+
+
+async def _of_python(
+    call: Call, repl: Repl, results: Sequence[FileResult], found: _Found
+) -> tuple[list[TestsRun], list[str]]:
+    """The runs of one REPL of Python, and what they were chosen by."""
+    functions: list[tuple[str, str]] = []
+    is_more = False
+    for result in results:
+        change = changed_functions(result.change.before.data or b"", result.change.after or b"")
+        functions += [(found.real[result.change.path], name) for name in change.names]
+        is_more |= change.is_more or result.change.after is None
+    executed = Executed()
+    if functions:
+        try:
+            executed = await call.services.repls.adapter(repl.id).ask(FindExecuted(tuple(functions)))
+        except CodriverError:
+            executed = Executed()
+    red = await _red_last(call, repl)
+    first = list(dict.fromkeys([*red, *executed.tests]))
+    workspace = call.services.workspace
+    whole = [file for file in found.importing if is_more or found.real[file] not in executed.files]
+    shown = [_shown(file, workspace) for file in whole[:MOST_FILES]]
+    changed = {result.change.path for result in results}
+    named = [
+        name
+        for path, name in found.named
+        if path in changed and name not in shown and (is_more or found.real[workspace / name] not in executed.files)
+    ]
+    runs = [TestsRun(repl.key, only=tuple(first))] if first else []
+    if shown or named:
+        runs.append(TestsRun(repl.key, only=tuple((name, COLLECTION) for name in [*shown, *named])))
+    counted = (
+        (len(red), "red last"), (len(executed.tests), "that executed what changed"),
+        (len(shown), "files that import it"), (len(named), "files named after it"),
+    )  # fmt: skip
+    words = [f"{count} {what}" for count, what in counted if count and what != counted[3][1]]
+    return runs, words if words or not named else ["the names of the changed files"]
+
+
+def _shown(file: Path, workspace: Path) -> str:
+    return file.relative_to(workspace).as_posix() if file.is_relative_to(workspace) else str(file)
+
+
+async def _red_last(call: Call, repl: Repl) -> list[Test]:
+    """The tests of a REPL that did not pass when they ran last there."""
+    ended: dict[tuple[str, str], tuple[str, Test]] = {}
+    for _, report in (await runs_of_repl(call, repl.id))[:RED_RUNS]:
+        for row in report["results"]:
+            known = str(row.get("file") or row["ns"]), str(row["test"])
+            ended.setdefault(known, (row["outcome"], (row["ns"], row["test"])))
+    return [test for outcome, test in ended.values() if outcome != "pass"]
+
+
+def words_of_passes(passed: int, choice: Choice) -> dict[str, object]:
+    """The fields of an answer about affected tests that all passed."""
+    fields: dict[str, object] = {"passed": passed}
+    if choice.words:
+        fields["chosen"] = choice.words
+    return {**fields, "notes": list(choice.notes)} if choice.notes else fields
+
+
+def with_no_time(fields: dict[str, object], left: Iterable[TestsRun]) -> dict[str, object]:
+    """The fields of an answer with what did not run as no time was left."""
+    told = fields.get("notes")
+    notes = [*(told if isinstance(told, list) else ()), f"no time was left for {', '.join(one.shown for one in left)}"]
+    return {**fields, "notes": notes}

@@ -1,0 +1,123 @@
+"""The tests that an edit may turn red: run by `edit_files` with `affected`, by what ran, by imports, and by names."""
+
+import subprocess
+import sysconfig
+
+import pytest
+from live_server import serving
+from needs import interpreter
+
+from codriver.tools.acts.affected_tests import BY_NAMES
+
+FILES = {
+    "price.py": "RATE = 2\n\ndef half(n):\n    return n // 2\n\ndef double(n):\n    return n * RATE\n",
+    "flow.py": "import price\n\ndef total(items):\n    return sum(price.half(n) for n in items)\n",
+    "test_flow.py": (
+        "import flow\n\ndef test_total():\n    assert flow.total([2, 4]) == 3\n\ndef test_nothing():\n    pass\n"
+    ),
+    "test_doubled.py": (
+        "import pytest\nfrom price import double\n\n"
+        "@pytest.fixture(scope='module')\ndef four():\n    return double(2)\n\n"
+        "def test_four(four):\n    assert four == 4\n\ndef test_other():\n    pass\n"
+    ),
+    "test_apart.py": "def test_apart():\n    pass\n",
+    "lone.py": "def kept(n):\n    return n\n",
+    "test_lone.py": "def test_kept():\n    assert __import__('lone').kept(3) == 3\n",
+    "pickled.py": "def kept(n):\n    return n\n",
+    "test_pickled.py": "def test_kept():\n    import pickled\n    assert pickled.kept(3) == 3\n",
+}
+HALF = {"filePath": "price.py", "oldText": "return n // 2"}
+WRONG = {**HALF, "newText": "return n // 3"}
+SAME = {**HALF, "newText": "return int(n / 2)"}
+
+
+def workspace(folder, path):
+    """A workspace whose environment has that interpreter, and pytest."""
+    made = folder / "workspace"
+    made.mkdir(parents=True)
+    subprocess.run([path, "-m", "venv", "--without-pip", "--symlinks", str(made / ".venv")], check=True)
+    library = next((made / ".venv" / "lib").glob("python3*")) / "site-packages"
+    (library / "all.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    # A plugin of those that are installed beside it is compiled for this version of Python alone.
+    (made / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n")
+    for name, text in FILES.items():
+        (made / name).write_text(text)
+
+
+@pytest.fixture(scope="module", params=["python3.11", "python3.12"])
+def live(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("affected")
+    workspace(folder, interpreter(request.param))
+    with serving(folder, "--repl", "python") as running:
+        running.notes_what_runs = request.param != "python3.11"
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        for name, text in FILES.items():
+            (live.workspace / name).write_text(text)
+        for name in ("price", "flow", "pickled", "lone"):
+            connected.call("load_file", filePath=f"{name}.py", whole=True)
+        answer = connected.call("run_tests", timeoutMs=60_000)
+        assert answer.get("passed") == 7, answer
+        yield connected
+
+
+def edit(client, change, **more):
+    how = {"load": True, "test": ["affected"], "onFailure": "restore"}
+    return client.call("edit_files", edits=[change], **{**how, **more})
+
+
+def test_a_wrong_edit_is_taken_back_where_only_importers_test_it(live, client):
+    answer = edit(client, WRONG)
+    assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
+    assert [row["test"] for row in answer["results"]] == ["test_total"]
+    assert (live.workspace / "price.py").read_text() == FILES["price.py"]
+
+
+def test_a_right_edit_says_how_many_passed_and_why_these_ran(live, client):
+    answer = edit(client, SAME)
+    assert answer["ok"], answer
+    chosen = (1, "1 that executed what changed") if live.notes_what_runs else (4, "2 files that import it")
+    assert (answer["passed"], answer["chosen"]) == chosen
+    assert "tests" not in answer
+
+
+def test_a_change_at_module_level_runs_all_that_imports_the_module(client):
+    answer = edit(client, {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"})
+    assert (answer["passed"], answer["chosen"]) == (4, "2 files that import it"), answer
+
+
+def test_a_fixture_of_a_module_counts_for_all_tests_that_use_it(live, client):
+    change = {"filePath": "price.py", "oldText": "return n * RATE", "newText": "return RATE * n"}
+    answer = edit(client, change)
+    assert answer["passed"] == (1 if live.notes_what_runs else 4), answer
+
+
+def test_what_was_red_last_runs_first(client):
+    assert edit(client, WRONG, onFailure="keep", load=True)["reason"] == "tests-failed"
+    other = {"filePath": "pickled.py", "oldText": "return n", "newText": "return +n"}
+    answer = edit(client, other)
+    assert [row["test"] for row in answer["results"]] == ["test_total"], answer
+
+
+def test_tests_that_are_chosen_by_names_alone_are_said_to_be(live, client):
+    answer = edit(client, {"filePath": "lone.py", "oldText": "return n", "newText": "return +n"})
+    assert answer["passed"] == 1, answer
+    assert answer.get("notes") == (None if live.notes_what_runs else [BY_NAMES])
+
+
+def test_a_load_that_fails_in_this_repl_alone_takes_no_right_edit_back(live, client):
+    once = (
+        "import sys\nif getattr(sys, 'loaded_once', False):\n    raise RuntimeError('again')\nsys.loaded_once = True\n"
+    )
+    client.call("evaluate_code", code="import sys; sys.loaded_once = True")
+    answer = edit(
+        client, {"filePath": "pickled.py", "oldText": FILES["pickled.py"], "newText": once + FILES["pickled.py"]}
+    )
+    client.call("evaluate_code", code="del sys.loaded_once")
+    assert answer["ok"], answer
+    assert "RuntimeError: again; that is of this REPL alone" in answer["loadFailedHere"]
+    assert (live.workspace / "pickled.py").read_text().startswith("import sys")
