@@ -10,7 +10,16 @@ import sys
 
 from codriver_relay.handshake import LIST_CHANGED
 from codriver_relay.messages import META, Message, encode, encode_answer, respell, survey
-from codriver_relay.own_files import OTHERS, close_folder, is_mine, is_open, open_folder, read_file, status_of
+from codriver_relay.own_files import (
+    OTHERS,
+    close_folder,
+    is_mine,
+    is_open,
+    open_folder,
+    read_file,
+    state_folder,
+    status_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,7 +154,7 @@ def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict
         prefix, shape = ("", "protocolVersion") if is_handshake else (META, "supportedVersions")
         name, version = about[prefix + "clientInfo"]["name"], about[prefix + "protocolVersion"]
         status = os.stat(workspace)
-        folder = open_folder(kept_folder())
+        folder = open_folder(state_folder("lists"))
         try:
             if not is_mine(status_of(folder).st_uid) or is_open(status_of(folder), OTHERS):
                 return None
@@ -180,21 +189,6 @@ def envelope_of(line: bytes) -> dict[str, Any]:
 
     meta = json.loads(line)["params"]["_meta"]
     return {META + name: meta[META + name] for name in ("protocolVersion", "clientInfo", "clientCapabilities")}
-
-
-def kept_folder() -> str:
-    """Where servers keep lists, in the user's state folder. Source: `codriver.files.paths`, platformdirs."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(base):
-        if sys.platform == "win32":
-            from codriver_relay.windows import state_folder
-
-            base = state_folder()
-        elif sys.platform == "darwin":
-            base = "~/Library/Application Support"
-        else:
-            base = "~/.local/state"
-    return os.path.join(os.path.expanduser(base), "codriver", "lists")
 
 
 def stamp_of(path: str) -> list[int] | None:

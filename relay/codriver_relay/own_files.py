@@ -18,6 +18,8 @@ UNTOUCHED = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_N
 """To open a file without following a link, waiting for a pipe's other end, or taking a terminal."""
 KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
 """The bits of a mode that say what a file is; a regular file; all that anybody but its user may. Source: inode(7)."""
+DOORS = "doors"
+"""The folder of tokens by the ports of the servers that want them, among the user's state of all programs."""
 TOKEN_LENGTH = 43
 """How long a token is that a server makes. Anything else is no token, but perhaps somebody's key."""
 
@@ -71,6 +73,19 @@ else:
     def is_open(status: os.stat_result, rights: int) -> bool:
         """True where a mode gives any of these rights."""
         return bool(status.st_mode & rights)
+
+
+def state_folder(name: str) -> str:
+    """A folder in which servers keep what is this user's. Source: `codriver.files.paths`, platformdirs."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):
+        if sys.platform == "win32":
+            base = windows.state_folder()
+        elif sys.platform == "darwin":
+            base = "~/Library/Application Support"
+        else:
+            base = "~/.local/state"
+    return os.path.join(os.path.expanduser(base), "codriver", name)
 
 
 def open_below(workspace: str) -> Folder:
@@ -130,12 +145,24 @@ def read_beside(folder: Folder, name: str) -> bytes:
         return b""
 
 
-def read_token(folder: Folder) -> str:
+def read_token(folder: Folder, name: str = "token") -> str:
     """The token in a folder; empty where there is none, or no secret of this user's alone that looks like one."""
-    text = read_beside(folder, "token").strip()
+    text = read_beside(folder, name).strip()
     if len(text) != TOKEN_LENGTH or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
         return ""
-    return "" if is_open(status_in(folder, "token"), OTHERS) else text.decode()
+    return "" if is_open(status_in(folder, name), OTHERS) else text.decode()
+
+
+def read_token_of(port: int) -> str:
+    """The token that this user's server at a port wants to see; empty where nothing says that it wants one."""
+    try:
+        folder = open_folder(state_folder(DOORS))
+    except OSError:
+        return ""
+    try:
+        return read_token(folder, str(port))
+    finally:
+        close_folder(folder)
 
 
 def value_of(record: bytes, name: bytes) -> bytes:

@@ -17,6 +17,7 @@ from codriver_relay.own_files import (
     read_beside,
     read_file,
     read_token,
+    read_token_of,
     status_of,
     value_of,
 )
@@ -147,8 +148,9 @@ class Target:
         is_server = is_listener_trusted(connection, folder)
         token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""
         session, ours = b"", ""
+        if is_server and not token:
+            token = read_token_of(port) if folder is None else read_token(folder)
         if folder is not None:
-            token = token or (read_token(folder) if is_server else "")
             session = session_of(read_beside(folder, "server.json"), port)
         if self.workspace:
             if not is_server:

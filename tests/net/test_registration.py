@@ -13,9 +13,11 @@ from codriver.net.registration import (
     claim,
 )
 from codriver.net.server_record import ServerRecord, read_record
+from codriver_relay.own_files import read_token_of
 
 ALIVE = ServerRecord(os.getpid(), 1234, "127.0.0.1", "session-a", 1_700_000_000_123, "1.0", "port 1664 was taken")
 
+NEXT = "n" * 43
 
 GONE_RECORD = {
     "pid": 1, "port": 4711, "host": "127.0.0.1", "sessionId": "x", "startedAt": "2026-01-01T00:00:00+00:00"
@@ -24,6 +26,14 @@ GONE_RECORD = {
 
 def nobody(record):
     return False
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch, tmp_path_factory):
+    """A folder for the user's state of all programs."""
+    folder = tmp_path_factory.mktemp("state")
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "codriver"
 
 
 def test_what_is_published_can_be_read_back(tmp_path):
@@ -73,6 +83,32 @@ def test_a_token_is_a_new_one_at_each_start(tmp_path):
             tokens.add(held.demand_token())
             assert (tmp_path / "token").read_text() in tokens
     assert len(tokens) == 2
+
+
+def test_who_knows_the_port_alone_finds_the_token_in_the_users_own_state(tmp_path, state):
+    with claim(tmp_path, is_alive=nobody) as held:
+        token = held.demand_token()
+        held.publish(ALIVE)
+        assert read_token_of(ALIVE.port) == token
+        (state / "doors" / str(ALIVE.port)).chmod(0o644)
+        assert read_token_of(ALIVE.port) == ""
+        (state / "doors" / str(ALIVE.port)).chmod(0o600)
+    assert read_token_of(ALIVE.port) == ""
+    assert not list((state / "doors").iterdir())
+
+
+def test_the_token_of_the_next_server_at_that_port_stays(tmp_path, state):
+    with claim(tmp_path, is_alive=nobody) as held:
+        held.demand_token()
+        held.publish(ALIVE)
+        (state / "doors" / str(ALIVE.port)).write_text(NEXT)
+    assert read_token_of(ALIVE.port) == NEXT
+
+
+def test_without_a_token_nothing_is_kept_for_the_port(tmp_path, state):
+    with claim(tmp_path, is_alive=nobody) as held:
+        held.publish(ALIVE)
+        assert not (state / "doors").exists()
 
 
 def test_a_stale_claim_is_replaced(tmp_path):

@@ -486,6 +486,15 @@ def test_a_record_of_another_server_names_none(start_relay, host, tmp_path, reco
     assert host.accept().read()["id"] == 1
 
 
+def test_the_token_of_a_port_given_by_number_is_found_in_the_users_own_state(start_relay, host, tmp_path):
+    door = tmp_path / "codriver" / "doors" / str(host.port)
+    door.parent.mkdir(parents=True)
+    door.write_text(TOKEN)
+    door.chmod(0o600)
+    start_relay(host.port, XDG_STATE_HOME=str(tmp_path))
+    assert host.accept().read()["params"] == {"token": TOKEN}
+
+
 def test_the_token_may_come_from_the_environment(start_relay, host):
     start_relay(host.port, CODRIVER_TOKEN="secret")
     assert host.accept().read()["params"] == {"token": "secret"}

@@ -5,9 +5,11 @@ All that concerns a process is asked of that Python, whose process ids are other
 
 import json
 import os
+import re
 import socket
 import subprocess
 import time
+from contextlib import suppress
 
 import needs
 import pytest
@@ -33,6 +35,17 @@ while (left := [pid for pid in sys.argv[2:] if is_running(int(pid))]) and time.m
     time.sleep(0.1)
 print(*left)
 """
+ACCESS_LIST = """
+import ctypes, sys
+rights = ctypes.WinDLL("advapi32")
+size, text = ctypes.c_ulong(), ctypes.c_wchar_p()
+rights.GetFileSecurityW(sys.argv[1], 4, None, 0, ctypes.byref(size))
+held = ctypes.create_string_buffer(size.value)
+rights.GetFileSecurityW(sys.argv[1], 4, held, size, ctypes.byref(size))
+rights.ConvertSecurityDescriptorToStringSecurityDescriptorW(held, 1, 4, ctypes.byref(text), None)
+print(text.value)
+"""
+"""Everyone, users and who has logged in are WD, BU and AU. Source: Microsoft, SID Strings."""
 KILL = "import os, signal, sys; os.kill(int(sys.argv[1]), signal.SIGTERM)"
 EDITS = [
     {"type": "replace_def", "filePath": f"{name}.py", "name": name, "code": f"def {name}():\n    return 2"}
@@ -79,6 +92,9 @@ class Windows:
         """The processes that still run after a while in which they should have ended."""
         return self.run("-c", END_OF, str(END_S), *map(str, pids)).stdout.split()
 
+    def port(self):
+        return int((self.state / "port").read_text())
+
     def server_pid(self):
         return json.loads((self.state / "server.json").read_text())["pid"]
 
@@ -87,9 +103,11 @@ class Client:
     """A client over a socket. A context manager."""
 
     def __init__(self, windows):
-        self.socket = socket.create_connection(("127.0.0.1", int((windows.state / "port").read_text())), WAIT_S)
+        self.socket = socket.create_connection(("127.0.0.1", windows.port()), WAIT_S)
         self.file = self.socket.makefile("rb")
         self.number = 0
+        token = (windows.state / "token").read_text()
+        self.send({"method": "codriver/token", "params": {"token": token}})
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         self.ask("initialize", about)
         self.send({"method": "notifications/initialized"})
@@ -151,6 +169,18 @@ def client(server, windows):
 
 def test_code_is_evaluated(client):
     assert client.evaluate("1 + 2")["result"] == "3"
+
+
+def test_who_shows_no_token_is_told_nothing_and_nobody_else_reads_it(server, windows):
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    with socket.create_connection(("127.0.0.1", windows.port()), WAIT_S) as stranger:
+        question = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+        stranger.sendall(json.dumps(question).encode() + b"\n")
+        with suppress(ConnectionResetError):
+            assert stranger.recv(1) == b""
+    listed = windows.run("-c", ACCESS_LIST, f"{windows.own_path}\\.calva\\mcp-server").stdout
+    assert listed.startswith("D:"), listed
+    assert not set(re.findall(r";;;(\S+?)\)", listed)) & {"WD", "BU", "AU"}, listed
 
 
 def test_the_interpreter_is_the_one_in_the_scripts_of_the_environment(client):

@@ -54,6 +54,7 @@ from codriver.settings.kernels import check_encrypted, named_kernels
 from codriver.settings.layers import held_back, load
 from codriver.settings.reload import Reloader
 from codriver.systems import stop_signals
+from codriver.systems.machine import TELLS_USERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -140,7 +141,7 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
             registration.allow_start(workspace)
         elif registration.is_stopped_for_good(workspace):
             raise registration.StoppedForGoodError(workspace)
-        if loaded.settings.require_token or not is_loopback(loaded.settings.host):
+        if loaded.settings.require_token or not is_loopback(loaded.settings.host) or not TELLS_USERS:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)

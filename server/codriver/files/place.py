@@ -17,7 +17,7 @@ from codriver.files.file_rules import (
     is_private,
 )
 from codriver.systems.open_folders import CLOEXEC, NOFOLLOW
-from codriver.systems.owners import give, is_mine, is_open, set_mode
+from codriver.systems.owners import TELLS_MODES, give, is_mine, is_open, set_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -71,9 +71,9 @@ class Place:
         """
         if not is_mine(self.folder_status().st_uid):
             raise NotOwnError(self.path.parent, "it is another user's folder")
-        if is_private(self.folder_status()):
+        if TELLS_MODES and is_private(self.folder_status()):
             return
-        self._folder.set_mode(PRIVATE_FOLDER)
+        self._folder.close_to_others()
         if not is_private(self.folder_status()):
             raise NotOwnError(self.path.parent, "it stays open to others: its file system keeps no modes")
 

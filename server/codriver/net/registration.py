@@ -18,9 +18,18 @@ from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links
 from codriver.files.locking import try_lock
-from codriver.files.paths import workspace_state_folder
-from codriver.net.server_record import STOPPED_FOR_GOOD, ServerRecord, locate_in, read_port, read_record, read_token
+from codriver.files.paths import state_folder, workspace_state_folder
+from codriver.net.server_record import (
+    SECRET,
+    STOPPED_FOR_GOOD,
+    ServerRecord,
+    locate_in,
+    read_port,
+    read_record,
+    read_token,
+)
 from codriver.systems.other_processes import is_running
+from codriver_relay.own_files import DOORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,6 +111,8 @@ class Claim:
         }
         try:
             _write(self._folder, "server.json", json.dumps(shown, indent=1) + "\n")
+            if self.token:
+                files.replace(_door(record), self.token.encode(), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
             _write(self._folder, "port", str(record.port))
         except OSError as error:
             raise ClaimError(self._folder, error) from error
@@ -115,6 +126,8 @@ class Claim:
             _give_up(self._folder, "token")
         if mine is None:
             return
+        if token:
+            _close_door(_door(mine), token)
         now = read_record(self._folder)
         if now is not None and now.session_id != mine.session_id:
             return
@@ -225,6 +238,18 @@ def _remove(folder: Path, name: str) -> None:
             stale.remove()
     except OSError as error:
         raise ClaimError(folder, error) from error
+
+
+def _door(record: ServerRecord) -> Path:
+    """The file in which who knows the port alone finds the token."""
+    return state_folder() / DOORS / str(record.port)
+
+
+def _close_door(door: Path, token: str) -> None:
+    """Remove the file, unless another server's token stands there by now."""
+    with suppress(OSError), files.locate(door, Links.OWN) as place:
+        if place.read(SECRET) == token.encode():
+            place.remove()
 
 
 def _give_up(folder: Path, name: str) -> None:

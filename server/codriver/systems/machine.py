@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
+from typing import Final
+
+TELLS_USERS: Final = sys.platform == "linux"
+"""Whether the kernel tells whose a connection is. Elsewhere a token has to."""
 
 if sys.platform == "win32":
 

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Final, Self
 
 from codriver_relay import own_files
 
+if sys.platform == "win32":
+    from codriver.systems.owners import close_folder
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,6 +23,7 @@ NOFOLLOW: Final = own_files.NOFOLLOW
 """Flags of `os.open`, 0 where the system lacks them."""
 HAS_DESCRIPTORS: Final = sys.platform != "win32"
 """Whether folders are opened by descriptors here."""
+PRIVATE: Final = 0o700
 PATIENCE_S: Final = 1.0
 """How long a name is asked for again that somebody else holds, as virus scanners do on Windows with each new file."""
 PAUSE_S: Final = 0.01
@@ -115,9 +119,12 @@ class OpenFolder:
         """Remove an empty folder."""
         os.rmdir(self._where(name), dir_fd=self._descriptor)
 
-    def set_mode(self, mode: int) -> None:
-        """Give the folder itself this mode."""
-        os.chmod(self._where("."), mode, dir_fd=self._descriptor)
+    def close_to_others(self) -> None:
+        """Let nobody but this user, and who administers the machine, into the folder."""
+        if sys.platform == "win32":
+            close_folder(self._where("."))
+        else:
+            os.chmod(self._where("."), PRIVATE, dir_fd=self._descriptor)
 
     def sync(self) -> None:
         """Put the entries on the disk for good, where the file system can do that with folders."""
