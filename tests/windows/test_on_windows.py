@@ -234,6 +234,14 @@ def test_a_batch_of_two_files_is_edited(client, windows):
     assert [(windows.folder / f"{name}.py").read_text().count("return 2") for name in "ab"] == [1, 1]
 
 
+def test_a_file_by_another_spelling_is_the_same_module(client, windows):
+    (windows.folder / "shapes.py").write_text("SIDES = 3\n")
+    assert client.call("load_file", filePath="shapes.py")["ok"]
+    assert client.call("load_file", filePath="SHAPES.PY")["ok"]
+    code = "import sys; sorted(name for name in sys.modules if name.lower() == 'shapes')"
+    assert client.evaluate(code)["result"] == "['shapes']"
+
+
 @pytest.mark.parametrize("way", ["number", "file", "folder", "auto"])
 def test_the_relay_finds_the_server(server, windows, way):
     ways = {

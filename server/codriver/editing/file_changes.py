@@ -14,6 +14,7 @@ from codriver.files import (
     Rules,
     locate,
 )
+from codriver.systems.file_names import as_spelled
 from codriver.systems.owners import mode_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
     if not given.strip():
         raise NotEditableError("filePath is blank")
     try:
-        path = (workspace / given).resolve()
+        path = as_spelled((workspace / given).resolve())
     except (OSError, RuntimeError, ValueError) as error:
         raise NotEditableError(f"{given!r} is no path that can be followed: {error}") from error
     if not allow_outside and not path.is_relative_to(workspace):

@@ -14,6 +14,7 @@ from codriver.core.records import replace
 from codriver.core.values import Form, Request
 from codriver.errors import RefusedError
 from codriver.lisp.definitions import definitions
+from codriver.systems.file_names import as_spelled
 from codriver.tools.acts import dependent_loads
 from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
 from codriver.tools.answers.answer_budget import budget
@@ -97,6 +98,7 @@ class _Loads:
     async def file(self, path: Path) -> Evaluation:
         """Load a file; the evaluation when it is over, or its time is."""
         call, arguments = self._call, self._arguments
+        path = await call.services.work.files.run(call.client, partial(as_spelled, path))
         text = await call.services.work.files.run(call.client, partial(read_source, path))
         target = chosen(call, arguments.repl_session_key, self._who, file=str(path))
         repl = target.repl

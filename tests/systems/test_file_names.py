@@ -1,0 +1,31 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from codriver.systems.file_names import as_spelled
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "shapes.py").write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize("given", ["src/shapes.py", "src/none.py", "none/shapes.py", "src"])
+def test_a_name_that_the_folder_has_or_nothing_has_stays(folder, given):
+    assert as_spelled(folder / given, finds_others=True) == folder / given
+
+
+def test_a_name_that_leads_to_a_listed_file_becomes_that_ones(folder, monkeypatch):
+    """As where the file system takes both for the same: here a second name, which the folder's list leaves out."""
+    (folder / "src" / "SHAPES.PY").hardlink_to(folder / "src" / "shapes.py")
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda place: [name for name in listed(place) if name != "SHAPES.PY"])
+    assert as_spelled(folder / "src" / "SHAPES.PY", finds_others=True) == folder / "src" / "shapes.py"
+
+
+def test_where_each_spelling_is_a_file_of_its_own_the_disk_is_not_asked(monkeypatch):
+    monkeypatch.setattr(os, "listdir", None)
+    assert as_spelled(Path("/a/B"), finds_others=False) == Path("/a/B")
