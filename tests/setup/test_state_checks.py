@@ -42,7 +42,7 @@ def test_what_cannot_be_written_is_named_with_what_is_lost(state, tmp_path, monk
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != state and real(path, mode))
     check = only(tmp_path)
-    assert (check.state, check.fix.startswith(f"chmod u+wx {state}")) == ("wrong", True)
+    assert (check.state, check.fix.startswith(f"chmod u+rwx {state}")) == ("wrong", True)
     assert f"{state} cannot be written by this user: what was evaluated" in check.text
 
 

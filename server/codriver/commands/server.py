@@ -28,8 +28,10 @@ from codriver.files.paths import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
 from codriver.net.client import NoServerError, ask_to_stop, connect, process_of
+from codriver.systems.advice import to_end, to_name_holder
 from codriver.systems.daemon import daemonize, stay
 from codriver.systems.other_processes import HAS_SIGNALS, is_running
+from codriver.systems.programs import complete_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from codriver.net.server_record import ServerRecord
 
 STOP_S = 15.0
+STARTING = "the server starts: it reads what it remembers of this workspace"
 COMING_S = 15.0
 """How long `stop` waits for a server that is just starting: one that starts can be reached within a second or two."""
 POLL_S = 0.02
@@ -113,6 +116,7 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     if is_quiet and is_verbose:
         raise click.UsageError("--quiet and --verbose exclude one another")
     on_reached = daemonize() if detach else stay
+    complete_path()
     above = None if on_demand or is_quiet else _server_above(workspace.resolve())
     if above is not None:
         place = one_line(str(above))
@@ -129,17 +133,16 @@ def serve_command(  # noqa: PLR0913  # one argument an option
         "idle_exit_seconds": idle_exit,
     }
     overrides = {name: value for name, value in given.items() if value is not None}
-    ends_when_idle = on_demand or idle_exit is not None
     with ExitStack() as waiting:
-        waiting.enter_context(patience(lambda: "the server starts: it reads what it remembers of this workspace"))
+        waiting.enter_context(patience(lambda: STARTING))
 
         def reached() -> None:
             waiting.close()
             on_reached()
 
         says: Says = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
-        options = ServeOptions(workspace, overrides, ends_when_idle, reached, is_on_demand=on_demand, says=says)
-        sys.exit(run(options))
+        is_passing = on_demand or idle_exit is not None
+        sys.exit(run(ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, says=says)))
 
 
 def _from_here(kernel: str) -> str:
@@ -316,7 +319,7 @@ def _stop(workspace: Path) -> None:
     deadline = time.monotonic() + STOP_S
     while server_record.read_record(folder) == claimed and is_running(process):
         if time.monotonic() > deadline:
-            say(f"pid {process} did not stop in {STOP_S:g} s: end it with `kill -9 {process}`", err=True)
+            say(f"pid {process} did not stop in {STOP_S:g} s: end it with `{to_end(process)}`", err=True)
             sys.exit(1)
         time.sleep(POLL_S)
     say(f"stopped pid {process}")
@@ -343,8 +346,9 @@ def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
     else:
         lock = server_record.lock_file(folder)
         say(
-            f"pid {claimed.pid}, which {folder} names, is not known to be the server of this workspace: `fuser {lock}` "
-            "names who holds its lock; if that is a server that hangs, end it with `kill -9 PID`",
+            f"pid {claimed.pid}, which {folder} names, is not known to be the server of this workspace: "
+            f"`{to_name_holder(lock)}` names who holds its lock; if that is a server that hangs, end it with "
+            f"`{to_end('PID')}`",
             err=True,
         )
         sys.exit(1)
@@ -367,7 +371,7 @@ def _awaited_record(folder: Path) -> ServerRecord | None:
         lock = server_record.lock_file(folder)
         say(
             f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
-            f"or ends. `fuser {lock}` names its pid; end it with `kill -9 PID`",
+            f"or ends. `{to_name_holder(lock)}` names its pid; end it with `{to_end('PID')}`",
             err=True,
         )
         sys.exit(1)

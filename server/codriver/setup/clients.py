@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from codriver.errors import StartError
 from codriver.files.paths import port_file, relay_file, shipped_folder
 from codriver.setup import jsonc
+from codriver_relay.own_files import PLACE
 from codriver_relay.starter import server_environment
 from codriver_relay.workspace import is_border
 
@@ -307,7 +308,7 @@ def is_written_by_init(present: object, entry: object) -> bool:
         return False
     words = command_line(present)
     paths = words[3:] if words[1:3] == ("-I", "-S") else words[1:]  # those of earlier versions were not isolated
-    has_paths = len(paths) == len(RELAY) - 1 and paths[1].endswith("/.calva/mcp-server/port") and paths[2] == "--start"
+    has_paths = len(paths) == len(RELAY) - 1 and Path(paths[1]).parts[-3:] == (*PLACE, "port") and paths[2] == "--start"
     if not starts_relay(present) or not (has_paths or is_shareable(words)):
         return False
     wanted = _rest(entry)

@@ -37,8 +37,10 @@ from codriver.setup.reachability import NAME, check_exposure, check_found_port, 
 from codriver.setup.seam_checks import SEAM, seam_row
 from codriver.setup.state_checks import check_state
 from codriver.skills import Selection, SkillLibrary
+from codriver.systems.advice import to_end, to_open
 from codriver.systems.other_processes import is_running
 from codriver.systems.owners import is_mine, is_open, is_own_group
+from codriver.systems.programs import LAUNCHD_PATH, folders_to_add
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,7 +69,7 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
     Changes nothing, and starts nothing but the relay, for a moment, when a server runs.
     """
     workspace = launch.workspace
-    checks = [_check_versions(), *_check_settings(workspace, environment)]
+    checks = [_check_versions(), *_check_programs(), *_check_settings(workspace, environment)]
     health = _try(ask, "server_health")
     sessions = _rows(_try(ask, "list_sessions"), "sessions") if isinstance(health, dict) else []
     checks += _check_server(workspace, health)
@@ -107,6 +109,13 @@ def _check_versions() -> Check:
         except importlib.metadata.PackageNotFoundError:
             parts.append(f"no {name}")
     return Check("versions", "ok", f"{', '.join(parts)}, {platform.system()} {platform.machine()}")
+
+
+def _check_programs() -> Iterator[Check]:
+    """The folders in which a server that a client with a window starts finds programs, too: on macOS."""
+    if found := folders_to_add(":".join(LAUNCHD_PATH)):
+        text = f"servers that clients with a window start get launchd's PATH, and also look in {', '.join(found)}"
+        yield Check("programs", "ok", text)
 
 
 def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check]:
@@ -198,7 +207,7 @@ def _end_of(record: ServerRecord, folder: Path) -> str:
     with contextlib.suppress(OSError, CodriverError):
         process = server_record.process_of(record, folder)
         if process is not None:
-            return f"kill -9 {process}, then codriver serve"
+            return f"{to_end(process)}, then codriver serve"
     return "codriver stop, which says what to do if it stays; then codriver serve"
 
 
@@ -228,7 +237,7 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
 def _check_permissions(workspace: Path) -> Iterator[Check]:
     folder = server_folder(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
-        yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", f"chmod u+wx {workspace}")
+        yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", to_open(workspace))
         return
     problems = list(_file_problems(folder))
     yield from problems
@@ -252,7 +261,7 @@ def _file_problems(folder: Path) -> Iterator[Check]:
         yield Check("permissions", "wrong", text, f"mv {folder.parent} …")
         return
     except OSError as error:
-        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", f"chmod u+rwx {folder}")
+        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", to_open(folder))
         return
     yield from _mode_problems(folder, is_folder_private=is_private(status))
 
@@ -261,7 +270,7 @@ def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
     try:
         entries = [folder, *sorted(folder.iterdir())]
     except OSError as error:
-        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", f"chmod u+rwx {folder}")
+        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", to_open(folder))
         return
     if not is_folder_private and not _others_may_write(folder.lstat()):
         text = f"others may enter {folder}, so nothing in it counts: it came with a checkout, or its mode was changed"

@@ -28,6 +28,7 @@ from codriver.setup.change_plan import (
 from codriver.setup.clients import RELAY, Environment, Launch, Scope, chosen_clients, found_clients, known_clients
 from codriver.setup.hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.project import can_start, describe_tree
+from codriver.systems.advice import to_open
 from codriver_relay.workspace import is_workspace
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class UnreadableFolderError(StartError):
 
     def __init__(self, workspace: Path, error: OSError) -> None:
         super().__init__(
-            f"{workspace} cannot be read: {error.strerror}; run `chmod u+rwx {shlex.quote(str(workspace))}` if it is "
+            f"{workspace} cannot be read: {error.strerror}; run `{to_open(workspace)}` if it is "
             "yours, or choose another --workspace"
         )
 

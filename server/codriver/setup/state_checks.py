@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.files.paths import workspace_state_folder
 from codriver.setup.doctor_report import Check
+from codriver.systems.advice import to_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ def check_state(workspace: Path) -> Iterator[Check]:
     if not there.is_dir():
         yield Check("state", "wrong", f"{folder} cannot be made, as {there} is a file: {KEPT}", f"mv {there} …")
     elif not os.access(there, os.W_OK | os.X_OK):
-        mend = f"chmod u+wx {there}, or {elsewhere} written"
+        mend = f"{to_open(there)}, or {elsewhere} written"
         yield Check("state", "wrong", f"{there} cannot be written by this user: {KEPT}", mend)
     elif (free := shutil.disk_usage(there).free) < ROOM_BYTES:
         text = f"{free / 2**20:.0f} MiB are free on the disk of {there}: once it is full, {KEPT}"

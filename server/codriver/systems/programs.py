@@ -12,10 +12,38 @@ from codriver_relay.starter import split_command
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["is_path", "program_in", "python_in_path", "python_of", "split_command"]
+__all__ = [
+    "LAUNCHD_PATH",
+    "complete_path",
+    "folders_to_add",
+    "is_path",
+    "program_in",
+    "python_in_path",
+    "python_of",
+    "split_command",
+]
 
 _IS_WINDOWS: Final = sys.platform == "win32"
 _PYTHON: Final = "python" if _IS_WINDOWS else "python3"
+
+
+LAUNCHD_PATH: Final = frozenset({"/usr/bin", "/bin", "/usr/sbin", "/sbin"})
+"""The PATH of programs with a window on macOS, and of all that they start. Source: launchctl(1), path_helper(8)."""
+USUAL_FOLDERS: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "~/.local/bin", "~/.cargo/bin")
+"""Where a login shell on macOS has `clojure`, `npx`, `uvx` and `java` from: Homebrew's, MacPorts', the user's own."""
+
+
+def folders_to_add(path: str, *, system: str = sys.platform) -> list[str]:
+    """The folders of programs that are missing in a PATH which launchd made. Empty for a PATH of anybody else."""
+    if system != "darwin" or not set(path.split(os.pathsep)) <= LAUNCHD_PATH:
+        return []
+    return [folder for folder in map(os.path.expanduser, USUAL_FOLDERS) if os.path.isdir(folder)]  # noqa: PTH112  # texts of a PATH
+
+
+def complete_path() -> None:
+    """Let this process and all that it starts find programs as a login shell does, where launchd made its PATH."""
+    path = os.environ.get("PATH", "")
+    os.environ["PATH"] = os.pathsep.join([path, *folders_to_add(path)])
 
 
 def is_path(program: str) -> bool:
