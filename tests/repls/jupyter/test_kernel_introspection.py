@@ -372,7 +372,10 @@ async def test_kernels_of_other_languages_answer_what_their_protocol_has(adapter
     else:
         with pytest.raises(CapabilityMissingError):
             await adapter.ask(Lookup(candidate))
-    asked = (partial(adapter.run_tests, None, None), partial(adapter.drift, None), partial(adapter.restore, "batch"))
+    asked = (
+        partial(adapter.run_tests, None, None),
+        *(partial(adapter.ask, one) for one in (Drift("/"), Restore("batch"))),
+    )
     for ask in asked:
         with pytest.raises(CapabilityMissingError):
             await ask()

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import Failure
+from codriver.core.records import dataclass
+from codriver.core.values import Failure, Form
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.errors import SessionLostError
 from codriver.repls.contract.questions import LastError
-from codriver.repls.nrepl.evaluation_work import Sent, Work
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.request_fields import RequestFields
@@ -30,9 +30,10 @@ from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, Reply
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from codriver.core.values import Form, PrintLimits, Request
+    from codriver.core.values import PrintLimits, Request
     from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.nrepl.connection import Exchange, NreplConnection
     from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
@@ -52,6 +53,38 @@ STOPPED: Final = "its thread was stopped: the code threw a ThreadDeath, or other
 
 TIDY_EVERY: Final = 200
 """Evaluations in one session after which what the server left behind is tidied up, where our printer did not."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sent:
+    """A request that evaluates, and the reply to it as far as it came."""
+
+    exchange: Exchange
+    reply: Reply
+    connection: NreplConnection
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """One evaluation under way."""
+
+    request: Request
+    session: NreplSession
+    ended: Ended
+    limits: PrintLimits
+    first: Sent | None = None
+    """Its first request, where that was sent at once, until the reply to it is taken."""
+    has_turn: bool = False
+    """Whether it has its session's turn."""
+    told: int = 0
+    """Values so far."""
+    is_looked_after: bool = False
+    """Whether an application is looked for when its first request is over."""
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms that are sent, one after the other."""
+        return self.request.forms or (Form(self.request.code, 1, 1),)
 
 
 class Evaluator:
