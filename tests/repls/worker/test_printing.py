@@ -139,6 +139,19 @@ def test_a_session_that_ends_lets_go_of_its_values(python):
     assert "no cut value" in part(python, "own")
 
 
+PAGE = "class Page:\n    def _repr_html_(self): return '<b>' + 'ж' * 3 + '</b>'\n"
+
+
+def test_a_value_that_has_a_page_to_show_shows_it_when_it_is_asked_for(python):
+    printed(python, f"{PAGE}Page()\n[Page()]", **{"codriver/keep": "shown"})
+    assert part(python, "shown", ["$1", "text/html"]) == ("<b>жжж</b>", None)
+    assert part(python, "shown", ["$1", "text/html"], **{"from": 3}) == ("жжж</b>", None)
+    printed(python, "{'text/html': list(range(9))}", **{"codriver/keep": "key"})
+    assert part(python, "key", ["text/html", 8]) == ("8", None)
+    printed(python, "class Bad:\n    def _repr_html_(self): 1/0\nBad()", **{"codriver/keep": "fails"})
+    assert "ZeroDivisionError" in part(python, "fails", ["text/html"])
+
+
 LISP = {"nrepl.middleware.print/options": {"default-length": 3, "default-level": 2}}
 
 

@@ -10,7 +10,7 @@ import types
 
 from .frame_locals import PYTHON, locals_of, plain_locals_of
 from .held_definitions import Holds
-from .kept_values import KeptValues
+from .kept_values import HTML, KeptValues, html_of, shows_html
 from .printing import NoSuchPartError, tell
 
 TYPE_CHECKING = False
@@ -126,7 +126,12 @@ class Dialect:
         if path and isinstance(path[0], str) and path[0][:1] == "$" and path[0][1:].isdigit():
             number, path = int(path[0][1:]), path[1:]
         try:
-            value = self.part_at(self.kept.find(message["evaluation"], number), path)
+            value = self.kept.find(message["evaluation"], number)
+            if path == [HTML] and shows_html(value):
+                shown = html_of(value, start if isinstance(start, int) and start > 0 else 0)
+                tell(job, shown, self.name_of(job.session.namespace))
+                return
+            value = self.part_at(value, path)
         except NoSuchPartError as error:
             job.send({"codriver/missing": str(error)})
             return

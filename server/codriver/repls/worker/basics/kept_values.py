@@ -1,4 +1,4 @@
-"""Values that printing cut, kept for a while by evaluation, so that more of them can be asked for."""
+"""Values that printing cut, or that have more to show, kept for a while so that more of them can be asked for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,28 @@ if TYPE_CHECKING:
 
 HELD = 8
 """So many of the newest cut values are kept alive."""
+HTML = "text/html"
+"""The path that means what a value shows of itself in a page. Source: IPython's display protocol."""
 REMEMBERED = 200
 """So many are found as long as the program itself keeps them alive, where values of their class can say so."""
+
+
+def shows_html(value: Any) -> bool:
+    """True of a value whose class has a page to show of it; nothing of the value is run."""
+    return hasattr(type(value), "_repr_html_") and not isinstance(value, type)
+
+
+def html_of(value: Any, start: int) -> str:
+    """The page that a value shows of itself, from a character on.
+
+    Raises:
+        NoSuchPartError: it fails to.
+    """
+    try:
+        text = value._repr_html_()
+    except Exception as error:
+        raise NoSuchPartError("it has no page to show: " + type(error).__name__) from None
+    return str(text or "")[start:]
 
 
 class KeptValues:
@@ -29,13 +49,13 @@ class KeptValues:
         self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
 
     def tell(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
-        """Tell a value of a job, and keep it if it is cut and the request names the evaluation to keep it under."""
+        """Tell a value of a job, and keep one that is cut or has a page to show, where the request says under what."""
         evaluation = job.message.get("codriver/keep")
         if isinstance(evaluation, str):
             number = self._told[evaluation] = self._told.get(evaluation, 0) + 1
             if len(self._told) > REMEMBERED:
                 self._told.popitem(last=False)
-            if cut:
+            if cut or shows_html(value):
                 self._keep((evaluation, number), job.session.id, value)
         tell(job, text, namespace, cut=cut)
 
