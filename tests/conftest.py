@@ -38,6 +38,7 @@ SLOW = {
     "lisp/rename": "meaning",
     "log": "history_crash memory secrets spill_live stderr_log transcripts",
     "net": "on_demand registration server_verification",
+    "page": "page page_server",
     "protocol": "corners deferred_packages evaluation_tasks log_messages",
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
     "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table "

@@ -60,7 +60,7 @@ MAY_IMPORT = {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
     },
     "page": {
-        "core", "log", "net", "protocol", "tools/answers", "tools/calls", "tools/truth",
+        "core", "datalog", "errors", "files", "log", "net", "protocol", "tools/answers", "tools/calls", "tools/truth",
     },
     "app": {
         "core", "editing", "errors", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls", "settings",

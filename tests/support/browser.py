@@ -7,15 +7,26 @@ import base64
 import contextlib
 import json
 import os
-import shlex
 import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 
 import posix_only
-from live_server import WAIT_S, until
+from live_server import WAIT_S
 from needs import program
 
+BEGIN = """
+import fcntl, os, sys
+read, write = [fcntl.fcntl(int(word), fcntl.F_DUPFD, 10) for word in sys.argv[1:3]]
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""A program that becomes a browser whose descriptors 3 and 4 are those that it is given by number."""
+SEEN_S = 30
+"""How long a page may take to show something."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -33,11 +44,10 @@ class Browser:
     def __init__(self, folder, *options):
         read, self._to = os.pipe()
         self._from, write = os.pipe()
-        line = shlex.join(command(folder, "--remote-debugging-pipe", "--hide-scrollbars", *options))
+        line = command(folder, "--remote-debugging-pipe", "--hide-scrollbars", *options)
+        begin = [sys.executable, "-I", "-S", "-c", BEGIN, str(read), str(write), *line]
         with (Path(folder) / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                ["sh", "-c", f"exec {line} 3<&{read} 4>&{write}"], stdout=log, stderr=log, pass_fds=(read, write)
-            )
+            self._process = subprocess.Popen(begin, stdout=log, stderr=log, pass_fds=(read, write))
         os.close(read)
         os.close(write)
         self._number, self._answers, self._pages = 0, {}, {}
@@ -123,7 +133,12 @@ class Page:
 
     def until(self, script, what=""):
         """Wait until an expression is true; its value."""
-        return until(lambda: self.run(script), f"{what or script}; the page says: {self.text()[:2000]} {self.wrong}")
+        deadline = time.monotonic() + SEEN_S
+        while not (value := self.run(script)):
+            told = f"{what or script}; it says: {self.text()[-2000:]} {self.wrong}"
+            assert time.monotonic() < deadline, f"the page was waited for in vain: {told}"
+            time.sleep(0.02)
+        return value
 
     def text(self, of="body"):
         return self.run(f"document.querySelector({json.dumps(of)})?.innerText ?? ''")

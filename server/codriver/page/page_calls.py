@@ -7,16 +7,25 @@ stands in the log. It evaluates nothing.
 from __future__ import annotations
 
 import json
+import re
 import secrets
+import shlex
 import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
+
 from codriver.core.recent import Recent
+from codriver.files.paths import history_file
+from codriver.page import page_questions
+from codriver.page.markdown_blocks import blocks
 from codriver.page.page_admission import FRAMES
 from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.calls import Caller
     from codriver.tools.calls.base import Services
@@ -25,10 +34,7 @@ LOOKS: Final = frozenset(
     {
         "get_evaluation",
         "inspect_app",
-        "list_sessions",
         "repl_output_log",
-        "server_health",
-        "stacktrace",
         "what_changed",
     }
 )
@@ -36,12 +42,16 @@ ACTS: Final = frozenset({"interrupt_evaluation", "send_input"})
 """The two buttons."""
 HANDOFF_S: Final = 10.0
 HANDOFF_BYTES: Final = 16_000
+TITLE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
 MOST_FRAMES: Final = 64
 FRAME_S: Final = 60.0
 """How long the address of a table holds, until it is used."""
 MOST_SHOWN_CHARACTERS: Final = 2**18
+SHOWN_S: Final = 20.0
+"""How long a REPL that is busy is waited for."""
 HTML: Final = "text/html"
-SHOWN: Final = MappingProxyType({HTML: "address", "text/markdown": "markdown", "text/latex": "latex"})
+MARKDOWN: Final = "text/markdown"
+SHOWN: Final = MappingProxyType({HTML: "address", MARKDOWN: "markdown", "text/latex": "latex"})
 """The kinds of values that the page shows as more than text, and the field of each."""
 FRAME_HEAD: Final = (
     '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><style>'
@@ -73,16 +83,37 @@ class PageCalls:
         """
         if name in LOOKS or name in ACTS:
             return await self._tool(name, arguments, client)
-        if name == "code":
-            return self._caller.text_of(self._code(str(arguments.get("evaluation"))))
-        if name == "diffs":
-            found = self._services.ledger.diffs.of_line(int(arguments.get("line", 0)))
-            return self._caller.text_of({"files": [{"file": file, "diff": diff} for file, diff in found]})
-        if name == "shown":
-            return self._caller.text_of(await self._shown(str(arguments.get("evaluation")), client))
-        if name == "handoff":
-            return self._caller.text_of({"text": await self._handoff(client)})
-        raise UnknownCallError(name)
+        fields = await self._asked(name, arguments, client)
+        if fields is None:
+            raise UnknownCallError(name)
+        return self._caller.text_of(fields)
+
+    async def _asked(self, name: str, given: dict[str, Any], client: ClientSession) -> Mapping[str, object] | None:
+        """The fields of an answer to what no tool answers; None where there is no such call."""
+        services, evaluation = self._services, str(given.get("evaluation"))
+        match name:
+            case "code":
+                return self._code(evaluation)
+            case "diffs":
+                found = services.ledger.diffs.of_line(int(given.get("line", 0)))
+                return {"files": [{"file": file, "diff": diff} for file, diff in found]}
+            case "shown":
+                return await self._shown(evaluation, client)
+            case "handoff":
+                return await self._handoff(client)
+            case "examples":
+                return {"examples": page_questions.EXAMPLES}
+            case "lead":
+                return {"evaluation": page_questions.evaluation_of(services, list(given.get("row", ())))}
+            case "history":
+                file = shlex.quote(str(history_file(services.workspace)))
+                found_code = await page_questions.history(services, client, str(given.get("part", "")))
+                return {**found_code, "forget": f"codriver stop && rm {file}"}
+            case "runs":
+                return await page_questions.runs(services, client)
+            case "run":
+                return await page_questions.run(services, client, str(given.get("run")))
+        return None
 
     def frame(self, path: str) -> bytes | None:
         """The document at the address of a table, which holds no longer; None where there is none."""
@@ -115,6 +146,11 @@ class PageCalls:
         A table as the address at which it can be seen once, and how many rows it has; Markdown and LaTeX as texts.
         """
         found: dict[str, object] = {}
+        with anyio.move_on_after(SHOWN_S):
+            await self._add_shown(found, evaluation, client)
+        return found
+
+    async def _add_shown(self, found: dict[str, object], evaluation: str, client: ClientSession) -> None:
         for kind, name in SHOWN.items():
             asked = {"evaluationId": evaluation, "path": [kind], "length": MOST_SHOWN_CHARACTERS}
             answer = json.loads(await self._tool("get_evaluation", asked, client))["answer"]
@@ -125,8 +161,7 @@ class PageCalls:
                 found["lines"] = text.count("<tr")
                 found["address"] = self._framed(text)
             else:
-                found[name] = text
-        return found
+                found[name] = blocks(text) if kind == MARKDOWN else text
 
     def _framed(self, html: str) -> str:
         """The address at which this can be seen, once."""
@@ -134,10 +169,14 @@ class PageCalls:
         self._frames[address] = time.monotonic(), FRAME_HEAD + html
         return address
 
-    async def _handoff(self, client: ClientSession) -> str:
-        return await handoff(
+    async def _handoff(self, client: ClientSession) -> dict[str, object]:
+        """The handoff: its text, its first line, and of each line behind it the title, if it has one, and the parts."""
+        text = await handoff(
             self._services, HUMAN, client=client.id, is_for_another=False, wait_s=HANDOFF_S, most_bytes=HANDOFF_BYTES
         )
+        first, *lines = text.splitlines() or [""]
+        titled = [TITLE.fullmatch(line) or ("", "", line) for line in lines]
+        return {"text": text, "first": first, "sections": [(one[1], one[2].split("; ")) for one in titled]}
 
 
 HUMAN: Final = "human"

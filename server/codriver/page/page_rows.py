@@ -7,9 +7,12 @@ output costs one text a row, however much was printed. A row has at most 6,000 b
 
 from __future__ import annotations
 
+from contextlib import suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
+from codriver.errors import CodriverError
 from codriver.log.evaluated_steps import LOADED, RAN
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
@@ -17,7 +20,7 @@ from codriver.tools.answers.answer_budget import head, tail
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.core.state import State
+    from codriver.core.state import Repl, State
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Services
 
@@ -43,15 +46,19 @@ class RowReader:
         """The line up to which the log was told."""
         self._live: Mapping[str, str] = {}
         """By id: the status of the evaluations that were not over, as it was told."""
+        self._tests: Mapping[str, Row] = {}
         self._seen: State | None = None
         self.gap = 0
         """Entities that left the log before they could be told."""
 
-    def news(self) -> list[Row]:
-        """The rows that changed, in the order in which they did; empty when nothing has."""
+    def news(self, tests: Mapping[str, Row]) -> list[Row]:
+        """The rows that changed, in the order in which they did; empty when nothing has.
+
+        `tests`: by evaluation how far the runs of tests are that are under way, as `tests_under_way` gives them.
+        """
         services, state = self._services, self._services.core.state
         log, app = services.log, services.app_log
-        if state is self._seen and max(log.last_line or 0, app.last_line or 0) <= self.since:
+        if state is self._seen and tests == self._tests and max(log.last_line or 0, app.last_line or 0) <= self.since:
             return []
         self._seen = state
         rows: dict[str, Row] = {}
@@ -70,6 +77,10 @@ class RowReader:
             else:
                 rows[f"a{self.since}"] = _of_event(one)
         self._standing(rows, state)
+        for name, row in tests.items():
+            if self._tests.get(name) != row:
+                rows.setdefault(name, {"id": name}).update(row)
+        self._tests = tests
         return [*rows.values()]
 
     def _take(self, rows: dict[str, Row], entry: Entry, state: State) -> None:
@@ -121,6 +132,21 @@ class RowReader:
     def _words_of(self, evaluation: Evaluation) -> str:
         transcript = self._services.transcripts.get(evaluation.id)
         return transcript.head if transcript is not None else ""
+
+
+async def tests_under_way(services: Services) -> Mapping[str, Row]:
+    """The progress of each run of tests that is under way, by evaluation: `done` of `of`, and how many are red.
+
+    How many there are to be run is None where the REPL does not tell.
+    """
+    found: dict[str, Row] = {}
+    for one in services.core.state.unfinished():
+        if one.kind == "run-tests" and one.status == "running":
+            with suppress(CodriverError):
+                run = await services.repls.adapter(one.repl).tests_so_far(one.id)
+                if run is not None:
+                    found[one.id] = {"done": run.tests, "of": run.of, "red": run.failed + run.errors}
+    return found
 
 
 def _line_of(one: Entry | Mapping[str, Any]) -> int:
@@ -202,33 +228,38 @@ def _of_event(event: Mapping[str, Any]) -> Row:
     return row
 
 
+PHASES: Final = MappingProxyType(
+    {"starting": "starts", "connecting": "connects", "waiting": "is tried again", "stopped": "stopped"}
+)
+"""The words for a REPL that is not connected."""
+
+
 def header(services: Services) -> dict[str, object]:
     """The server's standing: its REPLs, busy by whom or waiting for what, and the clients."""
     state = services.core.state
-    live = state.unfinished()
-    repls = [
-        {
-            "key": repl.key,
-            "dialect": repl.dialect,
-            "phase": repl.phase,
-            "note": _head(repl.note or "", SHORT_BYTES * 2),
-            "since": repl.starts[-1] if repl.starts and repl.phase != "connected" else None,
-            "busy": [_busy(one) for one in live if one.repl == repl.id and one.status != "queued"][:8],
-            "queue": sum(one.repl == repl.id and one.status == "queued" for one in live),
-        }
-        for repl in state.repls.values()
-    ]
     clients = [str(row["name"]) for row in services.client_counters() if row["name"]]
-    log = services.log
     return {
-        "repls": repls,
+        "repls": [_repl(state, repl) for repl in state.repls.values()],
         "clients": [_head(name, SHORT_BYTES) for name in clients if not name.startswith("codriver-")][:32],
         "isSearching": state.life.is_searching,
-        "firstLine": log.first_line,
-        "evicted": log.evicted,
+        "evicted": services.log.evicted,
         "problems": [_head(latch.text, SHORT_BYTES * 3) for latch in state.latches.values()][:4],
     }
 
 
-def _busy(one: Evaluation) -> dict[str, object]:
-    return {"id": one.id, "who": one.who, "status": one.status, "began": one.started_at}
+def _repl(state: State, repl: Repl) -> Row:
+    """A REPL: its `state` in a word, that in words, since when, and the evaluation that it is about, if any."""
+    live = [one for one in state.unfinished() if one.repl == repl.id]
+    busy = [one for one in live if one.status != "queued"]
+    about: Row = {"state": "idle", "words": "idle"}
+    if busy:
+        first, more = busy[0], f" and {len(busy) - 1} more" if len(busy) > 1 else ""
+        is_asked = first.status == "needs-input"
+        words = f"{first.who}{' is asked for input' if is_asked else ''}{more}"
+        about = {"state": "asks" if is_asked else "busy", "words": words, "since": first.started_at, "id": first.id}
+    elif repl.phase != "connected":
+        about = {"state": "stopped" if repl.phase == "stopped" else "coming", "words": PHASES[repl.phase]}
+        if repl.starts and repl.phase != "stopped":
+            about["since"] = repl.starts[-1]
+    title = _head(repl.note or f"{repl.dialect}, {repl.phase}", SHORT_BYTES * 2)
+    return {"key": repl.key, "dialect": repl.dialect, "title": title, "queue": len(live) - len(busy), **about}

@@ -22,7 +22,7 @@ from codriver.page.http_connection import HttpConnection
 from codriver.page.page_admission import CALLS, JSON, LOOPBACK, kind_of
 from codriver.page.page_calls import PageCalls, UnknownCallError
 from codriver.page.page_files import FRAME_POLICY, GUARDS, page_files
-from codriver.page.page_rows import RowReader, header
+from codriver.page.page_rows import RowReader, header, tests_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,7 +194,7 @@ class PageServer:
         told, header_at, spoke_at, gap = "", 0.0, 0.0, 0
         while True:
             began = anyio.current_time()
-            if rows := reader.news():
+            if rows := reader.news(await tests_under_way(self._services)):
                 await self._tell(http, "rows", {"since": reader.since, "now": self._services.now(), "rows": rows})
                 spoke_at = began
             if reader.gap != gap:

@@ -3,232 +3,221 @@ import { isLive } from "./feed.js";
 import { kindOf } from "./row.js";
 import { pictureOf } from "./pictures.js";
 import { call, tool } from "./transport.js";
-import { copier, diffOf, el, markdown, plain, size, took } from "./text.js";
+import { copier, diffOf, el, joined, listed, markdown, plain, press, quiet, size, took } from "./text.js";
 
 const PIECE = 60000, LOOK_MS = 400;
 
 const block = (title, ...inside) => el("section", {}, el("h3", {}, title), inside);
-const quiet = (words) => el("p", { class: "quiet" }, words);
 
 export class Detail {
-  /** `resized()` is called whenever its height changed. */
-  constructor(row, resized) {
-    this.row = row;
-    this.height = 80;
-    this.body = el("div", { class: "body" }, quiet("…"));
-    this.acts = el("div", { class: "acts" });
-    this.element = el("div", { class: "detail" }, this.acts, this.body);
-    this.sizes = new ResizeObserver(() => {
-      if (!this.element.isConnected || Math.abs(this.element.offsetHeight - this.height) < 1) return;
-      this.height = this.element.offsetHeight;
-      resized();
-    });
-    this.sizes.observe(this.element);
-    this.fill();
-  }
+	/** `resized()` is called whenever its height changed. */
+	constructor(row, resized) {
+		this.row = row;
+		this.height = 80;
+		this.body = el("div", { class: "body" }, quiet("…"));
+		this.acts = el("div", { class: "acts" });
+		this.element = el("div", { class: "detail" }, this.acts, this.body);
+		this.sizes = new ResizeObserver(() => {
+			if (!this.element.isConnected || Math.abs(this.element.offsetHeight - this.height) < 1) return;
+			this.height = this.element.offsetHeight;
+			resized();
+		});
+		this.sizes.observe(this.element);
+		this.fill();
+	}
 
-  close() {
-    this.sizes.disconnect();
-    clearTimeout(this.timer);
-    this.isClosed = true;
-  }
+	close() {
+		this.sizes.disconnect();
+		clearTimeout(this.timer);
+		this.isClosed = true;
+	}
 
-  /** The row has changed: whatever runs tells its output as it comes, and all of it when it is over. */
-  changed() {
-    this.act();
-    if (this.timer || this.isClosed) return;
-    this.timer = setTimeout(async () => {
-      this.timer = 0;
-      if (isLive(this.row) && this.out) await this.out.more(); else await this.fill();
-    }, LOOK_MS);
-  }
+	/** The row has changed: whatever runs tells its output as it comes, and all of it when it is over. */
+	changed() {
+		this.act();
+		if (this.timer || this.isClosed) return;
+		this.timer = setTimeout(async () => {
+			this.timer = 0;
+			if (isLive(this.row) && this.out && kindOf(this.row) !== "tests") await this.out.more(); else await this.fill();
+		}, LOOK_MS);
+	}
 
-  async fill() {
-    try {
-      const kind = kindOf(this.row);
-      const made = kind === "edit" ? await this.edit() : kind === "said" || kind === "app" ? [el("pre", {}, plain(this.row.text))] : await this.evaluation();
-      if (!this.isClosed) this.body.replaceChildren(...made);
-    } catch (error) {
-      this.body.replaceChildren(quiet(error.message));
-    }
-    this.act();
-  }
+	async fill() {
+		try {
+			const kind = kindOf(this.row);
+			const made = kind === "edit" ? await this.edit() : kind === "said" || kind === "app" ? [el("pre", {}, plain(this.row.text))] : await this.evaluation();
+			if (!this.isClosed) this.body.replaceChildren(...made);
+		} catch (error) {
+			this.body.replaceChildren(quiet(error.message));
+		}
+		this.act();
+	}
 
-  async edit() {
-    const { files } = await call("diffs", { line: this.row.line });
-    const shown = files.map(({ file, diff }) => block(plain(file), diff ? diffOf(diff) : quiet("nothing is different")));
-    return shown.length ? shown : [quiet("what changed is no longer kept")];
-  }
+	async edit() {
+		const { files } = await call("diffs", { line: this.row.line });
+		const shown = files.map(({ file, diff }) => block(plain(file), diff ? diffOf(diff) : quiet("nothing is different")));
+		return shown.length ? shown : [quiet("what changed is no longer kept")];
+	}
 
-  async evaluation() {
-    const { row } = this;
-    const [{ code, said }, found] = await Promise.all([
-      call("code", { evaluation: row.id }), tool("get_evaluation", { evaluationId: row.id, maxImages: 0, detail: true }),
-    ]);
-    const made = [], text = code ?? row.text ?? "";
-    if (row.goal) made.push(quiet(plain(row.goal)));
-    if (row.file) made.push(quiet(plain(row.file)));
-    if (row.notebook) made.push(quiet(`evaluated in the notebook ${plain(row.notebook)}, past this server`));
-    if (code !== null || row.text) made.push(block("Code", el("pre", { class: "code", tabIndex: 0 }, plain(text)), copier(() => text)));
-    if (!found.ok && found.reason === "unknown-evaluation") {
-      if (row.output) made.push(block("Output", el("pre", { tabIndex: 0 }, plain(row.output))));
-      if (row.result) made.push(block("Result", el("pre", { tabIndex: 0 }, plain(row.result))));
-      return [...made, quiet("The server no longer knows this evaluation: this is what its log says.")];
-    }
-    if (found.tests !== undefined) made.push(...this.tests(found));
-    this.out = null;
-    if (row.hasPrinted || found.stdout || isLive(row)) made.push(...await this.output());
-    if (found.error) made.push(this.error(found.error));
-    if (row.pictures) made.push(block("Pictures", el("div", { class: "pictures" }, Array.from({ length: row.pictures }, (_, at) => pictureOf(row, at + 1)))));
-    if (found.result !== undefined) made.push(await this.result(found));
-    if (found.stacks) made.push(block("Where it was", el("pre", { tabIndex: 0 }, plain(found.stacks))));
-    const notes = [...(found.notes ?? []), ...said.slice(1)].filter(Boolean);
-    if (notes.length) made.push(block("Notes", el("ul", {}, notes.map((one) => el("li", {}, plain(one))))));
-    const about = [row.id, found.ns && `in ${found.ns}`, found.elapsedMs !== undefined && took(found.elapsedMs), found.status].filter(Boolean);
-    return [...made, el("p", { class: "about" }, plain(about.join(" · ")))];
-  }
+	async evaluation() {
+		const { row } = this;
+		const [{ code, said }, found] = await Promise.all([
+			call("code", { evaluation: row.id }), tool("get_evaluation", { evaluationId: row.id, maxImages: 0, detail: true }),
+		]);
+		const made = [], text = code ?? row.text ?? "";
+		if (row.goal) made.push(quiet(plain(row.goal)));
+		if (row.file) made.push(quiet(plain(row.file)));
+		if (row.notebook) made.push(quiet(`evaluated in the notebook ${plain(row.notebook)}, past this server`));
+		if (kindOf(row) !== "tests" && (code !== null || row.text)) made.push(block("Code", el("pre", { class: "code", tabIndex: 0 }, plain(text)), copier(() => text)));
+		if (!found.ok && found.reason === "unknown-evaluation") {
+			if (row.output) made.push(block("Output", el("pre", { tabIndex: 0 }, plain(row.output))));
+			if (row.result) made.push(block("Result", el("pre", { tabIndex: 0 }, plain(row.result))));
+			return [...made, quiet("The server no longer knows this evaluation: this is what its log says.")];
+		}
+		if (found.results?.length) made.push(this.tests(found.results));
+		this.out = null;
+		if (found.error) made.push(this.error(found.error));
+		if (row.hasPrinted || found.stdout || isLive(row)) made.push(...await this.output());
+		if (row.pictures) made.push(block("Pictures", el("div", { class: "pictures" }, Array.from({ length: row.pictures }, (_, at) => pictureOf(row, at + 1)))));
+		if (found.result !== undefined) made.push(this.result(found));
+		if (found.trace) made.push(block("Calls", el("pre", { tabIndex: 0 }, plain((await tool("get_evaluation", { evaluationId: row.id, part: "trace", length: PIECE })).text))));
+		if (found.stacks) made.push(block("Where it was", el("pre", { tabIndex: 0 }, plain(found.stacks))));
+		const notes = [...(found.notes ?? []), ...said.slice(1)].filter((one) => !one.startsWith("meanwhile "));
+		if (notes.length) made.push(block("Notes", listed("ul", {}, notes)));
+		return [...made, el("p", { class: "about" }, plain(joined([row.id, found.ns && `in ${found.ns}`, took(found.elapsedMs), found.status], " · ")))];
+	}
 
-  async output() {
-    const made = [];
-    for (const part of ["stdout", "stderr"]) {
-      const shown = new Output(this.row.id, part);
-      const is = await shown.more();
-      if (part === "stdout" && (is || isLive(this.row))) this.out = shown;
-      if (is || (part === "stdout" && isLive(this.row))) made.push(block(part === "stdout" ? "Output" : "Error output", shown.element));
-    }
-    return made;
-  }
+	async output() {
+		const made = [];
+		for (const part of ["stdout", "stderr"]) {
+			const shown = new Output(this.row.id, part);
+			const is = await shown.more();
+			if (part === "stdout" && (is || isLive(this.row))) this.out = shown;
+			if (is || (part === "stdout" && isLive(this.row))) made.push(block(part === "stdout" ? "Output" : "Error output", shown.element));
+		}
+		return made;
+	}
 
-  async result(found) {
-    const { row } = this, made = [];
-    let shown = {};
-    try { shown = await call("shown", { evaluation: row.id }); } catch { /* the text alone */ }
-    if (shown.address) made.push(el("iframe", { src: shown.address, sandbox: "", title: "Table", loading: "lazy", height: frameHeight(shown.lines) }));
-    if (shown.markdown) made.push(markdown(shown.markdown));
-    if (shown.latex) made.push(el("pre", { class: "latex" }, plain(shown.latex)));
-    const text = found.result.replace(/<<image-\d+[^>]*>>/g, "").trim();
-    const values = found.values?.length > 1 ? found.values.join("\n") : text;
-    const raw = el("pre", { class: "value", tabIndex: 0 }, plain(values));
-    if (made.length) made.push(el("details", {}, el("summary", {}, "As text"), raw)); else if (text) made.push(raw);
-    if (text) made.push(copier(() => values));
-    return made.length ? block("Result", made) : el("span");
-  }
+	result(found) {
+		const text = found.result.replace(/<<image-\d+[^>]*>>/g, "").replace(/^\n+|\s+$/g, "");
+		const values = found.values?.length > 1 ? found.values.join("\n") : text;
+		const raw = el("pre", { class: "value", tabIndex: 0 }, plain(values));
+		const holder = el("div", {}, text && raw);
+		this.show(holder, raw);
+		return block("Result", holder, text && copier(() => values));
+	}
 
-  error(error) {
-    const made = [failure(error)];
-    for (const one of error.chain ?? []) made.push(el("p", { class: "quiet" }, plain(one.relation)), failure(one));
-    const all = el("button", { type: "button", class: "small", onclick: async () => {
-      try {
-        const answer = await tool("stacktrace", { evaluationId: this.row.id });
-        all.replaceWith(el("pre", { tabIndex: 0 }, plain(framesOf(answer))));
-      } catch (failed) { all.replaceWith(quiet(failed.message)); }
-    } }, "All frames");
-    return block("Error", made, all);
-  }
+	/** Shows the value as more than text where there is more: asked of its REPL, which may be busy. */
+	async show(holder, raw) {
+		let shown = {};
+		try { shown = await call("shown", { evaluation: this.row.id }); } catch { /* the text alone */ }
+		const made = [];
+		if (shown.address) made.push(el("iframe", { src: shown.address, sandbox: "", title: "Table", height: Math.min(480, 80 + 27 * shown.lines) }));
+		if (shown.markdown) made.push(markdown(shown.markdown));
+		if (shown.latex) made.push(el("pre", {}, plain(shown.latex)));
+		if (made.length) holder.replaceChildren(...made, el("details", {}, el("summary", {}, "As text"), raw));
+	}
 
-  tests(found) {
-    const made = [];
-    const rows = found.results ?? [];
-    if (rows.length) made.push(block("Tests", el("ul", { class: "tests" }, rows.map((one) => el("li", { class: one.outcome },
-      el("strong", {}, plain([one.ns, one.test].filter(Boolean).join("/"))), " ", el("span", { class: "quiet" }, plain(one.outcome)),
-      one.message ? el("p", {}, plain(one.message)) : null,
-      one.actual || one.expected ? el("pre", {}, plain([one.expected && `expected: ${one.expected}`, one.actual].filter(Boolean).join("\n"))) : null,
-      one.frames?.length ? el("ol", { class: "frames" }, one.frames.map((frame) => el("li", {}, plain(frame)))) : null)))));
-    return made;
-  }
+	error(error) {
+		const made = [failure(error)];
+		for (const one of error.chain ?? []) made.push(quiet(plain(one.relation)), failure(one));
+		return block("Error", made);
+	}
 
-  act() {
-    const { row } = this, made = [];
-    if (isLive(row) && !row.isOver) {
-      made.push(el("button", { type: "button", class: "stop", onclick: (event) => this.interrupt(event.currentTarget) }, row.status === "queued" ? "Take it out of the queue" : "Interrupt"));
-    }
-    if (row.status === "needs-input") {
-      if (this.form) { this.acts.firstChild && this.acts.contains(this.form) || this.acts.append(this.form); return; }
-      const field = el("input", { name: "text", "aria-label": "Input for the evaluation", placeholder: "A line of input", autocomplete: "off", spellcheck: false });
-      this.form = el("form", { class: "answer", onsubmit: (event) => { event.preventDefault(); this.give(field); } }, field, el("button", {}, "Send"));
-      made.push(this.form);
-    } else this.form = null;
-    const words = this.acts.querySelector(".told");
-    this.acts.replaceChildren(...made, ...(words ? [words] : []));
-  }
+	tests(rows) {
+		return block("Tests", el("ul", { class: "tests" }, rows.map((one) => el("li", { class: one.outcome },
+			el("strong", {}, plain(joined([one.ns, one.test], "/"))), " ", el("span", { class: "quiet" }, plain(one.outcome)),
+			one.message && el("p", {}, plain(one.message)),
+			(one.actual || one.expected) && el("pre", {}, plain(joined([one.expected && `expected: ${one.expected}`, one.actual], "\n"))),
+			one.frames?.length && listed("ol", { class: "frames" }, one.frames)))));
+	}
 
-  tell(words) {
-    this.acts.querySelector(".told")?.remove();
-    this.acts.append(el("p", { class: "told", role: "status" }, plain(words)));
-  }
+	act() {
+		const { row } = this, made = [];
+		if (isLive(row) && !row.isOver) {
+			made.push(el("button", { class: "stop", onclick: (event) => this.interrupt(event.currentTarget) }, row.status === "queued" ? "Take it out of the queue" : "Interrupt"));
+		}
+		if (row.status === "needs-input") {
+			if (this.form) { this.acts.firstChild && this.acts.contains(this.form) || this.acts.append(this.form); return; }
+			const field = el("input", { name: "text", "aria-label": "Input for the evaluation", placeholder: "A line of input", autocomplete: "off", spellcheck: false });
+			this.form = el("form", { class: "answer", onsubmit: (event) => { event.preventDefault(); this.give(field); } }, field, el("button", { type: "submit" }, "Send"));
+			made.push(this.form);
+		} else this.form = null;
+		const words = this.acts.querySelector(".told");
+		this.acts.replaceChildren(...made, ...(words ? [words] : []));
+	}
 
-  async interrupt(button) {
-    button.disabled = true;
-    this.tell("Interrupting…");
-    try {
-      const answer = await tool("interrupt_evaluation", { evaluationId: this.row.id });
-      this.tell((answer.notes ?? []).join("; ") || answer.message || answer.status || "");
-    } catch (error) { this.tell(error.message); }
-    button.disabled = false;
-  }
+	tell(words) {
+		this.acts.querySelector(".told")?.remove();
+		this.acts.append(el("p", { class: "told", role: "status" }, plain(words)));
+	}
 
-  async give(field) {
-    const text = field.value;
-    field.value = "";
-    try {
-      const answer = await tool("send_input", { evaluationId: this.row.id, text: `${text}\n` });
-      this.tell(answer.ok || answer.status ? `Sent: ${text}` : [answer.message, answer.hint].filter(Boolean).join("; "));
-    } catch (error) { this.tell(error.message); }
-    await this.out?.more();
-  }
+	async interrupt(button) {
+		button.disabled = true;
+		this.tell("Interrupting…");
+		try {
+			const answer = await tool("interrupt_evaluation", { evaluationId: this.row.id });
+			this.tell((answer.notes ?? []).join("; ") || answer.message || answer.status || "");
+		} catch (error) { this.tell(error.message); }
+		button.disabled = false;
+	}
+
+	async give(field) {
+		const text = field.value;
+		field.value = "";
+		try {
+			const answer = await tool("send_input", { evaluationId: this.row.id, text: `${text}\n` });
+			this.tell(answer.ok || answer.status ? `Sent: ${text}` : joined([answer.message, answer.hint], "; "));
+		} catch (error) { this.tell(error.message); }
+		await this.out?.more();
+	}
 }
 
-const frameHeight = (lines) => String(Math.min(480, 60 + 27 * Math.max(1, lines ?? 8)));
-
-const failure = (error) => el("div", {}, el("p", { class: "error" }, plain([error.class, error.message].filter(Boolean).join(": "))),
-  error.trace?.length ? el("ol", { class: "frames" }, error.trace.map((one) => el("li", {}, plain(one)))) : null,
-  error.data ? el("pre", {}, plain(error.data)) : null,
-  error.locals ? el("p", { class: "quiet" }, plain(error.locals)) : null);
-
-const framesOf = (answer) => {
-  if (!answer.ok) return answer.message ?? "no frames";
-  return (answer.frames ?? []).map((one) => (typeof one === "string" ? one
-    : `${[one.file, one.line].filter(Boolean).join(":")}${one.function ? ` in ${one.function}` : ""}`)).join("\n") || "no frames";
-};
+const failure = (error) => el("div", {}, el("p", { class: "error" }, plain(joined([error.class, error.message], ": "))),
+	error.trace?.length && listed("ol", { class: "frames" }, error.trace),
+	error.data && el("pre", {}, plain(error.data)), error.locals && quiet(plain(error.locals)));
 
 /** One stream of an evaluation, read on as it grows, from its end where it is long. */
 class Output {
-  constructor(id, part) {
-    Object.assign(this, { id, part, from: 0, total: 0, first: 0 });
-    this.text = el("pre", { class: part, tabIndex: 0 });
-    this.before = el("button", { type: "button", class: "small", hidden: true, onclick: () => this.earlier() });
-    this.element = el("div", {}, this.before, this.text);
-  }
+	constructor(id, part) {
+		Object.assign(this, { id, part, from: 0, total: 0, first: 0 });
+		this.text = el("pre", { class: part, tabIndex: 0 });
+		this.before = el("button", { class: "small", hidden: true, onclick: () => this.earlier() });
+		this.element = el("div", {}, this.before, this.text);
+	}
 
-  read(from, length) {
-    return tool("get_evaluation", { evaluationId: this.id, part: this.part, from, length });
-  }
+	read(from, length) {
+		return tool("get_evaluation", { evaluationId: this.id, part: this.part, from, length });
+	}
 
-  /** Reads what is new, of much its end alone; whether there is anything. */
-  async more() {
-    let answer = await this.read(this.from, PIECE);
-    if (answer.text === undefined) return this.total > 0;
-    this.total = answer.totalCharacters;
-    if (this.total - this.from > PIECE) {
-      this.first = this.total - PIECE / 2;
-      this.text.textContent = "";
-      answer = await this.read(this.first, PIECE);
-    }
-    const atEnd = this.text.scrollTop + this.text.clientHeight >= this.text.scrollHeight - 8;
-    this.from = answer.next ?? answer.totalCharacters ?? this.from;
-    this.text.append(plain(answer.text ?? ""));
-    if (atEnd) this.text.scrollTop = this.text.scrollHeight;
-    this.before.hidden = this.first <= 0;
-    this.before.textContent = `${size(this.first)} before: show more`;
-    return this.total > 0;
-  }
+	/** Reads what is new, of much its end alone; whether there is anything. */
+	async more() {
+		let answer = await this.read(this.from, PIECE);
+		if (answer.text === undefined) return this.total > 0;
+		this.total = answer.totalCharacters;
+		if (this.total - this.from > PIECE) {
+			this.first = this.total - PIECE / 2;
+			this.text.textContent = "";
+			answer = await this.read(this.first, PIECE);
+		}
+		const atEnd = this.text.scrollTop + this.text.clientHeight >= this.text.scrollHeight - 8;
+		this.from = answer.next ?? answer.totalCharacters ?? this.from;
+		this.text.append(plain(answer.text ?? ""));
+		if (atEnd) this.text.scrollTop = this.text.scrollHeight;
+		this.label();
+		return this.total > 0;
+	}
 
-  async earlier() {
-    const from = Math.max(0, this.first - PIECE);
-    const answer = await this.read(from, this.first - from);
-    this.text.prepend(plain(answer.text ?? ""));
-    if (answer.text === undefined || from === 0 || answer.from > from) this.before.hidden = true;
-    this.first = from;
-    this.before.textContent = `${size(this.first)} before: show more`;
-  }
+	label() {
+		this.before.hidden = this.first <= 0;
+		this.before.textContent = `${size(this.first)} before: show more`;
+	}
+
+	async earlier() {
+		const from = Math.max(0, this.first - PIECE);
+		const answer = await this.read(from, this.first - from);
+		this.text.prepend(plain(answer.text ?? ""));
+		this.first = answer.from > from ? 0 : from;
+		this.label();
+	}
 }

@@ -7,12 +7,12 @@ import { List } from "./list.js";
 import { panels } from "./panels.js";
 import { address } from "./pictures.js";
 import { fillClock, fillRow, kindOf, makeRow } from "./row.js";
-import { el } from "./text.js";
+import { el, oneLine } from "./text.js";
 import { follow } from "./transport.js";
 
 const at = (id) => document.getElementById(id);
 const scroll = at("scroll"), search = at("search"), strip = at("strip"), panel = at("panel"), live = at("live");
-const narrow = matchMedia("(max-width: 640px)"), calm = matchMedia("(prefers-reduced-motion: reduce)");
+const narrow = matchMedia("(max-width: 640px)");
 const MEDIA = 132, CLOCK_MS = 500, STRIP = 12;
 
 const feed = new Feed();
@@ -21,186 +21,187 @@ const filters = { kind: "all", who: "" };
 let wanted = "", current = null, unseen = 0, view = "live", gaps = 0;
 
 const heightOf = (row) => {
-  const detail = open.get(row.key);
-  return (narrow.matches ? 58 : 34) + (detail ? detail.height : row.pictures ? MEDIA : 0);
+	const detail = open.get(row.key);
+	return (narrow.matches ? 58 : 34) + (detail ? detail.height : row.pictures ? MEDIA : 0);
 };
 
 const list = new List(scroll, at("rows"), {
-  make() {
-    const element = makeRow();
-    element.line.addEventListener("click", () => { choose(element.row); toggle(element.row); });
-    element.line.addEventListener("focus", () => { if (current !== element.row) choose(element.row, false); });
-    return element;
-  },
-  fill(element, row) {
-    fillRow(element, row, feed.whos.get(row.who), feed.ahead, open.get(row.key));
-    element.line.tabIndex = row === current ? 0 : -1;
-    element.classList.toggle("current", row === current);
-  },
-  drop: (element) => { for (const one of element.querySelectorAll(":scope > .detail")) one.remove(); },
-  heightOf,
+	make() {
+		const element = makeRow();
+		element.line.addEventListener("click", () => { choose(element.row); toggle(element.row); });
+		element.line.addEventListener("focus", () => { if (current !== element.row) choose(element.row, false); });
+		return element;
+	},
+	fill(element, row) {
+		fillRow(element, row, feed.whos.get(row.who), feed.ahead, open.get(row.key));
+		element.line.tabIndex = row === current ? 0 : -1;
+		element.classList.toggle("current", row === current);
+	},
+	drop: (element) => { for (const one of element.querySelectorAll(":scope > .detail")) one.remove(); },
+	heightOf,
 });
 
 /* What is shown */
 
 const KINDS = {
-  all: ["All", (row) => kindOf(row) !== "app"],
-  red: ["Errors", isBroken],
-  tests: ["Tests", (row) => kindOf(row) === "tests"],
-  edits: ["Edits and loads", (row) => kindOf(row) === "edit" || kindOf(row) === "load"],
-  pictures: ["Pictures", (row) => row.pictures > 0],
-  app: ["Application", (row) => kindOf(row) === "app"],
+	all: ["All", (row) => kindOf(row) !== "app"],
+	red: ["Errors", isBroken],
+	tests: ["Tests", (row) => kindOf(row) === "tests"],
+	edits: ["Edits and loads", (row) => kindOf(row) === "edit" || kindOf(row) === "load"],
+	pictures: ["Pictures", (row) => row.pictures > 0],
+	app: ["Application", (row) => kindOf(row) === "app"],
 };
 
 const isShown = (row) => KINDS[filters.kind][1](row) && (!filters.who || row.who === filters.who) && (!wanted || has(row, wanted));
 
 function refilter() {
-  for (const row of feed.rows) row.isShown = isShown(row);
-  redraw();
+	for (const row of feed.rows) row.isShown = isShown(row);
+	redraw();
 }
 
 function redraw() {
-  const rows = feed.rows.filter((row) => row.isShown);
-  list.set(rows);
-  const empty = at("empty");
-  empty.hidden = rows.length > 0;
-  if (feed.rows.length) empty.textContent = "No row is like that.";
-  drawFilters();
+	const rows = feed.rows.filter((row) => row.isShown);
+	list.set(rows);
+	const empty = at("empty");
+	empty.hidden = rows.length > 0;
+	if (feed.rows.length) empty.textContent = "No row is like that.";
+	drawFilters();
 }
 
 let filtersAre = "";
 function drawFilters() {
-  const kinds = Object.keys(KINDS).filter((kind) => kind === "all" || kind === filters.kind || feed.rows.some((row) => KINDS[kind][1](row)));
-  const whos = [...feed.whos.keys()];
-  const now = JSON.stringify([kinds, whos, filters]);
-  if (now === filtersAre) return;
-  filtersAre = now;
-  const chip = (words, isOn, then, hue) => el("button", { type: "button", class: "filter", "aria-pressed": String(isOn), "data-hue": hue, onclick: () => { then(); refilter(); } }, words);
-  at("filters").replaceChildren(
-    ...kinds.map((kind) => chip(KINDS[kind][0], filters.kind === kind, () => { filters.kind = kind; })),
-    ...(whos.length > 1 ? whos.map((who) => chip(who, filters.who === who, () => { filters.who = filters.who === who ? "" : who; }, String(feed.whos.get(who)))) : []));
+	const kinds = Object.keys(KINDS).filter((kind) => kind === "all" || kind === filters.kind || feed.rows.some((row) => KINDS[kind][1](row)));
+	const whos = [...feed.whos.keys()];
+	const now = JSON.stringify([kinds, whos, filters]);
+	if (now === filtersAre) return;
+	filtersAre = now;
+	const chip = (words, isOn, then, hue) => el("button", { class: "filter", "aria-pressed": String(isOn), "data-hue": hue, onclick: () => { then(); refilter(); } }, words);
+	at("filters").replaceChildren(
+		...kinds.map((kind) => chip(KINDS[kind][0], filters.kind === kind, () => { filters.kind = kind; })),
+		...(whos.length > 1 ? whos.map((who) => chip(who, filters.who === who, () => { filters.who = filters.who === who ? "" : who; }, String(feed.whos.get(who)))) : []));
 }
 
 function drawStrip() {
-  const shown = feed.rows.filter((row) => row.pictures && row.life === feed.life).slice(-STRIP);
-  const key = shown.map((row) => `${row.key} ${row.pictures}`).join();
-  if (strip.key === key) return;
-  strip.key = key;
-  strip.hidden = !shown.length;
-  strip.replaceChildren(...shown.reverse().map((row) => {
-    const image = el("img", { alt: `The last picture of ${row.who ?? "an evaluation"}`, decoding: "async" });
-    address(row.id, row.pictures).then(({ url }) => { image.src = url; }, () => image.closest("button")?.remove());
-    return el("button", { type: "button", class: "thumb", onclick: () => leadTo(row.id) }, image);
-  }));
+	const shown = feed.rows.filter((row) => row.pictures && row.life === feed.life).slice(-STRIP);
+	const key = shown.map((row) => `${row.key} ${row.pictures}`).join();
+	if (strip.key === key) return;
+	strip.key = key;
+	strip.hidden = !shown.length;
+	strip.replaceChildren(...shown.reverse().map((row) => {
+		const image = el("img", { alt: `The last picture of ${row.who ?? "an evaluation"}`, decoding: "async" });
+		address(row.id, row.pictures).then(({ url }) => { image.src = url; }, () => image.closest("button")?.remove());
+		return el("button", { class: "thumb", onclick: () => leadTo(row.id) }, image);
+	}));
 }
 
 /* Rows that are chosen and opened */
 
 function touched(row) {
-  row.version += 1;
-  list.later();
+	row.version += 1;
+	list.later();
 }
 
 function choose(row, focus = true) {
-  const before = current;
-  current = row;
-  for (const one of [before, row]) if (one) one.version += 1;
-  if (!row) return list.later();
-  list.show(row);
-  if (focus) list.shown.get(row)?.line.focus({ preventScroll: true });
+	const before = current;
+	current = row;
+	for (const one of [before, row]) if (one) one.version += 1;
+	if (!row) return list.later();
+	list.show(row);
+	if (focus) list.shown.get(row)?.line.focus({ preventScroll: true });
 }
 
 function toggle(row) {
-  const detail = open.get(row.key);
-  if (detail) {
-    detail.close();
-    open.delete(row.key);
-  } else {
-    list.follows = false;
-    open.set(row.key, new Detail(row, () => list.later()));
-  }
-  touched(row);
+	const detail = open.get(row.key);
+	if (detail) {
+		detail.close();
+		open.delete(row.key);
+	} else {
+		list.follows = false;
+		open.set(row.key, new Detail(row, () => list.later()));
+	}
+	touched(row);
 }
 
 /** Goes to the row of an evaluation, and opens it. */
 function leadTo(id) {
-  const row = feed.byId.get(`${feed.life}/${id}`) ?? [...feed.rows].reverse().find((one) => one.id === id);
-  if (!row) return false;
-  choosePanel("live");
-  if (!row.isShown) {
-    Object.assign(filters, { kind: kindOf(row) === "app" ? "app" : "all", who: "" });
-    search.value = wanted = "";
-    refilter();
-  }
-  list.measure();
-  if (!open.has(row.key)) toggle(row);
-  list.show(row, { middle: true });
-  choose(row);
-  return true;
+	const row = feed.byId.get(`${feed.life}/${id}`) ?? [...feed.rows].reverse().find((one) => one.id === id);
+	if (!row) return false;
+	choosePanel("live");
+	if (!row.isShown) {
+		Object.assign(filters, { kind: kindOf(row) === "app" ? "app" : "all", who: "" });
+		search.value = wanted = "";
+		refilter();
+	}
+	list.measure();
+	if (!open.has(row.key)) toggle(row);
+	list.show(row, { middle: true });
+	choose(row);
+	return true;
 }
 
 function move(by) {
-  const rows = list.rows;
-  if (!rows.length) return;
-  const from = current && rows[current.place] === current ? current.place : by > 0 ? list.at(scroll.scrollTop) - 1 : rows.length;
-  choose(rows[Math.max(0, Math.min(rows.length - 1, from + by))]);
+	const rows = list.rows;
+	if (!rows.length) return;
+	const from = current && rows[current.place] === current ? current.place : by > 0 ? list.at(scroll.scrollTop) - 1 : rows.length;
+	choose(rows[Math.max(0, Math.min(rows.length - 1, from + by))]);
 }
 
 /* Views */
 
-const beside = panels({ leadTo, feed, search });
+const beside = panels({ leadTo, search });
 const VIEWS = { live: "Live", ...Object.fromEntries(Object.entries(beside).map(([name, one]) => [name, one.title])) };
 
 function choosePanel(name) {
-  if (view === name) return;
-  view = name;
-  live.hidden = name !== "live";
-  panel.hidden = name === "live";
-  at("filters").hidden = name !== "live";
-  search.value = name === "live" ? wanted : "";
-  if (name !== "live") {
-    panel.setAttribute("aria-label", VIEWS[name]);
-    beside[name].show(panel);
-  }
-  drawTabs();
-  if (name === "live") list.later();
+	if (view === name) return;
+	view = name;
+	live.hidden = name !== "live";
+	panel.hidden = name === "live";
+	at("filters").hidden = name !== "live";
+	search.value = name === "live" ? wanted : "";
+	search.hidden = name !== "live" && !beside[name].search;
+	if (name !== "live") {
+		panel.setAttribute("aria-label", VIEWS[name]);
+		beside[name].show(panel);
+	}
+	drawTabs();
+	if (name === "live") list.later();
 }
 
 const drawTabs = () => at("tabs").replaceChildren(...Object.entries(VIEWS).map(([name, title]) =>
-  el("button", { type: "button", role: "tab", "aria-selected": String(name === view), "aria-controls": name === "live" ? "live" : "panel", onclick: () => choosePanel(name) }, title)));
+	el("button", { role: "tab", "aria-selected": String(name === view), "aria-controls": name === "live" ? "live" : "panel", onclick: () => choosePanel(name) }, title)));
 
 search.addEventListener("input", () => {
-  if (view === "live") { wanted = search.value.trim().toLowerCase(); refilter(); }
+	if (view === "live") { wanted = search.value.trim().toLowerCase(); refilter(); }
 });
 search.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && view !== "live") beside[view].search?.(search.value.trim());
+	if (event.key === "Enter" && view !== "live") beside[view].search(search.value.trim());
 });
 
 /* Keys */
 
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || at("help").open || at("large").open) return;
-  const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-  if (event.key === "Escape") {
-    if (isTyping && event.target !== search) event.target.blur();
-    else if (event.target === search || wanted) { search.value = wanted = ""; search.blur(); refilter(); }
-    else if (view !== "live") choosePanel("live");
-    else if (current && open.has(current.key)) toggle(current);
-    else choose(null);
-    return;
-  }
-  if (isTyping) return;
-  const keys = {
-    j: () => move(1), k: () => move(-1), o: () => current && toggle(current),
-    G: () => { choose(null); list.toEnd(); }, g: () => list.rows.length && choose(list.rows[0]),
-    "/": () => search.focus(), "?": () => at("help").showModal(),
-  };
-  if (view === "live") Object.assign(keys, { ArrowDown: keys.j, ArrowUp: keys.k });
-  Object.keys(VIEWS).forEach((name, place) => { keys[String(place + 1)] = () => choosePanel(name); });
-  if (!Object.hasOwn(keys, event.key)) return;
-  if (view !== "live" && "jkoGg".includes(event.key)) return;
-  event.preventDefault();
-  keys[event.key]();
+	if (event.ctrlKey || event.metaKey || event.altKey || at("help").open || at("large").open) return;
+	const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+	if (event.key === "Escape") {
+		if (isTyping && event.target !== search) event.target.blur();
+		else if (event.target === search || wanted) { search.value = wanted = ""; search.blur(); refilter(); }
+		else if (view !== "live") choosePanel("live");
+		else if (current && open.has(current.key)) toggle(current);
+		else choose(null);
+		return;
+	}
+	if (isTyping) return;
+	const keys = {
+		j: () => move(1), k: () => move(-1), o: () => current && toggle(current),
+		G: () => { choose(null); list.toEnd(); }, g: () => list.rows.length && choose(list.rows[0]),
+		"/": () => search.focus(), "?": () => at("help").showModal(),
+	};
+	if (view === "live") Object.assign(keys, { ArrowDown: keys.j, ArrowUp: keys.k });
+	Object.keys(VIEWS).forEach((name, place) => { keys[String(place + 1)] = () => choosePanel(name); });
+	if (!Object.hasOwn(keys, event.key)) return;
+	if (view !== "live" && "jkoGg".includes(event.key)) return;
+	event.preventDefault();
+	keys[event.key]();
 });
 
 /* What comes */
@@ -208,69 +209,70 @@ addEventListener("keydown", (event) => {
 const newest = at("newest"), gone = at("gone"), link = at("link");
 newest.addEventListener("click", () => list.toEnd());
 const tellNewest = () => {
-  if (list.follows) unseen = 0;
-  newest.hidden = list.follows || !list.rows.length;
-  newest.textContent = unseen ? `${unseen} new ↓` : "newest ↓";
+	if (list.follows) unseen = 0;
+	newest.hidden = list.follows || !list.rows.length;
+	newest.textContent = unseen ? `${unseen} new ↓` : "newest ↓";
 };
 scroll.addEventListener("scroll", tellNewest, { passive: true });
 
 function lost(tries) {
-  link.className = "lost";
-  link.textContent = tries > 2
-    ? "the server is gone; the page waits for the next one. If none takes over: codriver watch --web"
-    : "the server is gone; the page waits for the next one";
+	link.className = "lost";
+	link.textContent = tries > 2
+		? "the server is gone; the page waits for the next one. If none takes over: codriver watch --web"
+		: "the server is gone; the page waits for the next one";
 }
 
 const heard = {
-  hello({ isNew, workspace, version }) {
-    link.className = "";
-    link.textContent = "live";
-    at("workspace").textContent = workspace.split(/[\\/]/).at(-1);
-    at("workspace").title = `${workspace}, codriver ${version}`;
-    document.title = `${workspace.split(/[\\/]/).at(-1)} · codriver`;
-    if (isNew) { feed.begin(); header.driftMay(); }
-  },
-  rows(data) {
-    const before = feed.rows.length;
-    const changed = feed.take(data);
-    if (!list.follows) unseen += Math.max(0, feed.rows.length - before);
-    for (const row of changed) {
-      row.isShown = isShown(row);
-      open.get(row.key)?.changed();
-      if (!isLive(row) && ["load", "tests", "edit"].includes(row.kind)) header.driftMay();
-      if (isBroken(row) && row.life === feed.life && before) at("said").textContent = `${row.who ?? "somebody"}: ${row.error ?? row.text ?? "failed"}`.slice(0, 200);
-    }
-    redraw();
-    drawStrip();
-    tellNewest();
-    tellGone();
-  },
-  header(data) { evicted = data.evicted; header.show(data, feed.ahead); tellGone(); },
-  gap() { gaps += 1; tellGone(); },
-  lost,
+	hello({ isNew, workspace, version }) {
+		link.className = "";
+		link.textContent = "live";
+		const name = oneLine(workspace.split(/[\\/]/).at(-1));
+		at("workspace").textContent = name;
+		feed.workspace = `${workspace}/`;
+		at("workspace").title = `${workspace}, codriver ${version}`;
+		document.title = `${name} · codriver`;
+		if (isNew) { feed.begin(); header.driftMay(); }
+	},
+	rows(data) {
+		const before = feed.rows.length;
+		const changed = feed.take(data);
+		if (!list.follows) unseen += Math.max(0, feed.rows.length - before);
+		for (const row of changed) {
+			row.isShown = isShown(row);
+			open.get(row.key)?.changed();
+			if (!isLive(row) && ["load", "tests", "edit"].includes(row.kind)) header.driftMay();
+			if (isBroken(row) && row.life === feed.life && before) at("said").textContent = oneLine(`${row.who ?? ""}: ${row.error ?? row.text}`, 200);
+		}
+		redraw();
+		drawStrip();
+		tellNewest();
+		tellGone();
+	},
+	header(data) { evicted = data.evicted; header.show(data, feed.ahead); tellGone(); },
+	gap() { gaps += 1; tellGone(); },
+	lost,
 };
 
 let evicted = 0;
 function tellGone() {
-  const words = [];
-  if (evicted) words.push(`${evicted} older entries have left the log: their code is in History`);
-  if (gaps) words.push("some output came faster than it could be followed, and left the log before it was told: an open row has all that is kept");
-  if (feed.dropped) words.push(`${feed.dropped} older rows are not held here`);
-  gone.hidden = !words.length;
-  gone.textContent = words.join("; ");
+	const words = [];
+	if (evicted) words.push(`${evicted} older entries have left the log: their code is in History`);
+	if (gaps) words.push("some output came faster than it could be told: open rows have all that is kept");
+	if (feed.dropped) words.push(`${feed.dropped} older rows are not held here`);
+	gone.hidden = !words.length;
+	gone.textContent = words.join("; ");
 }
 
 setInterval(() => {
-  for (const [row, element] of list.shown) if (isLive(row)) fillClock(element, row, feed.ahead);
-  header.tick();
+	for (const [row, element] of list.shown) if (isLive(row)) fillClock(element, row, feed.ahead);
+	header.tick();
 }, CLOCK_MS);
 narrow.addEventListener("change", () => list.later());
-document.documentElement.classList.toggle("calm", calm.matches);
 header.onLead(leadTo);
 drawTabs();
 drawFilters();
 if (token()) follow((event, data) => heard[event]?.(data));
 else {
-  link.className = "lost";
-  link.textContent = "this page has no token: open the address that `codriver watch --web` prints";
+	link.className = "lost";
+	link.textContent = "this page has no token: open the address that `codriver watch --web` prints";
 }

@@ -1,157 +1,102 @@
 // The views beside the rows: questions in Datalog, the handoff, runs of before, the history.
-import { call, query, tool } from "./transport.js";
-import { EXAMPLES } from "./examples.js";
-import { clock, copier, day, el, oneLine, plain, tableOf } from "./text.js";
+import { call, query } from "./transport.js";
+import { clock, copier, day, el, plain, press, quiet, tableOf } from "./text.js";
 
-const quiet = (words) => el("p", { class: "quiet" }, words);
-const MOST = 500;
+/** Fills a place with what it is made of, which is to come, or with the words of what went wrong. */
+async function fill(place, making) {
+	place.replaceChildren(quiet("…"));
+	try {
+		place.replaceChildren(...(await making()));
+	} catch (error) {
+		place.replaceChildren(el("p", { class: "error", role: "alert" }, plain(error.message)));
+	}
+}
+
+/** A list of texts, each with its time and whose it is. */
+const listOf = (rows) => el("ol", { class: "run" }, rows.map(([time, who, text, name]) => el("li", { class: name },
+	el("span", { class: "time" }, time), el("span", { class: "who" }, plain(who)), el("pre", {}, plain(text).trimEnd()))));
 
 /** The views by name, each with its title, `show(holder)` and perhaps `search(text)`. */
-export function panels({ leadTo, feed, search }) {
-  const fail = (place) => (error) => place.replaceChildren(el("p", { class: "error", role: "alert" }, plain(error.message)));
+export function panels({ leadTo, search }) {
+	const lead = (words, title, onclick) => press(words, onclick, { class: "lead", title });
 
-  /* Questions */
+	/* Questions */
 
-  const asked = el("textarea", { rows: 4, spellcheck: false, "aria-label": "Datalog query", placeholder: "[:find ?line ?text :where [?e :output/line ?line] [?e :output/text ?text]]" });
-  const inputs = el("input", { spellcheck: false, autocomplete: "off", "aria-label": "Inputs, as JSON", placeholder: 'inputs for :in, as JSON: ["price"]' });
-  const answers = el("div", { class: "answers", "aria-live": "polite" });
+	const asked = el("textarea", { rows: 4, spellcheck: false, "aria-label": "Datalog query", placeholder: "[:find ?line ?text :where [?e :output/line ?line] [?e :output/text ?text]]" });
+	const inputs = el("input", { spellcheck: false, autocomplete: "off", "aria-label": "Inputs, as JSON", placeholder: 'for :in, as JSON: ["price"]' });
+	const answers = el("div", { "aria-live": "polite" });
+	const textOf = (value) => plain(typeof value === "string" ? value : JSON.stringify(value));
+	const follow = async (row) => leadTo((await call("lead", { row })).evaluation);
 
-  const idOf = async (value) => {
-    const found = typeof value === "number"
-      ? await query("[:find ?id . :in $ ?line :where [?e :output/line ?line] [?e :output/evaluation ?id]]", [value]) : null;
-    return found?.result ?? null;
-  };
-  const textOf = (value) => plain(typeof value === "string" ? value : JSON.stringify(value));
+	const ask = () => fill(answers, async () => {
+		const given = inputs.value.trim() ? JSON.parse(inputs.value) : [];
+		const { result, count, cut, notes = [] } = await query(asked.value, Array.isArray(given) ? given : [given]);
+		const rows = (Array.isArray(result) ? result : [result]).map((row) => (Array.isArray(row) ? row : [row]));
+		const names = asked.value.split(/:find|:in\b|:where|:with/)[1]?.match(/\([^()]*(?:\([^()]*\)[^()]*)*\)|[^\s\]]+/g) ?? [];
+		const shown = rows.map((row) => row.map((one, at) => (at ? textOf(one) : lead(textOf(one), "Show its evaluation", () => follow(row)))));
+		const head = names.length === rows[0]?.length ? names : (rows[0] ?? []).map((_, at) => `${at + 1}`);
+		return [quiet([`${count} ${count === 1 ? "row" : "rows"}${cut ? ", and more" : ""}`, ...notes].join("; ")), rows.length ? tableOf(head, shown) : ""];
+	});
 
-  /** The evaluation that a row of an answer is about: its id in it, else that of the first line in it that has one. */
-  async function follow(row, names) {
-    const flat = row.flatMap((one) => (one && typeof one === "object" ? Object.values(one) : [one]));
-    for (const one of flat) if (typeof one === "string" && /^[0-9a-f]{4}-\d+$/.test(one) && leadTo(one)) return;
-    const lines = row.flatMap((one, place) => (typeof one === "number" && /line|^\?l$/.test(names[place] ?? "") ? [one] : one?.line ? [one.line] : []));
-    for (const line of lines.length ? lines : flat.filter((one) => Number.isInteger(one))) {
-      const id = await idOf(line);
-      if (id && leadTo(id)) return;
-    }
-    const text = flat.find((one) => typeof one === "string" && one.length > 2);
-    const like = feed.rows.findLast((one) => one.text === text || one.result === text || one.output === text);
-    if (like) leadTo(like.id);
-  }
+	const questions = {
+		title: "Query",
+		async show(holder) {
+			const examples = el("ul", { class: "plain" });
+			asked.onkeydown = (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); };
+			const form = el("form", { onsubmit: (event) => { event.preventDefault(); ask(); } }, asked, el("div", { class: "line-of" }, inputs, el("button", { type: "submit" }, "Ask")));
+			holder.replaceChildren(el("div", { class: "two" }, el("div", {}, form, answers),
+				el("aside", {}, el("h2", {}, "Examples"), examples, quiet("Ctrl+Enter asks. $history has the code of earlier runs, $memory their logs, $app what applications do."))));
+			fill(examples, async () => (await call("examples")).examples.map(([words, text, given]) =>
+				el("li", {}, lead(words, text, () => { asked.value = text; inputs.value = given; ask(); }))));
+		},
+	};
 
-  async function ask() {
-    answers.replaceChildren(quiet("…"));
-    try {
-      const given = inputs.value.trim() ? JSON.parse(inputs.value) : [];
-      const answer = await query(asked.value, Array.isArray(given) ? given : [given], MOST);
-      const names = (/:find\s+(.*?)(?::in|:where|:with|\])/s.exec(asked.value)?.[1] ?? "").match(/\([^()]*(?:\([^()]*\)[^()]*)*\)|\S+/g) ?? [];
-      const rows = (Array.isArray(answer.result) ? answer.result : [answer.result]).map((row) => (Array.isArray(row) ? row : [row]));
-      const words = `${answer.count} ${answer.count === 1 ? "row" : "rows"}${answer.cut ? ", and more" : ""}`;
-      const shown = rows.map((row) => row.map((one, place) => (place ? textOf(one)
-        : el("button", { type: "button", class: "lead", title: "Show its evaluation", onclick: () => follow(row, names) }, textOf(one)))));
-      const head = names.length && rows[0]?.length === names.length ? names : (rows[0] ?? []).map((_, place) => `${place + 1}`);
-      answers.replaceChildren(quiet([words, ...(answer.notes ?? [])].join("; ")), ...(rows.length ? [tableOf(head.map(plain), shown)] : []));
-    } catch (error) { fail(answers)(error); }
-  }
+	/* Handoff */
 
-  const examples = () => el("ul", { class: "examples" }, EXAMPLES.map(([words, text, given]) => el("li", {},
-    el("button", { type: "button", class: "lead", onclick: () => { asked.value = text; inputs.value = given; ask(); } }, words))));
+	const linked = (text) => plain(text).split(/\b([0-9a-f]{4}-\d+)\b/).map((part, at) => (at % 2 ? lead(part, "Show it", () => leadTo(part)) : part));
+	const handoff = {
+		title: "Handoff",
+		show: (holder) => fill(holder, async () => {
+			const { text, first, sections } = await call("handoff");
+			return [el("article", {}, quiet(plain(first)), sections.map(([title, parts]) => el("section", {}, title && el("h2", {}, plain(title)),
+				el("ul", {}, parts.map((one) => el("li", {}, linked(one)))))), copier(() => text, "Copy it"))];
+		}),
+	};
 
-  const questions = {
-    title: "Query",
-    show(holder) {
-      const form = el("form", { class: "asking", onsubmit: (event) => { event.preventDefault(); ask(); } }, asked,
-        el("div", { class: "line-of" }, inputs, el("button", {}, "Ask")));
-      asked.onkeydown = (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); ask(); } };
-      holder.replaceChildren(el("div", { class: "two" }, el("div", {}, form, answers),
-        el("aside", {}, el("h2", {}, "Examples"), examples(), quiet("Ctrl+Enter asks. $history has the code of earlier runs, $memory their logs, $app what applications do."))));
-    },
-    search(text) {
-      asked.value = "[:find ?line ?who ?text :in $ ?part :where [?e :output/text ?text] [(clojure.string/includes? ?text ?part)] [?e :output/line ?line] [?e :output/who ?who]]";
-      inputs.value = JSON.stringify([text]);
-      ask();
-    },
-  };
+	/* Runs of before */
 
-  /* Handoff */
+	const SIGNS = { evaluatedCode: "› ", evaluationResults: "= ", evaluationErrorOutput: "! ", otherErrorOutput: "! " };
+	const runs = {
+		title: "Runs",
+		show: (holder) => fill(holder, async () => {
+			const { rows } = await call("runs"), columns = [el("div"), el("div")];
+			let turn = 1;
+			const show = (run) => fill(columns[turn = 1 - turn], async () => {
+				const entries = (await call("run", { run })).rows;
+				return [el("h2", {}, plain(run)), listOf(entries.map(([when, kind, who, text]) => [clock(when), who, (SIGNS[kind] ?? "  ") + text, kind]))];
+			});
+			if (!rows.length) return [quiet("No run of before is remembered yet.")];
+			return [el("ul", { class: "plain" }, rows.map(([run, from, to, count]) => el("li", {}, lead(`${day(from)} – ${clock(to)}`, run, () => show(run)), ` ${count} entries`))),
+				quiet("Choose two to see them side by side."), el("div", { class: "columns" }, columns)];
+		}),
+	};
 
-  const handoff = {
-    title: "Handoff",
-    async show(holder) {
-      holder.replaceChildren(quiet("…"));
-      try {
-        const { text } = await call("handoff");
-        const [first, ...rest] = plain(text).split("\n");
-        const made = [];
-        for (const line of rest) {
-          const named = /^([A-Z][^:]{2,60}): (.*)$/s.exec(line);
-          if (named) made.push(el("section", {}, el("h2", {}, named[1]), el("ul", {}, named[2].split("; ").map((one) => el("li", {}, ...linked(one))))));
-          else if (line.trim()) made.push(el("p", {}, ...linked(line)));
-        }
-        holder.replaceChildren(el("article", { class: "handoff" }, quiet(first), made, copier(() => text, "Copy it")));
-      } catch (error) { fail(holder)(error); }
-    },
-  };
-  const linked = (text) => text.split(/\b([0-9a-f]{4}-\d+)\b/).map((part, place) => (place % 2
-    ? el("button", { type: "button", class: "lead", onclick: () => leadTo(part) }, part) : part));
+	/* History */
 
-  /* Runs of before */
+	const found = el("div", { "aria-live": "polite" });
+	const seek = (part) => fill(found, async () => {
+		const { rows, count, forget } = await call("history", { part });
+		return [quiet(`${count} pieces of code${part ? ` with “${part}”` : ""}, the newest first. To forget them all:`), el("p", { class: "line-of" }, el("code", {}, forget), copier(() => forget)),
+			listOf(rows.map(([when, who, key, code]) => [day(when), `${who} ${key}`, code]))];
+	});
+	const history = {
+		title: "History",
+		show(holder) {
+			holder.replaceChildren(quiet("Code evaluated in this workspace, over all runs. Search it above: Enter."), found);
+			seek(search.value.trim());
+		},
+		search: seek,
+	};
 
-  const ofRun = "[:find ?line ?when ?category ?who ?text :in $ $memory ?run :where [$memory ?e :output/run ?run] [$memory ?e :output/line ?line] [$memory ?e :output/timestamp ?when] [$memory ?e :output/category ?category] [(get-else $memory ?e :output/who \"\") ?who] [$memory ?e :output/text ?text]]";
-  const SIGNS = { evaluatedCode: "›", evaluationResults: "=", evaluationErrorOutput: "!", otherErrorOutput: "!" };
-
-  async function showRun(column, run) {
-    column.replaceChildren(quiet("…"));
-    try {
-      const { result, cut } = await query(ofRun, [run], 5000);
-      const rows = result.sort((a, b) => a[0] - b[0]);
-      column.replaceChildren(el("h2", {}, run), quiet(`${rows.length} entries${cut ? ", and more" : ""}`), el("ol", { class: "run" }, rows.map(([, when, category, who, text]) =>
-        el("li", { class: category }, el("span", { class: "time" }, clock(when)), el("span", { class: "who" }, plain(who)), el("pre", {}, `${SIGNS[category] ?? " "} ${plain(text.length > 4000 ? `${text.slice(0, 4000)}…` : text).trimEnd()}`)))));
-    } catch (error) { fail(column)(error); }
-  }
-
-  const runs = {
-    title: "Runs",
-    async show(holder) {
-      holder.replaceChildren(quiet("…"));
-      try {
-        const { result } = await query("[:find ?run (min ?when) (max ?when) (count ?e) :in $ $memory :where [$memory ?e :output/run ?run] [$memory ?e :output/timestamp ?when]]");
-        if (!result.length) return holder.replaceChildren(quiet("No run of before is remembered yet."));
-        const columns = [el("div", { class: "column" }), el("div", { class: "column" })];
-        let turn = 1;
-        const list = result.sort((a, b) => b[1] - a[1]).map(([run, from, to, count]) => el("li", {},
-          el("button", { type: "button", class: "lead", onclick: () => { turn = 1 - turn; showRun(columns[turn], run); } }, `${day(from)} – ${clock(to)}`),
-          el("span", { class: "quiet" }, ` ${count} entries`)));
-        holder.replaceChildren(el("ul", { class: "runs" }, list), quiet("Two can be looked at side by side: choose one, then the other."), el("div", { class: "columns" }, columns));
-        return undefined;
-      } catch (error) { return fail(holder)(error); }
-    },
-  };
-
-  /* History */
-
-  const OF_HISTORY = "[:find ?line ?when ?who ?key ?code :in $ $history ?part :where [$history ?e :output/text ?code] [(clojure.string/includes? ?code ?part)] [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] [(get-else $history ?e :output/who \"\") ?who] [(get-else $history ?e :output/repl-session-key \"\") ?key]]";
-  const found = el("div", { "aria-live": "polite" });
-
-  async function seek(part) {
-    found.replaceChildren(quiet("…"));
-    try {
-      const { result, cut } = await query(OF_HISTORY, [part], 2000);
-      const rows = result.sort((a, b) => b[0] - a[0]).slice(0, 300);
-      found.replaceChildren(quiet(`${result.length}${cut ? " or more" : ""} pieces of code${part ? ` with “${part}”` : ""}, the newest first`),
-        el("ol", { class: "run" }, rows.map(([, when, who, key, code]) => el("li", {}, el("span", { class: "time" }, day(when)),
-          el("span", { class: "who" }, plain([who, key].filter(Boolean).join(" "))), el("pre", {}, plain(code.length > 4000 ? `${code.slice(0, 4000)}…` : code)), copier(() => code)))));
-    } catch (error) { fail(found)(error); }
-  }
-
-  const FORGETS = "codriver forget --all";
-  const history = {
-    title: "History",
-    show(holder) {
-      holder.replaceChildren(el("p", { class: "quiet line-of" }, "Code evaluated in this workspace over all runs. Search it above, by Enter. To forget what is remembered:",
-        el("code", {}, FORGETS), copier(() => FORGETS)), found);
-      seek(search.value.trim());
-    },
-    search: seek,
-  };
-
-  return { query: questions, handoff, runs, history };
+	return { query: questions, handoff, runs, history };
 }

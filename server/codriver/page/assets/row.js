@@ -10,81 +10,78 @@ export const kindOf = (row) => row.kind ?? "code";
 
 /** What a row is about, in a line. */
 export const wordsOf = (row) => {
-  const kind = kindOf(row);
-  if (kind === "load") return row.file || oneLine(row.text, 80);
-  return oneLine(row.text);
+	const kind = kindOf(row);
+	if (kind === "load") return oneLine(row.file || row.goal || row.text);
+	return oneLine(row.text);
 };
 
 /** What came of it, in a line. */
 export const outcomeOf = (row) => {
-  if (kindOf(row) === "tests") {
-    if (isLive(row)) return row.of ? `${row.done} of ${row.of} tests${row.red ? `, ${row.red} red` : ""}${row.now ? `: ${oneLine(row.now, 60)}` : ""}` : lastLine(row) || "tests run";
-    if (row.tests !== undefined) {
-      const count = `${row.tests} ${row.tests === 1 ? "test" : "tests"}`;
-      return row.red ? `${count}, ${row.red} red: ${oneLine(row.names, 120)}` : `${count}, all green`;
-    }
-  }
-  if (row.error) return oneLine(row.error);
-  if (row.status === "queued") return "waits for its turn";
-  if (row.status === "needs-input") return `${lastLine(row)} waits for input`.trim();
-  if (isLive(row)) return lastLine(row);
-  return oneLine(NOTHING.has(row.result ?? "") ? lastLine(row) || row.result : row.result);
+	if (kindOf(row) === "tests") {
+		if (isLive(row)) return row.done ? `${row.done} of ${row.of ?? "?"} tests${row.red ? `, ${row.red} red` : ""}` : lastLine(row) || "tests run";
+		if (row.tests !== undefined) {
+			const count = `${row.tests} ${row.tests === 1 ? "test" : "tests"}`;
+			return row.red ? `${count}, ${row.red} red: ${oneLine(row.names, 120)}` : `${count}, all green`;
+		}
+	}
+	if (row.error) return oneLine(row.error);
+	if (row.status === "queued") return "waits for its turn";
+	if (row.status === "needs-input") return `${lastLine(row)} waits for input`.trim();
+	if (isLive(row)) return lastLine(row);
+	return oneLine(NOTHING.has(row.result ?? "") ? lastLine(row) || row.result : row.result);
 };
 
 const lastLine = (row) => oneLine(row.output.trimEnd().split("\n").at(-1));
 
-const STATES = { queued: "queued", running: "running", "needs-input": "waits for input", failed: "failed", lost: "lost", interrupted: "interrupted" };
-const KINDS = { load: "load", tests: "tests", edit: "edit", said: "message", app: "application" };
-
 /** What a screen reader says of a row. */
 const said = (row) =>
-  [STATES[row.status], KINDS[row.kind], row.who && `by ${row.who}`, row.where && `in ${row.where}`, wordsOf(row), outcomeOf(row)]
-    .filter(Boolean).join(", ");
+	[row.status !== "done" && row.status !== "past" && row.status, row.kind, row.who && `by ${row.who}`, row.where && `in ${row.where}`, wordsOf(row), outcomeOf(row)]
+		.filter(Boolean).join(", ");
 
 export const makeRow = () => {
-  const parts = {};
-  const span = (name) => (parts[name] = el("span", { class: name }));
-  const line = el("button", { type: "button", class: "line", tabIndex: -1 },
-    span("time"), span("who"), span("where"), span("sign"), span("what"), span("came"), span("took"));
-  const element = el("div", { class: "row", role: "listitem" }, line);
-  element.parts = parts;
-  element.line = line;
-  element.media = el("div", { class: "media" });
-  return element;
+	const parts = {};
+	const span = (name) => (parts[name] = el("span", { class: name }));
+	const line = el("button", { class: "line", tabIndex: -1 },
+		span("time"), span("who"), span("where"), span("sign"), span("what"), span("came"), span("took"));
+	const element = el("div", { class: "row", role: "listitem" }, line);
+	element.parts = parts;
+	element.line = line;
+	element.media = el("div", { class: "media" });
+	return element;
 };
 
 export const fillRow = (element, row, hue, ahead, detail) => {
-  const { time, who, where, sign, what, came } = element.parts;
-  const kind = kindOf(row), broken = isBroken(row), live = isLive(row);
-  element.className = `row ${kind}${broken ? " broken" : live ? " alive" : ""}${detail ? " open" : ""}`;
-  time.textContent = row.at ? clock(row.at) : "";
-  who.textContent = row.who ?? "";
-  who.dataset.hue = hue ?? "";
-  where.textContent = row.where ?? "";
-  sign.textContent = broken && kind !== "edit" ? "✗" : row.status === "needs-input" ? "?" : live ? "…" : SIGNS[kind];
-  what.textContent = wordsOf(row);
-  const outcome = outcomeOf(row);
-  came.textContent = outcome;
-  came.classList.toggle("printed", !row.error && live);
-  element.style.setProperty("--done", kind === "tests" && live && row.of ? String(row.done / row.of) : "0");
-  fillClock(element, row, ahead);
-  element.line.setAttribute("aria-expanded", String(Boolean(detail)));
-  element.line.setAttribute("aria-label", said(row));
-  for (const one of element.querySelectorAll(":scope > .detail")) if (one !== detail?.element) one.remove();
-  if (row.pictures && !detail) {
-    if (element.media.key !== `${row.key} ${row.pictures}`) {
-      element.media.key = `${row.key} ${row.pictures}`;
-      element.media.replaceChildren(...Array.from({ length: Math.min(row.pictures, 6) }, (_, at) => pictureOf(row, at + 1)));
-    }
-    if (element.media.parentNode !== element) element.append(element.media);
-  } else {
-    element.media.remove();
-  }
-  if (detail && detail.element.parentNode !== element) element.append(detail.element);
+	const { time, who, where, sign, what, came } = element.parts;
+	const kind = kindOf(row), broken = isBroken(row), live = isLive(row);
+	element.className = `row ${kind}${broken ? " broken" : live ? " alive" : ""}${detail ? " open" : ""}`;
+	time.textContent = row.at ? clock(row.at) : "";
+	who.textContent = row.who ?? "";
+	who.dataset.hue = hue ?? "";
+	where.textContent = row.where ?? "";
+	sign.textContent = broken && kind !== "edit" ? "✗" : row.status === "needs-input" ? "?" : live ? "…" : SIGNS[kind];
+	what.textContent = wordsOf(row);
+	const outcome = outcomeOf(row);
+	came.textContent = outcome;
+	came.classList.toggle("printed", !row.error && live);
+	element.style.setProperty("--done", kind === "tests" && live && row.of ? String(row.done / row.of) : "0");
+	fillClock(element, row, ahead);
+	element.line.setAttribute("aria-expanded", String(Boolean(detail)));
+	element.line.setAttribute("aria-label", said(row));
+	for (const one of element.querySelectorAll(":scope > .detail")) if (one !== detail?.element) one.remove();
+	if (row.pictures && !detail) {
+		if (element.media.key !== `${row.key} ${row.pictures}`) {
+			element.media.key = `${row.key} ${row.pictures}`;
+			element.media.replaceChildren(...Array.from({ length: Math.min(row.pictures, 6) }, (_, at) => pictureOf(row, at + 1)));
+		}
+		if (element.media.parentNode !== element) element.append(element.media);
+	} else {
+		element.media.remove();
+	}
+	if (detail && detail.element.parentNode !== element) element.append(detail.element);
 };
 
 /** How long it took, or takes: drawn anew every moment for what runs. */
 export const fillClock = (element, row, ahead) => {
-  const since = row.status === "queued" ? undefined : row.began ?? undefined;
-  element.parts.took.textContent = isLive(row) ? (since ? took(Math.max(0, Date.now() + ahead - since)) : "") : took(row.ms);
+	const since = row.status === "queued" ? undefined : row.began ?? undefined;
+	element.parts.took.textContent = isLive(row) ? (since ? took(Math.max(0, Date.now() + ahead - since)) : "") : took(row.ms);
 };

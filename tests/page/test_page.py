@@ -1,0 +1,546 @@
+"""The page in a real browser: what it shows, what a person does with it, and what it keeps out."""
+
+import http.server
+import json
+import threading
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from browser import Browser
+from live_server import until
+from page_client import opened
+
+import codriver.page
+from codriver.page.page_files import FOLDER
+
+pytestmark = pytest.mark.served("python", client="claude-code", other="codex-mcp-client")
+
+PRICES = '"""Prices."""\n\n\ndef total(items):\n    return sum(price for price, count in items)\n'
+TESTS = """import time
+
+from prices import total
+
+
+def test_one():
+    assert total([(2, 1)]) == 2
+
+
+def test_two():
+    assert total([(2, 3)]) == 6
+
+
+def test_slow():
+    while not open("go").read():
+        time.sleep(0.02)
+"""
+PICTURE = """
+import base64
+class Plot:
+    def _repr_png_(self):
+        return base64.b64decode(
+            b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+Plot()
+"""
+TABLE = """
+class Frame:
+    def __repr__(self): return "a frame"
+    def _repr_html_(self):
+        return "<style>td { color: red }</style><table><tr><td>tea</td></tr></table><script>parent.x = 1</script>"
+Frame()
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    running = Browser(tmp_path_factory.mktemp("browser"))
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def live(live):
+    with live.client(name="claude-code") as client:
+        assert client.call("evaluate_code", code="6 * 7", timeoutMs=60_000)["ok"]
+    return live
+
+
+@pytest.fixture(scope="module")
+def served_page(live):
+    return opened(live)
+
+
+@pytest.fixture
+def page(browser, served_page, client):
+    with browser.page(served_page.address) as shown:
+        shown.shows("live", "#link")
+        yield shown
+        assert shown.wrong == []
+        own = (served_page.origin, f"blob:{served_page.origin}", "data:")
+        assert [url for url in shown.requested if not url.startswith(own)] == []
+        # Whatever is shown, it holds within its width, and nothing else than our modules is code.
+        assert shown.run("document.documentElement.scrollWidth <= innerWidth")
+        assert shown.run("[...document.scripts].map(one => new URL(one.src).pathname)") == ["/token.js", "/main.js"]
+
+
+def row(words):
+    """The row that has these words, in the page's language."""
+    return f"[...document.querySelectorAll('.row')].find(one => one.innerText.includes({json.dumps(words)}))"
+
+
+def evaluate(client, code, **more):
+    return client.call("evaluate_code", code=code, timeoutMs=60_000, **more)
+
+
+def test_the_token_leaves_the_address_for_the_storage_of_this_port_alone(page, served_page):
+    assert page.run("location.href") == f"{served_page.origin}/"
+    assert page.run("sessionStorage.getItem('token')") == served_page.token
+    assert page.run("document.cookie") == ""
+    assert page.run("localStorage.length") == 0
+    assert served_page.token not in page.run("document.documentElement.outerHTML")
+    assert not [url for url in page.requested if served_page.token in url.partition("#")[0]]
+    page.run("location.reload()")
+    page.shows("6 * 7")
+
+
+def test_a_page_without_a_token_says_which_command_has_one(browser, served_page):
+    with browser.page(f"{served_page.origin}/") as page:
+        page.shows("codriver watch --web", "#link")
+        assert "6 * 7" not in page.text()
+
+
+def test_rows_show_who_evaluates_what_and_what_comes_of_it(page, client, other):
+    page.shows("42", "#rows")
+    evaluate(client, "def rate(price):\n    return price * 2\n\nrate(21.5)", who="ann")
+    evaluate(other, "1 / 0")
+    page.shows("43.0", "#rows")
+    page.shows("ZeroDivisionError: division by zero", "#rows")
+    assert "ann" in page.run(f"{row('rate(21.5)')}.innerText")
+    hues = page.run("[...document.querySelectorAll('.who')].map(one => [one.innerText, one.dataset.hue])")
+    assert len({hue for who, hue in hues if who}) == len({who for who, _ in hues if who})
+    assert page.run(f"{row('1 / 0')}.classList.contains('broken')")
+
+
+def test_what_runs_has_a_clock_and_its_output_as_it_comes_and_can_be_interrupted(page, client, other):
+    begun = client.begin_call("evaluate_code", code="import time\nwhile True:\n    print('tick'); time.sleep(0.05)")
+    page.shows("tick", "#rows")
+    page.shows("claude-code", "#repls")
+    page.click(".alive .line", "while True")
+    page.until("document.querySelector('.detail .stdout')?.innerText.split('tick').length > 6", "the output in the row")
+    page.until("/\\d/.test(document.querySelector('.alive .took').innerText)", "a clock")
+    page.click(".detail button", "Interrupt")
+    page.shows("human asked for it")
+    client.answer(begun)
+    page.until(f"{row('while True')}.classList.contains('broken')", "the row to be over")
+    page.until("!document.querySelector('.detail .stop')", "no button where nothing runs")
+    told = other.call("repl_output_log", query="[:find ?t :where [?e :output/text ?t]]", limit=1000)
+    assert "human" in json.dumps(told)
+
+
+def test_an_evaluation_that_waits_for_input_is_answered_from_its_row(page, client):
+    begun = client.begin_call("evaluate_code", code="'hello ' + input('your name? ')", timeoutMs=30_000)
+    page.shows("waits for input", "#rows")
+    page.shows("is asked for input", "#repls")
+    page.click(".alive .line", "your name?")
+    page.until("Boolean(document.querySelector('.answer input'))")
+    page.run("document.querySelector('.answer input').focus()")
+    page.type("Eve")
+    page.press("Enter")
+    page.shows("'hello Eve'", "#rows")
+    assert client.answer(begun)
+
+
+def test_an_open_row_has_code_output_error_frames_and_notes(page, client):
+    prints = "print('before'); print('loud', file=sys.stderr)"
+    code = f"import sys\ndef inner(n):\n    raise KeyError(n)\n{prints}\ninner('gone')"
+    evaluate(client, code, description="look it up")
+    page.click(".line", "inner('gone')")
+    for words in ("look it up", "def inner(n):", "before", "loud", "KeyError: 'gone'", "in inner"):
+        page.shows(words, ".detail")
+    page.click(".line", "inner('gone')")
+    page.until("!document.querySelector('.detail')", "the row to be closed")
+
+
+def test_long_output_is_read_in_parts_from_its_end(page, client):
+    evaluate(client, "for n in range(40_000): print('line', n)")
+    page.click(".line", "range(40_000)")
+    page.shows("line 39999", ".detail .stdout")
+    assert page.run("document.querySelector('.detail .stdout').innerText.length") < 70_000
+    page.click(".detail button", "before: show more")
+    page.until("document.querySelector('.detail .stdout').innerText.length > 80_000")
+
+
+def test_pictures_stand_in_their_place_and_in_a_strip_and_can_be_had_large(page, client):
+    evaluate(client, PICTURE)
+    page.until("document.querySelector('.row .media img')?.naturalWidth === 1", "the picture in its row")
+    page.until("document.querySelector('#strip img')?.naturalWidth === 1", "the picture in the strip")
+    page.click(".media .picture")
+    page.until("document.querySelector('#large').open")
+    page.shows("Download", "#large")
+    page.press("Escape")
+    page.until("!document.querySelector('#large').open")
+
+
+def test_a_table_is_in_a_frame_without_scripts_or_an_origin(page, served_page, client):
+    evaluate(client, TABLE)
+    page.click(".line", "a frame")
+    page.until("Boolean(document.querySelector('.detail iframe'))")
+    address = page.run("document.querySelector('.detail iframe').getAttribute('src')")
+    assert len(address) > 38
+    assert page.run("document.querySelector('.detail iframe').getAttribute('sandbox')") == ""
+    page.until("document.querySelector('.detail iframe').contentDocument === null", "a frame that is not ours to read")
+    assert page.run("window.x") is None
+    page.shows("As text", ".detail")
+    until(lambda: served_page.frame(address)[0] == 404, "the address to have been used")
+    page.wrong = [one for one in page.wrong if "sandboxed" not in json.dumps(one) and "frame/" not in json.dumps(one)]
+
+
+def test_a_frames_address_serves_it_once_with_a_policy_of_its_own(served_page, client):
+    asked = evaluate(client, TABLE, detail=True)
+    shown = served_page.call("shown", evaluation=asked["evaluationId"])
+    assert shown["lines"] == 1
+    status, headers, text = served_page.frame(shown["address"])
+    assert status == 200
+    assert "tea" in text
+    policy = headers["content-security-policy"]
+    assert policy.startswith("sandbox; default-src 'none'")
+    assert "script" not in policy
+    assert served_page.frame(shown["address"])[0] == 404
+
+
+def test_tests_are_followed_while_they_run_and_red_ones_have_frames(live, page, client):
+    (live.workspace / "prices.py").write_text(PRICES)
+    (live.workspace / "test_prices.py").write_text(TESTS)
+    (live.workspace / "go").write_text("")
+    begun = client.begin_call("run_tests", namespace="test_prices.py", timeoutMs=60_000)
+    page.shows("2 of 3 tests, 1 red", "#rows")
+    page.click(".line", "2 of 3")
+    page.shows("test_two", ".detail")
+    (live.workspace / "go").write_text("1")
+    client.answer(begun)
+    page.shows("3 tests, 1 red", "#rows")
+    page.shows("test_prices.py:11", ".detail")
+    page.click(".filter", "Tests")
+    page.until("[...document.querySelectorAll('.row')].every(one => one.classList.contains('tests'))")
+
+
+def test_an_edit_shows_its_diff(live, page, client):
+    (live.workspace / "prices.py").write_text(PRICES)
+    code = "def total(items):\n    return sum(price * count for price, count in items)"
+    edit = {"type": "replace_def", "filePath": str(live.workspace / "prices.py"), "name": "total", "code": code}
+    assert client.call("edit_files", edits=[edit])["ok"]
+    page.click(".line", "edited prices.py")
+    page.shows("+    return sum(price * count", ".diff .more")
+
+
+def test_search_and_filters_find_rows(page, client):
+    evaluate(client, "'needle in ' + 'the hay'")
+    page.shows("needle", "#rows")
+    page.press("/")
+    page.type("NEEDLE")
+    page.until("document.querySelectorAll('.row').length === 1")
+    page.press("Escape")
+    page.until("document.querySelectorAll('.row').length > 1")
+    page.click(".filter", "Errors")
+    page.until("[...document.querySelectorAll('.row')].every(one => one.classList.contains('broken'))")
+
+
+def test_questions_are_asked_in_datalog_and_a_row_leads_to_its_evaluation(page, client):
+    evaluate(client, "'the answer is ' + str(7 * 6)")
+    page.press("2")
+    page.click(".lead", "What came of which code?")
+    page.shows("'the answer is 42'", "#panel table")
+    page.click("#panel td .lead", "the answer is")
+    page.until(f"{row('the answer is')}?.classList.contains('open')", "the row of the evaluation")
+    page.press("2")
+    page.run("document.querySelector('textarea').value = '[:find'")
+    page.click("#panel button", "Ask")
+    page.shows("expected `]`", "#panel .error")
+
+
+def test_every_example_of_the_page_is_the_logs_own(served_page):
+    log = (Path(codriver.page.__file__).parents[2] / "LOG.md").read_text()
+    rows = log.partition("<!-- queries -->")[2].partition("<!-- /queries -->")[0].strip().splitlines()[2:]
+    cells = [[cell.strip().strip("`") for cell in line.strip().strip("|").split(" | ")] for line in rows]
+    assert served_page.call("examples")["examples"] == [[*one, ""][:3] for one in cells]
+
+
+def test_handoff_runs_and_history_are_views_of_their_own(page, client):
+    evaluate(client, "'for the history'")
+    page.press("3")
+    page.shows("REPLs", "#panel")
+    page.press("4")
+    page.shows("No run of before is remembered yet", "#panel")
+    page.press("5")
+    page.shows("'for the history'", "#panel")
+    page.shows("codriver stop && rm ", "#panel code")
+    page.press("Escape")
+    page.until("!document.querySelector('#live').hidden")
+
+
+def test_keys_move_open_and_tell(page, client):
+    for number in range(3):
+        evaluate(client, f"'row {number}'")
+    page.shows("'row 2'", "#rows")
+    page.press("k")
+    page.press("k")
+    assert page.run("document.activeElement.innerText").count("'row 1'")
+    page.press("j")
+    page.press("Enter")
+    page.until("document.activeElement.getAttribute('aria-expanded') === 'true'")
+    page.press("Escape")
+    page.until("!document.querySelector('.detail')")
+    page.press("?")
+    page.until("document.querySelector('#help').open")
+    page.press("Escape")
+    page.until("!document.querySelector('#help').open")
+
+
+def test_screen_readers_get_a_list_whose_rows_say_what_they_are(page, client):
+    evaluate(client, "2 / 0")
+    page.shows("2 / 0", "#rows")
+    page.until(f"{row('2 / 0')}.classList.contains('broken')")
+    nodes = page.ask("Accessibility.getFullAXTree")["nodes"]
+    roles = [
+        (node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node.get("ignored")
+    ]
+    assert ("list", "What happens") in roles
+    assert sum(role == "listitem" for role, _ in roles) >= page.run("document.querySelectorAll('.row').length")
+    names = [name for role, name in roles if role == "button"]
+    assert any(name.startswith("failed, by claude-code, in py, 2 / 0, ZeroDivisionError") for name in names)
+    nameless = "[...document.querySelectorAll('button:not([aria-label])')].filter(one => !one.innerText.trim())"
+    assert page.run(f"{nameless}.filter(one => one.checkVisibility()).length") == 0
+    sizes = page.run("[...document.querySelectorAll('.row')].map(one => [one.ariaPosInSet, one.ariaSetSize])")
+    assert all(int(place) <= int(size) for place, size in sizes)
+
+
+# Contrast of every text with what is behind it. Source: WCAG 2.2, 1.4.3 and "relative luminance".
+CONTRAST = """(() => {
+  const part = (one) => { one /= 255; return one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4; };
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const seen = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const light = ([r, g, b]) => 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  const behind = (one) => {
+    for (; one; one = one.parentElement) {
+      const colour = seen(getComputedStyle(one).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  const bad = [];
+  for (const one of document.querySelectorAll('body *')) {
+    const hasText = [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!hasText || !one.checkVisibility()) continue;
+    const pair = [light(seen(getComputedStyle(one).color)), light(behind(one))].sort((a, b) => b - a);
+    const found = (pair[0] + 0.05) / (pair[1] + 0.05);
+    if (found < 4.5) bad.push([one.className, one.innerText.slice(0, 30), found]);
+  }
+  return bad;
+})()"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read(browser, served_page, client, scheme):
+    evaluate(client, "print('to be read')\n1 / 0")
+    with browser.page(served_page.address, prefers_color_scheme=scheme) as page:
+        page.shows("to be read", "#rows")
+        page.click(".line", "to be read")
+        page.shows("Error", ".detail")
+        assert page.run(CONTRAST) == []
+
+
+def test_on_a_phone_nothing_is_wider_than_it(browser, served_page, client):
+    evaluate(client, f"'{'wide' * 500}'")
+    with browser.page(served_page.address, width=360, height=640) as page:
+        page.shows("wide", "#rows")
+        page.click(".line", "wide")
+        page.shows("Result", ".detail")
+        assert page.run("document.documentElement.scrollWidth") <= 360
+        assert page.run("[...document.querySelectorAll('.line')].every(one => one.offsetHeight >= 44)")
+
+
+def test_who_wants_no_motion_gets_none(browser, served_page):
+    moving = "getComputedStyle(document.querySelector('.dot')).animationName"
+    with browser.page(served_page.address, prefers_reduced_motion="reduce") as page:
+        page.until("Boolean(document.querySelector('.dot'))")
+        page.run("document.querySelector('.chip').className = 'chip busy'")
+        assert page.run(moving) == "none"
+
+
+def test_twenty_thousand_rows_are_a_few_elements(page):
+    """The page's own modules, with rows of another feed: only what can be seen is in the document, and it is reused."""
+    found = page.run("""(async () => {
+      const { Feed } = await import('/feed.js'), { List } = await import('/list.js');
+      const scroll = document.createElement('div'), holder = document.createElement('div');
+      scroll.style.cssText = 'height: 600px; overflow-y: auto';
+      holder.style.position = 'relative';
+      scroll.append(holder);
+      document.body.append(scroll);
+      let made = 0;
+      const list = new List(scroll, holder, {
+        heightOf: () => 34,
+        drop: () => 0,
+        fill: (element, row) => { element.textContent = row.text; },
+        make: () => {
+          made += 1;
+          const one = document.createElement('div');
+          one.style.position = 'absolute';
+          return one;
+        },
+      });
+      const feed = new Feed();
+      for (let line = 0; line < 21000; line += 500)
+        feed.take({ now: 0, rows: Array.from({ length: 500 }, (_, n) =>
+          ({ id: `e${line + n}`, line: line + n, text: `row ${line + n}`, said: 'x'.repeat(5000) })) });
+      const frame = () => new Promise(requestAnimationFrame);
+      list.set(feed.rows);
+      await frame(); await frame();
+      const seen = () => [...holder.children].map((one) => one.textContent);
+      const atEnd = seen();
+      for (let at = 0; at <= list.height; at += 20000) { scroll.scrollTop = at; list.draw(); }
+      scroll.scrollTop = 0; list.draw();
+      const atStart = seen();
+      scroll.remove();
+      const { rows, dropped } = feed;
+      return { rows: rows.length, dropped, kept: rows[0].output.length, made, elements: atEnd.length,
+        last: atEnd.at(-1), first: atStart[0] };
+    })()""")
+    assert found["rows"] == 20_000
+    assert found["dropped"] == 1_000
+    assert found["kept"] <= 1_400
+    assert found["elements"] < 60
+    assert found["made"] < 120
+    assert (found["first"], found["last"]) == ("row 1000", "row 20999")
+
+
+def test_a_page_goes_on_with_the_next_server_and_ends_what_ran(browser, tmp_path):
+    from live_server import serving  # noqa: PLC0415  # the module has one of its own
+
+    with serving(tmp_path, "--repl", "none") as live:
+        served = opened(live)
+        with browser.page(served.address) as page:
+            page.shows("live", "#link")
+            live.stop()
+            page.shows("the page waits for the next one", "#link")
+            with serving(tmp_path, "--repl", "none"):
+                page.until("document.querySelector('#link').innerText === 'live'", "the next server")
+
+
+class Trap(http.server.BaseHTTPRequestHandler):
+    """A page on another port of this machine, which tries to get at the page; all that it is sent is kept."""
+
+    heard: ClassVar[list[str]] = []
+    text = ""
+
+    def do_GET(self):
+        self.heard.append(f"{self.path} {self.headers}")
+        text = self.text.encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_page_on_another_port_of_this_machine_gets_nothing_of_the_token(browser, served_page):
+    trap = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Trap)
+    Trap.text = f"<iframe src='{served_page.origin}/' onload='framed = true'></iframe>"
+    threading.Thread(target=trap.serve_forever, daemon=True).start()
+    other = f"http://127.0.0.1:{trap.server_port}/"
+    try:
+        with browser.page(served_page.address) as page:
+            page.shows("live", "#link")
+            page.run(f"fetch({json.dumps(other)}, {{ mode: 'no-cors' }}).catch(() => 0)")
+            assert not Trap.heard, "the page's policy lets it ask nobody else"
+            page.run(f"location.href = {json.dumps(other)}")
+            page.until(f"location.href === {json.dumps(other)}")
+            page.until("typeof framed !== 'undefined' || document.readyState === 'complete'")
+            assert page.run("sessionStorage.length + document.cookie.length") == 0
+            inner = "(() => { try { return frames[0].sessionStorage.token } catch (e) { return '' } })()"
+            assert page.run(inner) in ("", None)
+        assert Trap.heard
+        assert served_page.token not in "".join(Trap.heard)
+        assert not any("ookie" in one or "odriver" in one for one in Trap.heard)
+    finally:
+        trap.shutdown()
+        trap.server_close()
+
+
+SVG = "<svg xmlns='http://www.w3.org/2000/svg' onload='top.hacked=1'><script>top.hacked=1</script></svg>"
+MARKUP = "<img src=x onerror='hacked=1'><script>hacked=1</script><a href='javascript:hacked=1'>go</a>"
+HOSTILE = f"""
+import base64, sys
+markup = {MARKUP!r}
+class Svg:
+    def __repr__(self):
+        return "data:image/svg+xml;base64," + base64.b64encode({SVG!r}.encode()).decode()
+class Html:
+    def _repr_html_(self):
+        return markup + "<meta http-equiv=refresh content='0;url=//evil.example'><form action=//evil.example><input>" \\
+            "<style>@import '//evil.example/x.css'; body {{ background: url(//evil.example/y.png) }}</style>"
+print(markup); print("\\x1b[31mred\\x1b]0;title\\x07 \\u202eesrever\\u2066 \\x00\\x9b31m")
+print("x" * 10_000_000, file=sys.stderr)
+"""
+
+
+def test_hostile_content_runs_nothing_asks_nobody_and_breaks_no_layout(live, page, client):
+    evaluate(client, HOSTILE)
+    for code in ("Svg()  # 1", "Html()  # 2", "markup  # 3", "raise ValueError(markup + '\\u202e' + 'y' * 9000)  # 4"):
+        evaluate(client, code)
+    name = "<img src=x onerror=hacked=1>.py"
+    (live.workspace / name).write_text("1")
+    client.call("load_file", filePath=str(live.workspace / name))
+    with live.client(name=MARKUP) as other:
+        evaluate(other, "'by another'")
+        page.shows("'by another'", "#rows")
+        for words in ("# 1", "# 2", "# 3", "# 4", "import base64", name):
+            page.click(".line", words)
+            page.until(f"Boolean({row(words)}?.querySelector('.detail .about'))", f"{words} to be open")
+            page.until(f"{row(words)}.querySelector('.detail').offsetWidth <= innerWidth")
+            if words == "# 2":
+                page.until(f"Boolean({row(words)}.querySelector('iframe'))", "the frame")
+            if words == "# 3":
+                assert "<script>" in page.run(f"{row(words)}.querySelector('.detail').innerText")
+            page.press("Escape")
+        for view in "2345":
+            page.press(view)
+            time.sleep(0.1)
+        page.press("1")
+        # Neither direction nor escapes of a program count for anything but themselves.
+        assert page.run("!/[\\u202a-\\u202e\\u2066-\\u2069\\u001b]/.test(document.body.innerText)")
+    assert page.run("typeof hacked === 'undefined' && typeof top.hacked === 'undefined'")
+    assert page.run("[...document.images].every(one => one.src.startsWith('blob:'))")
+    assert page.run("document.querySelectorAll('a, form[action], #rows script, meta[http-equiv]').length") == 0
+    assert page.run("document.title").endswith("· codriver")
+    assert not any("evil" in url for url in page.requested)
+    # What the policies of a frame refuse, the browser tells as errors.
+    page.wrong = [one for one in page.wrong if "frame/" not in json.dumps(one) and "sandbox" not in json.dumps(one)]
+
+
+def test_markdown_of_a_program_leads_nowhere(page):
+    blocks = [
+        {"tag": "h3", "spans": [["", "A "], ["code", "<b>"]]},
+        {"tag": "p", "spans": [["", "go (javascript:alert(1))"]]},
+        {"tag": "table", "head": ["<i>"], "rows": [["1"]]},
+        {"tag": "ul", "items": [[["strong", "x"]]]},
+    ]
+    script = f"import('/text.js').then(({{ markdown }}) => markdown({json.dumps(blocks)}).outerHTML)"
+    assert page.run(script) == (
+        '<div class="markdown"><h3>A <code>&lt;b&gt;</code></h3><p>go (javascript:alert(1))</p>'
+        '<div class="scrolls" tabindex="0"><table><thead><tr><th scope="col">&lt;i&gt;</th></tr></thead>'
+        "<tbody><tr><td>1</td></tr></tbody></table></div><ul><li><strong>x</strong></li></ul></div>"
+    )
+
+
+def test_the_page_is_small_and_makes_no_markup_of_texts():
+    files = sorted(FOLDER.iterdir())
+    assert sum(file.stat().st_size for file in files) <= 60 * 1024
+    text = "".join(file.read_text() for file in files)
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "srcdoc", "http:", "//cdn"):
+        assert word not in text.replace('xmlns="http://www.w3.org/2000/svg"', ""), word
+    assert "style=" not in (FOLDER / "index.html").read_text()
