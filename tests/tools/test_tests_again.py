@@ -69,6 +69,15 @@ def test_what_is_red_everywhere_is_told_as_any_failure(client, write):
     assert not any("in a new process" in one for one in after[len(said) :])
 
 
+def test_of_many_red_tests_the_first_are_told_whole_and_all_by_name(client, write):
+    write(test_many_a="import pytest\n\n@pytest.mark.parametrize('n', range(9))\ndef test_n(n):\n    assert n == 10\n")
+    rows = ask(client, namespace="test_many_a.py")["results"]
+    assert [row["test"] for row in rows] == [f"test_n[{n}]" for n in range(9)]
+    assert ["frames" in row for row in rows] == [True] * 5 + [False] * 4
+    assert {row["line"] for row in rows} == {5}
+    assert rows[8]["actual"] == "AssertionError: assert 8 == 10"
+
+
 def test_a_file_that_only_this_repl_cannot_collect_is_named(client, write):
     write(lost_a="def found(): return 1\n")
     write(test_lost_a="from lost_a import found\ndef test_it(): assert found() == 1\n")

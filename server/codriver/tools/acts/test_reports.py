@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MAX_RESULTS: Final = 100
 """Results of one answer: who fails more than this reads the first ones first."""
 MAX_FRAMES: Final = 5
+MOST_WHOLE: Final = 5
+"""Results with all that is known: of more, which mostly fail for the same reason, the place and the first words."""
+FIRST_CHARACTERS: Final = 100
 MAX_READ_CHARACTERS: Final = 32 * 2**20
 
 
@@ -62,6 +65,8 @@ def run_json(
         row_json(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
         for row in listed[: None if whole else MAX_RESULTS]
     ]
+    if not (whole or passed):
+        shown = [*shown[:MOST_WHOLE], *map(_in_short, shown[MOST_WHOLE:])]
     rows, note, _ = fit(shown, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
     if "of" in report:
@@ -83,6 +88,14 @@ def row_json(row: Json, workspace: Path) -> dict[str, object]:
     frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
     kept = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
     return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
+
+
+def _in_short(row: dict[str, object]) -> dict[str, object]:
+    """A result by its name, its line and the first words of what it was."""
+    actual = str(row.get("actual", "")).partition("\n")[0]
+    actual = actual if len(actual) <= FIRST_CHARACTERS else f"{actual[:FIRST_CHARACTERS]}…"
+    kept = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
+    return {**kept, "actual": actual} if actual else kept
 
 
 def is_named(stopped: Json) -> bool:
