@@ -32,12 +32,16 @@ def test_lisp_makes_what_its_forms_define(code, made):
         ("x = 1\ny: int = 2", ["x", "y"]),
         ("def f(): pass\nclass C: pass\nasync def g(): pass", ["f", "C", "g"]),
         ("a, (b, *c) = 1, (2, 3)", ["a", "b", "c"]),
-        ("def f():\n    inner = 1\nx += 1\nx.y = 2", ["f"]),
+        ("def f():\n    inner = 1\nx += 1\nf().y = 2", ["f"]),
         ("def f(:", []),
     ],
 )
 def test_python_makes_what_its_statements_bind(code, made):
     assert [name for _, name in names(code, "python", "__main__")] == made
+
+
+def test_an_attribute_that_is_set_is_a_name_of_its_owner():
+    assert names("shop.core.price = x.y = 2", "python", "__main__") == [("shop.core", "price"), ("x", "y")]
 
 
 @pytest.mark.parametrize(

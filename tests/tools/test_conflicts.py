@@ -220,3 +220,56 @@ def test_a_hook_hears_who_else_edited_its_file_once(live):
     with live.client(name="codriver-hook") as one, live.client(name="codriver-hook") as two:
         said = [edited(one, "claude"), edited(one, "claude"), edited(two, "copilot"), edited(two, "copilot")]
     assert [AGO.sub("now", text) for text in said] == ["", "", "claude edited notes.py now", ""]
+
+
+@pytest.mark.parametrize(("sent", "how"), [
+    ({"code": "def price():\n    return 100", "namespace": "shop_i"}, "43 → 100"),
+    ({"code": "import shop_i\nshop_i.price = lambda: 100"}, ""),
+])  # fmt: skip
+def test_what_a_module_has_by_import_is_known_when_it_is_redefined(live, sent, how):
+    (live.workspace / "shop_i.py").write_text("def price():\n    return 43\n")
+    with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
+        assert claude.call("evaluate_code", code="import shop_i\nshop_i.price()", who="claude")["ok"]
+        assert copilot.call("evaluate_code", code="import shop_i", who="copilot")["ok"]
+        assert copilot.call("evaluate_code", **sent, who="copilot")["ok"]
+        answer = claude.call("evaluate_code", code="shop_i.price()", who="claude")
+        (told,) = [note for note in answer["notes"] if "redefined" in note]
+        assert "copilot redefined `shop_i.price`" in told
+        assert how in told
+        again = claude.call("evaluate_code", code="shop_i.price()", who="claude")
+        assert not [note for note in again.get("notes", ()) if "redefined" in note]
+        claude.call("evaluate_code", code="import sys; del sys.modules['shop_i'], shop_i")
+
+
+def test_what_another_edited_and_loaded_of_an_imported_module_is_told(live):
+    (live.workspace / "shop_e.py").write_text("def price():\n    return 43\n")
+    with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
+        assert claude.call("evaluate_code", code="import shop_e\nshop_e.price()", who="claude")["ok"]
+        edit = {"filePath": "shop_e.py", "oldText": "43", "newText": "100"}
+        assert copilot.call("edit_files", edits=[edit], load=True, who="copilot")["ok"]
+        answer = claude.call("evaluate_code", code="shop_e.price()", who="claude")
+        (told,) = [note for note in answer["notes"] if "redefined" in note]
+        assert "copilot redefined `shop_e.price`" in told
+        assert "43 → 100" in told
+
+
+def of_file(answer):
+    return [note for note in answer.get("notes", ()) if "since its load" in note]
+
+
+def test_a_file_that_was_edited_after_its_load_is_told_when_it_is_used(live):
+    file = live.workspace / "shop_u.py"
+    file.write_text("RATE = 2\ndef price():\n    return 43\n")
+    with live.client(name="claude") as claude:
+        assert claude.call("evaluate_code", code="import shop_u\nshop_u.price()", who="claude")["ok"]
+        file.write_text("RATE = 2\ndef price():\n    return 100\n")
+        assert of_file(claude.call("evaluate_code", code="len([1])", who="claude")) == []
+        told = claude.call("evaluate_code", code="shop_u.price()", who="claude")
+        assert told["result"] == "43"
+        assert of_file(told) == ["shop_u was edited since its load (price): load_file it"]
+        assert of_file(claude.call("evaluate_code", code="shop_u.price() + 1", who="claude")) == []
+        edit = {"filePath": "shop_u.py", "oldText": "RATE = 2", "newText": "RATE = 3"}
+        with live.client(name="copilot") as copilot:
+            assert copilot.call("edit_files", edits=[edit], who="ann")["ok"]
+        (told,) = of_file(claude.call("evaluate_code", code="shop_u.RATE", who="claude"))
+        assert told == "shop_u was edited since its load (RATE, price, by ann): load_file it"

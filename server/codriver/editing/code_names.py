@@ -53,6 +53,8 @@ class Making:
     text: str
     form: object
     is_kept: bool = False
+    is_dotted: bool = False
+    """An attribute is set, of whatever the space's name stands for."""
 
 
 def words(code: str, language: Language) -> set[str]:
@@ -155,6 +157,16 @@ def _python_makings(code: str, space: str) -> Iterator[Making]:
         for name in _defined(node):
             text = "\n".join(lines[first - 1 : node.end_lineno])
             yield Making(space, name, text, ast.dump(node))
+        for owner, name in _set_elsewhere(node):
+            text = "\n".join(lines[first - 1 : node.end_lineno])
+            yield Making(owner, name, text, ast.dump(node), is_dotted=True)
+
+
+def _set_elsewhere(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """The attributes that an assignment sets, each with the dotted name of its owner."""
+    for target in node.targets if isinstance(node, ast.Assign) else ():
+        if isinstance(target, ast.Attribute) and (owner := _dotted(target.value)):
+            yield owner, target.attr
 
 
 def _defined(node: ast.stmt) -> list[str]:

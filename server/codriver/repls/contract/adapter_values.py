@@ -178,6 +178,10 @@ Listener = Callable[[str | None, Event], None]
 caused, and of somebody else's evaluation as `OthersCode` says. It must return quickly and not raise."""
 
 
+LOAD_IT: Final = ": load_file it"
+"""The end of a note on a module whose file was edited since its load."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """The end of an evaluation: its status, and the failure of one that failed."""

@@ -386,7 +386,7 @@ class Evaluator:
             failure = replace(no_namespace(work.request.namespace), form=form if form and form > 1 else None)
             return Ending("failed", namespace=session.namespace, failure=failure)
         failure = placed(failure, work.request, form, counts_lines=self._dialect.counts_lines)
-        return Ending("failed", namespace=namespace, failure=failure)
+        return Ending("failed", namespace=namespace, failure=failure, notes=reply.notes)
 
     async def _explain(self, work: Work, ending: Ending) -> Ending:
         """The ending with what the answer did not tell of its error: its chain, and the class behind a wrapper."""

@@ -88,6 +88,7 @@ class Reply:
         self.left_out = 0
         """Bytes of its texts that were not held."""
         self.is_failed = False
+        self._edited = ""
 
     def take(self, message: Message) -> None:
         """Pass on what `message` says, in its order: output, value, request for input.
@@ -96,7 +97,9 @@ class Reply:
         """
         if APP_EVENTS in message.fields and (frame := message.text(APP_EVENTS)):
             self._pass_on_events(frame)
-        out, err, value, namespace, ex, root_ex = message.texts("out", "err", "value", "ns", "ex", "root-ex")
+        out, err, value, namespace, ex, root_ex, edited = message.texts(
+            "out", "err", "value", "ns", "ex", "root-ex", "codriver/edited"
+        )
         if out:
             self._print("out", out)
         if err:
@@ -110,6 +113,7 @@ class Reply:
         self.namespace = namespace or self.namespace
         self._ex = ex or self._ex
         self._root_ex = root_ex or self._root_ex
+        self._edited = edited or self._edited
         if RUN in message.fields and (run := message.text(RUN)):
             self._listener(self._evaluation, CallsRecorded(run))
         if "codriver/error" in message.fields:
@@ -152,9 +156,10 @@ class Reply:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A note on what was not held of it."""
+        """Notes on edited files of what it used, and on what was not held of it."""
         words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
-        return (words,) if self.left_out else ()
+        edited = [f"{one}{adapter_values.LOAD_IT}" for one in self._edited.split("\n") if one]
+        return (*edited, *([words] if self.left_out else []))
 
     @property
     def is_over(self) -> bool:

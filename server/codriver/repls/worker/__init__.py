@@ -8,8 +8,9 @@ Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, li
 `codriver/stacks` gives a dump of all threads; `clone` with `codriver/apart` gives a session with a namespace of its
 own; what printing cut of the values of an evaluation that has `codriver/keep`, its id, is told as `codriver/cut`, and
 `codriver/value` (`evaluation`, `path`, `from`) tells more of it; print options called `default-…` yield to the user's
-own; an evaluation with `codriver/trace`, names or none, tells the calls that it made as `codriver/run`. Started with
-`--supervised` it ends with its parent.
+own; modules that an evaluation used and whose files were edited since their load are told, in words, as
+`codriver/edited`; an evaluation with `codriver/trace`, names or none, tells the calls that it made as `codriver/run`.
+Started with `--supervised` it ends with its parent.
 
 Its folders, of which each may import from those before it: `basics`, `runs`, `python` and `lisp`, `serving`,
 `application`.

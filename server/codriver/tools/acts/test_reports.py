@@ -94,7 +94,7 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
     """A result by its name, its line and the first words of what it was."""
     actual = str(row.get("actual", "")).partition("\n")[0]
     actual = actual if len(actual) <= FIRST_CHARACTERS else f"{actual[:FIRST_CHARACTERS]}…"
-    kept = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
+    kept: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
     return {**kept, "actual": actual} if actual else kept
 
 

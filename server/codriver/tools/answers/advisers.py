@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.tools.answers.answer_notes import (
     notes_of_background,
     notes_of_generation,
@@ -18,7 +19,7 @@ from codriver.tools.answers.answer_notes import (
     notes_of_repetition,
 )
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
-from codriver.tools.truth.conflicts import notes_of_conflicts
+from codriver.tools.truth.conflicts import notes_of_conflicts, with_editor
 from codriver.tools.truth.module_places import notes_of_missing_module
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ def _of_place(asking: Asking) -> Notes:
 
 
 def _of_its_own(asking: Asking) -> Notes:
-    """The notes that its REPL or its runner made."""
-    return asking.evaluation.notes
+    """The notes that its REPL or its runner made; on files that were edited since their load, each once."""
+    edits = [note for note in asking.evaluation.notes if note.endswith(LOAD_IT)]
+    told = [with_editor(asking.call, asking.who, note) for note in asking.telling.news(edits)]
+    return [*told, *(note for note in asking.evaluation.notes if note not in edits)]
 
 
 def _of_cell(asking: Asking) -> Notes:

@@ -36,7 +36,9 @@ MOST_EDITS: Final = 4
 DEFINES: Final = {
     "lisp": re.compile(r"\((?:[^\s()/]+/)?def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)"),
     "hy": re.compile(r"\((?:def[^\s()]*|setv)\s+(?:\[[^\]]*\]\s+)?([^\s()\[\]{}\"';,@^`~]+)"),
-    "python": re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE),
+    "python": re.compile(
+        r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(?:[\w.]+\.)?(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE
+    ),
 }
 """The words that may define a name, at a glance."""
 NAMES_SPACE: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)")
@@ -98,6 +100,21 @@ class Life:
             if module.endswith(f".{name}"):
                 return module
         return name
+
+    based: int = 0
+    """The number of the newest one whose spaces were looked for."""
+    bases: dict[str, Said | None] = field(default_factory=dict)
+    """The spaces in which something was sent: what was first, as long as what they had before is not known."""
+
+    def begin_with(self, base: Said) -> None:
+        """Know what a space had before anybody sent anything for it, as it came by an import."""
+        self.glance()
+        self.said.appendleft(base)
+        self.characters += len(base.code)
+        for name in base.names():
+            self.by_name.setdefault(name, []).insert(0, base)
+        if head := code_names.header(base.code, base.language):
+            self.headers[base.space] = f"{head}\n{self.headers.get(base.space, '')}"[-HEADER_CHARACTERS:]
 
     def add(self, said: Said) -> None:
         """Keep it, and let go of the oldest where it is too much."""
@@ -240,6 +257,8 @@ def _of_chain(state: State, life: Life, said: Said, chain: list[tuple[Said, Maki
         return
     if before is not None and not is_changed:
         return
+    if before is None and made.is_dotted:
+        return  # of what it is an attribute, nobody knows
     if before is None and (last.is_file or not _knew(state, life, said, last, made)):
         return
     client = state.clients.get(said.client or "")

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Final
 from codriver.core import callers
 from codriver.core.values import MAIN_SESSION
 from codriver.editing import code_names
+from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, Conflict, Edit, Life, Said, ago, found, is_own
+from codriver.tools.truth.conflict_bases import learn_bases
+from codriver.tools.truth.drift_notes import is_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,6 +78,7 @@ async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
     said = next((one for one in reversed(life.said) if one.evaluation == evaluation.id), None)
     if said is None or not call.services.ledger.conflicts.is_news(evaluation.id):
         return []
+    await learn_bases(call, life)
     return await _notes(call, life, said)
 
 
@@ -118,6 +122,15 @@ def other_editor(call: Call, who: str, path: Path) -> str:
     edits = call.services.ledger.conflicts.edits.get(path, ())
     own = Edit(who, call.client, call.services.now())
     return edits[-1].who if edits and not is_own(call.state, own, edits[-1]) else ""
+
+
+def with_editor(call: Call, who: str, note: str) -> str:
+    """A note on a module that was edited since its load, with who else edited its file last, if anybody is known to."""
+    module = note.partition(" ")[0]
+    for path in call.services.ledger.conflicts.edits:
+        if is_of(path, module) and (by := other_editor(call, who, path)):
+            return f"{note.removesuffix(LOAD_IT)[:-1]}, by {by}){LOAD_IT}"
+    return note
 
 
 def _text(data: bytes | None) -> str | None:

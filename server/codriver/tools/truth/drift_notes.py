@@ -13,6 +13,7 @@ from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError
 from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
+from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.truth.lisp_sources import differences
@@ -79,7 +80,7 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]
         elif one.kind != "deleted":
             edited.setdefault(one.module, []).append(one.name)
     is_current = not edited and not any(one.kind == "deleted" for one in found)
-    stale = [f"{module} was edited since its load ({few(names)}): load_file it" for module, names in edited.items()]
+    stale = [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
     stale += [f"the file of {one.module} is deleted" for one in found if one.kind == "deleted"]
     stale += [f"bound anew in the REPL, so a new process has it otherwise: {few(anew)}"] if anew else []
     instead = ", or fresh: true" if is_python else ""

@@ -96,6 +96,8 @@ class Job:
         """The number of the top-level form that runs, from 1."""
         self.lines: list[int] | None = None
         """Or the lines on which they begin, where they run as one."""
+        self.edited: list[str] = []
+        """Modules that its code used and whose files were edited since their load, in words."""
         self.over = threading.Event()
         self.is_begun = False
         self.is_interrupted = False

@@ -131,6 +131,22 @@ class Python(Dialect):
             frame.begin(code for code, _, _ in steps)
         # Where a statement comes last, what it did is wanted, and no value of before.
         has_value = bool(steps) and steps[-1][1]
+        try:
+            self._run_steps(job, steps, module, frame, has_value=has_value)
+        finally:
+            names = {name for code, _, _ in steps for name in code.co_names}
+            job.edited = self._drift.edited_of(names, module.__dict__)
+
+    def _run_steps(
+        self,
+        job: Job,
+        steps: list[tuple[types.CodeType, bool, bool]],
+        module: types.ModuleType,
+        frame: Any,
+        *,
+        has_value: bool,
+    ) -> None:
+        session = job.session
         for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
             job.form = number
             try:

@@ -10,8 +10,9 @@ import ast
 import gc
 import os
 import sys
+import types
 
-from ..basics.class_spaces import INSTALLED, is_class
+from ..basics.class_spaces import INSTALLED, home_of, is_class
 from .bound_names import ABSENT, DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
 from .closures import FormerClosures
 from .loaded_texts import MOST_TEXT, LoadedTexts, read_file
@@ -20,8 +21,7 @@ from .statements import UNPARSABLE, SourceText, compare, imported, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import types
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
     from .bound_names import Kept
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Row = Dict[str, str]
     Differing = Tuple[str, str, str]
 
+USED = ("edited", "missing", "gone", "deleted", "unparsable")
+"""Kinds of differences that whoever uses the module may care for."""
+MOST_USED = 5
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
 """Of a former load: an object under a name elsewhere; instances of a class; closures that a function made; an imported
@@ -200,6 +203,30 @@ class Drift:
         for key, count in counts.items():
             if count:
                 yield _row(*former[key], INSTANCES, of=str(count))
+
+    def edited_of(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
+        """The modules whose objects code uses by these names, and whose files were edited since, in words.
+
+        Of nothing else a file is looked at. No user code is run.
+        """
+        homes: dict[str, None] = {}
+        for name in names:
+            value = space.get(name)
+            if issubclass(type(value), types.ModuleType):
+                home = str(space_of_module(value).get("__name__"))
+                homes.update(dict.fromkeys([home, *(f"{home}.{one}" for one in names)]))
+            elif type(value) is types.FunctionType or is_class(value):
+                homes[str(home_of(value))] = None
+        found = []
+        for home in homes:
+            load = self.texts.of(home)
+            if load is not None and load.module() is sys.modules.get(home):
+                edited = [own for own, kind, _ in self._of_file(home, load) if kind in USED]
+                more = f" and {len(edited) - MOST_USED} more" if len(edited) > MOST_USED else ""
+                found += [home + " was edited since its load (" + ", ".join(edited[:MOST_USED]) + more + ")"] * bool(
+                    edited
+                )
+        return found
 
     def standing(self, name: str) -> dict[str, Kept | None]:
         """The names of a module that somebody bound anew since its load, dotted ones too, and what they were."""

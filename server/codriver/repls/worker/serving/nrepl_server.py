@@ -377,7 +377,8 @@ class Server:
             self._output.finish(job)
         # Code without a value tells where it ran here.
         space = self._dialect.find(job.message.get("ns")) or job.session.namespace
-        self._end(job, status, {"ns": self._dialect.name_of(space)})
+        edited = {"codriver/edited": "\n".join(job.edited)} if job.edited else {}
+        self._end(job, status, {"ns": self._dialect.name_of(space), **edited})
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
         with self._lock:
