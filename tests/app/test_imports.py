@@ -20,8 +20,7 @@ LATER = (
     "cryptography",
     "h11",
     "httpx2",
-    "mcp.client",
-    "mcp.server.mcpserver",
+    "mcp",
     "tomllib",
     "urllib.request",
 )
@@ -43,5 +42,5 @@ def test_a_server_that_listens_has_not_imported_what_it_needs_later(tmp_path):
             server.terminate()
             server.communicate(timeout=WAIT_S)
     imported = {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
-    assert {"mcp.server.runner", "codriver.app.serve"} <= imported
+    assert "codriver.app.serve" in imported
     assert [name for name in sorted(imported) if name.startswith(LATER)] == []

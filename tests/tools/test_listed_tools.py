@@ -1,7 +1,9 @@
 """The list of tools: as short as it can be, with exact hints, and with what the workspace can use."""
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -179,3 +181,17 @@ def test_the_first_look_at_a_workspace_is_waited_for(tmp_path):
     (folder / "deep.lpy").write_text("(ns deep)\n")
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         assert set(client.tools()) >= LISP_TOOLS | EDIT_TOOLS
+
+
+def test_a_restart_takes_no_tool_from_the_list_and_calls_no_client_back(live):
+    with live.client() as client:
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+        before = client.tools()
+        client.notifications.clear()
+        assert client.call("restart_repl")["phase"] == "connected"
+        assert client.tools() == before
+        pid = int(client.call("evaluate_code", code="import os; os.getpid()")["result"])
+        os.kill(pid, signal.SIGTERM)
+        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] > 2, "the REPL to be back")
+        assert client.tools() == before
+        assert [message for message in client.notifications if message["method"] == CHANGED] == []

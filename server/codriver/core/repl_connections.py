@@ -111,9 +111,9 @@ def announcing(handle: Handler) -> Handler:
     def announced(state: State, action: Action) -> Outcome:
         outcome = handle(state, action)
         after = outcome.state
-        if after.capabilities() == state.capabilities() and after.languages() == state.languages():
+        if after.promised() == state.promised() and after.languages() == state.languages():
             return outcome
-        is_same = (SEAM in after.capabilities()) == (SEAM in state.capabilities())
+        is_same = (SEAM in after.promised()) == (SEAM in state.promised())
         guides = () if is_same else (NotifyClients(changed="resources"),)
         return replace(outcome, effects=(*outcome.effects, NotifyClients(changed="tools"), *guides))
 

@@ -289,7 +289,7 @@ class State:
         return [repl for repl in owned if repl.awaits_trust or (repl.phase == "stopped" and not repl.generation)]
 
     def capabilities(self) -> frozenset[str]:
-        """The capabilities of at least one REPL, also of one to come; the tools on offer follow from them."""
+        """The capabilities of at least one REPL, also of one to come, for which a call waits."""
         names = {"evaluate"} if self.life.is_searching else set()
         for repl in self.repls.values():
             if repl.owned:
@@ -301,6 +301,14 @@ class State:
                 # What is evaluated waits for it, and so do tests and cells of one that could run them before.
                 names.update({"evaluate"} | ({"test", "cells"} & repl.formerly))
         return frozenset(names)
+
+    def promised(self) -> frozenset[str]:
+        """The capabilities that the tools on offer follow from: a REPL on its way back has those of before.
+
+        So a restart takes no tool from a list, and gives none back to it.
+        """
+        on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_coming]
+        return self.capabilities().union(*on_their_way)
 
 
 def without_merely_found(repls: Iterable[Repl]) -> list[Repl]:

@@ -259,7 +259,7 @@ class Resources:
 
 def hidden_skills(state: State) -> tuple[str, ...]:
     """The skills that teach nothing now: that of applications, where none shows itself."""
-    return () if "seam" in state.capabilities() else (LIVE_APP,)
+    return () if "seam" in state.promised() else (LIVE_APP,)
 
 
 def is_skill(uri: str) -> bool:

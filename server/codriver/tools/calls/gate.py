@@ -82,18 +82,20 @@ def on_offer(
 ) -> tuple[Tool, ...]:
     """The tools to list now, in the order given: those that can be used, of the languages that are spoken.
 
-    For a client that `lists_once` also those that can be used once a REPL is there. A tool of another language is
-    answered all the same where it is called: it may create the first file.
+    Those of a REPL that is started again stay. For a client that `lists_once` also those that can be used once a REPL
+    is there. A tool of another language is answered all the same where it is called: it may create the first file.
     """
-    languages = state.languages()
+    languages, promised = state.languages(), state.promised()
     spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
-    return tuple(tool for tool in spoken if _may_be_listed(refusal(tool, state, settings), lists_once=lists_once))
 
+    def may_be_listed(tool: Tool) -> bool:
+        refused = refusal(tool, state, settings)
+        if not isinstance(refused, CapabilityMissingError):
+            return refused is None
+        # An application is seldom there, and its tools are dear.
+        return bool(promised.intersection(tool.needs)) or (lists_once and refused.capability != "seam")
 
-def _may_be_listed(refused: RefusedError | None, *, lists_once: bool) -> bool:
-    # An application is seldom there, and its tools are dear.
-    is_to_come = isinstance(refused, CapabilityMissingError) and refused.capability != "seam"
-    return refused is None or (lists_once and is_to_come)
+    return tuple(filter(may_be_listed, spoken))
 
 
 def _provider(capability: str, state: State, settings: Settings) -> str:
