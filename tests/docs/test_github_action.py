@@ -157,7 +157,7 @@ def test_the_server_is_ready_when_its_step_is_over_and_the_outputs_lead_to_it(ru
     assert Path(outputs["port-file"]).read_text().strip() == outputs["port"]
     with socket.create_connection(("127.0.0.1", int(outputs["port"])), timeout=WAIT_S):
         pass
-    assert "REPL py (python, python): connected" in served.stdout
+    assert "REPL py (python): connected" in served.stdout
 
 
 @pytest.mark.slow

@@ -45,8 +45,8 @@ RUNS_CODE = {
 }
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
-    "run_tests": {"report", "load", "again", "onTimeout"}, "load_file": {"dependents", "prune", "whole"},
-    "edit_files": {"dryRun"},
+    "run_tests": {"report", "load", "again", "onTimeout"}, "get_evaluation": {"report"}, "edit_files": {"dryRun"},
+    "load_file": {"dependents", "prune", "whole"},
 }  # fmt: skip
 """Arguments that no list names: of `codriver test`, of a skill, and those that answers name where they would help."""
 
