@@ -180,7 +180,7 @@ class FindExecuted(Question[Executed]):
 
 @dataclass(frozen=True, slots=True)
 class FindSource(Question[Source | None]):
-    """The text that defines `symbol`; None where that is not known. In a Lisp it may go on behind its form."""
+    """The text that defines `symbol`; None if unknown. In a Lisp it may go on behind its form."""
 
     name: ClassVar[str] = "source"
     symbol: str
@@ -260,7 +260,7 @@ class LastError(Question[StackTrace | None]):
     local_characters: int = 0
 
     def asked(self, namespace: str) -> dict[str, str | int]:
-        """The length of locals; none are wanted where it is 0."""
+        """The length of locals; of 0 none are wanted."""
         del namespace
         return {"characters": self.local_characters}
 

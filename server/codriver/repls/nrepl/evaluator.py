@@ -73,7 +73,7 @@ class Work:
     ended: Ended
     limits: PrintLimits
     first: Sent | None = None
-    """Its first request, where that was sent at once, until the reply to it is taken."""
+    """Its first request, if that was sent at once, until the reply to it is taken."""
     has_turn: bool = False
     """Whether it has its session's turn."""
     told: int = 0

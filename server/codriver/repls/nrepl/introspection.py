@@ -17,8 +17,6 @@ from codriver.core.values import MAIN_SESSION, Failure, ValuePart
 from codriver.errors import CodriverError
 from codriver.repls.contract.questions import (
     Complete,
-    Drift,
-    FindExecuted,
     FindSource,
     LastError,
     ListNames,
@@ -91,11 +89,10 @@ class Introspection:
             Lookup: self._symbol,
             ListNames: self._names,
             FindSource: self._source,
-            Drift: self._by_own_op,
-            FindExecuted: self._by_own_op,
             Restore: self._restored,
             LastError: self._last_error,
         }
+        """By question, the way to put it; all others are ops of Codriver's worker alone."""
         self._holds = holds
         self._sessions = sessions
         self._profile = probed.profile
@@ -110,7 +107,8 @@ class Introspection:
             require(self._profile, question.capability)
         target = self._sessions.get(question.session)
         where = self._namespace(target, question.namespace)
-        return question.read(await self._ways[type(question)](question, target, where))
+        way: Way = self._ways.get(type(question), self._by_own_op)
+        return question.read(await way(question, target, where))
 
     async def _completions(self, question: Complete, target: NreplSession, where: str) -> Told:
         support, prefix = require(self._profile, "complete"), question.prefix

@@ -224,7 +224,7 @@ def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> st
 
 
 def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
-    """The elements left out, in words, by the count of all where that is known; `seen`: as the text shows it."""
+    """The elements left out, in words, by the count of all if that is known; `seen`: as the text shows it."""
     end = start + (limits.max_length or 0)
     return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 

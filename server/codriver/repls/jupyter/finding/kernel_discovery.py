@@ -156,7 +156,7 @@ class KernelSearch:
         return time.time_ns() - file.written_ns < YOUNG_S * 10**9
 
     def _probe(self, kernels: Iterable[ConnectionFile], now: float) -> None:
-        """Find out of those files that are not known to be alive whether anybody listens, where that is due."""
+        """Find out of those files that are not known to be alive whether anybody listens, if that is due."""
         for file in kernels:
             is_sure = file in self._alive and str(file.path) not in self._doubted
             if is_sure or self._verdicts.get(file, (True, None))[0] is False or now < self._probe_at.get(file, 0.0):

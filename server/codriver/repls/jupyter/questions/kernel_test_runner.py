@@ -119,7 +119,7 @@ class _Run:
         self.printed: list[str] = []
         self.progress = TestProgress()
         self.waiting: anyio.CancelScope | None = None
-        """Of its wait for a turn, where it can be taken back."""
+        """Of its wait for a turn, as long as the code can be taken back."""
         self.over = anyio.Event()
         self.evaluation = evaluation
         self._listener = listener

@@ -31,7 +31,7 @@ class CellOutputs:
         self._most = most_characters
         self._outputs: list[Output] = []
         self._texts: list[str] = []
-        """The texts of the last output, where that is a stream."""
+        """The texts of the last output, if that is a stream."""
         self._held = self._omitted = 0
         self._by_display: dict[str, list[Output]] = {}
         self._count: int | None = None

@@ -67,7 +67,7 @@ class _Work:
     execution: Execution | None = None
     """The form that was sent and is not over."""
     waiting: anyio.CancelScope | None = None
-    """Of its wait for a turn, where it can be taken back."""
+    """Of its wait for a turn, as long as the code can be taken back."""
     over: anyio.Event = field(default_factory=anyio.Event)
     is_stopping: bool = False
     cell: CellOutputs | None = None

@@ -77,7 +77,7 @@ class Inbox:
         return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE)
 
     def _shift(self) -> None:
-        """Take the oldest of the last ones out: drop it where that may be, and count it."""
+        """Take the oldest of the last ones out: drop it if that may be, and count it."""
         oldest = self._last.popleft()
         self._last_bytes -= _weight(oldest)
         if oldest.type not in DROPPABLE:

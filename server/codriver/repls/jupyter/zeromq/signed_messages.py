@@ -109,7 +109,7 @@ class Assembler:
         self._signature = self._signer.begin()
 
     def take(self, piece: Piece) -> Received | None:
-        """The message that the piece completes, where that is signed."""
+        """The message that the piece completes, if that is signed."""
         data, ends_part, ends_message = piece
         if self._place <= _CONTENT:
             self._part.add(data)
