@@ -249,3 +249,76 @@ def test_a_name_that_is_part_of_others_is_gone_all_the_same_where_its_load_was_s
     assert world.ask() == []
     world.write("(ns shop)\n(def box 2)\n")
     assert world.ask() == [("gone", "x", "")]
+
+
+@pytest.mark.parametrize("more", ["(println 1)\n", "(swap! state inc)\n", "(derive ::a ::b)\n", "(.start thread)\n"])
+def test_a_removal_is_told_beside_forms_that_define_nothing(more):
+    world = World(TEXT + more)
+    world.define(world.text, FILE)
+    world.write((TEXT + more).replace("(def rate 2)\n", "").replace("rate", "2"))
+    assert ("gone", "rate", "") in world.ask()
+
+
+def test_a_removal_is_told_beside_a_macro_where_the_name_was_seen_in_the_file():
+    world = World(TEXT + "(defroutes site a b)\n(my-macro x)\n")
+    world.define(world.text, FILE)
+    assert ("gone", "rate", "") not in world.ask()
+    world.write(world.text.replace("(def rate 2)\n", "").replace("rate", "2"))
+    assert ("gone", "rate", "") in world.ask()
+
+
+def rebind(world, name, text=None, **how):
+    """Give a var another root and leave it its metadata, as `alter-var-root` does."""
+    if text is not None:
+        world.log(text, **how)
+    world.roots += 1
+    world.vars[name] = replace(world.vars[name], root=str(world.roots))
+
+
+@pytest.mark.parametrize("text", [
+    "(alter-var-root #'rate inc)", "(alter-var-root (var rate) inc)", "(intern 'shop 'rate 3)", "(intern *ns* 'rate 3)",
+    "(.bindRoot #'shop/rate 3)",
+])  # fmt: skip
+def test_another_root_is_told_with_who_gave_it(world, text):
+    world.ask()
+    rebind(world, "rate", text, who="bob")
+    assert world.ask() == [("redefined", "rate", "bob, e-2")]
+    world.load()
+    assert world.ask() == []
+
+
+def test_another_root_that_nobody_saw_given_is_told_unless_the_files_own_code_may_have_done_it(world):
+    world.ask()
+    rebind(world, "rate")
+    assert world.ask() == [("redefined", "rate", "")]
+    own = World(TEXT + "(defn more [] (alter-var-root #'rate inc))\n")
+    own.load()
+    own.ask()
+    rebind(own, "rate")
+    assert own.ask() == []
+
+
+def test_a_method_that_only_the_repl_has_and_one_that_was_taken_out_are_told(world):
+    text = TEXT + "(defmethod price :book [x] 1)\n(extend-type String Shape (area [_] 1))\n"
+    world.write(text)
+    world.load()
+    assert world.ask() == []
+    world.log("(defmethod price :pen [x] 2)", who="bob")
+    world.log("(extend-type Long Shape (area [_] 2))", who="bob")
+    assert sorted(world.ask()) == [
+        ("gone", "extend-type Long Shape", "bob, e-4"), ("gone", "price :pen", "bob, e-3"),
+    ]  # fmt: skip
+    world.log("(remove-method price :book)", who="bob")
+    world.log("(extend-type String Shape (area [_] 5))", who="bob")
+    told = world.ask()
+    assert ("redefined", "price :book", "bob, e-5") in told
+    assert ("redefined", "extend-type String Shape", "bob, e-6") in told
+
+
+@pytest.mark.parametrize("kind", ["deleted", "unparsable"])
+def test_a_file_that_is_gone_or_does_not_read_is_told(world, kind):
+    assert world.ask() == []
+    mark = str(sorted(world.vars.values(), key=lambda one: one.name))
+    loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (LoadedNamespace("shop", mark, (FILE,), ()),), ())
+    rows = world.drift.compare(loaded, {}, world.now_ms + 1000, {FILE: kind})
+    assert [(one.module, one.name, one.kind) for one in rows] == [("shop", "shop.clj", kind)]

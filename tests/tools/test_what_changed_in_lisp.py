@@ -185,3 +185,43 @@ def test_a_file_that_evaluated_code_loads_is_known_as_it_was_loaded(live, client
     file.write_text("(ns shop.other)\n(def a 1)\n(def b 3)\n")
     assert "shop.other: edited in the file since: b" in ask(client)
     client.call("evaluate_code", code="(remove-ns 'shop.other)")
+
+
+def of_modules(client):
+    """What is told of modules: what lives on of other tests' loads is not meant."""
+    return [line for line in ask(client) if line.startswith("shop.") and "/" not in line.partition(": ")[0]]
+
+
+def test_what_the_repl_rebinds_adds_to_and_takes_out_is_told_with_who_did_it(live, client):
+    assert of_modules(client) == []
+    evaluated = [
+        client.call("evaluate_code", code=code, namespace="shop.low", who="bob")["evaluationId"]
+        for code in ("(alter-var-root #'rate inc)", "(defmethod price :pen [x] 2)")
+    ]
+    (line,) = of_modules(client)
+    assert f"redefined in the REPL: rate (bob, {evaluated[0]}, " in line
+    assert f"only in the REPL: price :pen (bob, {evaluated[1]}, " in line
+
+
+def test_former_functions_are_found_where_they_are_held(live, client):
+    if live.kind != "jvm":
+        pytest.skip("functions of Basilisp are Python's, whose code is renewed")
+    held = "(ns shop.held (:require [shop.low :as low]))\n(def one low/cost)\n(def many {:a [low/cost]})\n"
+    load(live, client, "held", held + "(def made (comp low/cost inc))\n(def kept (atom low/cost))\n(defn other [] 1)\n")
+    try:
+        load(live, client, "low", LOW.replace("(* x rate)", "(+ x rate)"))
+        load(live, client, "high")
+        told = [line for line in ask(client) if line.startswith("shop.held")]
+        line = "shop.held/{} is still the old shop.low/cost: load shop.held, too"
+        assert sorted(told) == [line.format(name) for name in ("kept", "made", "many", "one")]
+        load(live, client, "held")
+        assert [line for line in ask(client) if line.startswith("shop.held")] == []
+    finally:
+        client.call("evaluate_code", code="(remove-ns 'shop.held)")
+
+
+def test_a_file_that_is_gone_or_does_not_read_is_told(live, client):
+    path(live, "high").write_text("(ns shop.high\n(defn total [x]")
+    assert of_modules(client) == [f"shop.high: does not parse any more: high.{ENDING[live.kind]}"]
+    path(live, "high").unlink()
+    assert of_modules(client) == [f"shop.high: deleted: high.{ENDING[live.kind]}"]

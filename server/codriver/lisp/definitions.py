@@ -31,6 +31,16 @@ OTHERS: Final = frozenset(
     {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
 )
 """Other heads at the top of files, which define nothing under a name of their own making."""
+REBINDING: Final = frozenset({"alter-var-root", "intern", ".bindRoot"})
+"""Heads that give a var another root, and leave it the file and line that it has."""
+EXTENDING: Final = frozenset({"defmethod", "remove-method", "extend-type", "extend-protocol", "extend"})
+"""Heads of what has no var of its own: methods of multimethods and of protocols."""
+ACTING: Final = frozenset({
+    "swap!", "reset!", "vswap!", "vreset!", "println", "prn", "print", "pr", "printf", "derive", "underive",
+    "prefer-method", "alter-meta!", "add-watch", "set-validator!", "send", "send-off", "assert", "add-tap", "gen-class",
+    "load", "load-file", "run!", "reset-meta!", "compare-and-set!", "shutdown-agents",
+})  # fmt: skip
+"""Heads of Clojure's own that define nothing."""
 MOST_FORMS: Final = 200_000
 _UNMAKING: Final = ("ns-unmap", "remove-ns")
 
@@ -41,7 +51,8 @@ class Definition:
 
     `name` is that of the var or type; of a method of a multimethod with the value that it is for. `makes` are the vars:
     none for a method, several for a record or protocol. `head` is the word that defines, without its namespace. Of what
-    is undone (`ns-unmap`, `remove-ns`) the head says so, and a name that is blank stands for the whole namespace.
+    is undone (`ns-unmap`, `remove-ns`) the head says so, and a name that is blank stands for the whole namespace. A
+    protocol's methods for types have the names of these.
     """
 
     namespace: str
@@ -131,6 +142,13 @@ class _Finder:
             self._first = self._first or self._current
         elif head in _UNMAKING and len(items) > 1:
             self._undo(head, items)
+        elif head in REBINDING:
+            self._rebind(form, head, items, digest, is_sure=is_sure)
+        elif head in EXTENDING and len(items) > 2:
+            words = items[1:3] if head != "extend-protocol" else items[1:2]
+            name = " ".join(word for one in words for word in _tokens(self._text, one))
+            name = name if head in ("defmethod", "remove-method") else f"{head} {name}"
+            self._add(form, head, name, digest, (), is_sure=is_sure)
         else:
             self._define(form, head, items, digest, is_sure=is_sure)
 
@@ -156,18 +174,34 @@ class _Finder:
         line = self._places.line(items[0].start)
         self._found.append(Definition(home, name, head, b"", line))
 
+    def _rebind(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
+        """Take in a form that gives a var another root, if it says which."""
+        home, name = self._current, ""
+        if head == "intern" and len(items) > 3:
+            home = home if self._word(items[1]) == "*ns*" else self._name(items[1])
+            name = self._name(items[2])
+        elif head != "intern" and len(items) > 2:
+            space, _, name = self._name(items[1]).rpartition("/")
+            home = space or home
+        if name:
+            self._add(form, head, name, digest, (name,), is_sure=is_sure, home=home)
+
+    def _add(
+        self, form: Form, head: str, name: str, digest: bytes, made: tuple[str, ...], *, is_sure: bool, home: str = ""
+    ) -> None:
+        own, line = digest or _digest(self._text, form), self._places.line(form.start)
+        self._found.append(Definition(home or self._current, name, head, own, line, made, is_sure=is_sure))
+
     def _define(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
         name = self._name(items[1]) if len(items) > 1 else ""
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
-            self._is_plain &= head in OTHERS or head in VARS
+            is_call = head.startswith(".") or head.endswith(".") or head in ACTING
+            self._is_plain &= is_call or head in OTHERS or head in VARS
             return
         if head in ("def", "defonce", "defmulti") and len(items) < 3:
             return  # it declares
         made: tuple[str, ...] = (name,)
-        if head == "defmethod":
-            name = " ".join([name, *_tokens(self._text, items[2])]) if len(items) > 2 else name
-            made = ()
-        elif head in ("defrecord", "deftype"):
+        if head in ("defrecord", "deftype"):
             made = (f"->{name}", *((f"map->{name}",) if head == "defrecord" else ()))
         elif head == "definterface":
             made = ()
@@ -207,14 +241,14 @@ class _Finder:
                 yield from self._libraries(one, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
-        """The name that a form is, with metadata or a quote before it, or in `(quote …)`; blank for any other form."""
+        """The name that a form is, with metadata or a quote before it, or in `(quote …)`, `(var …)`; blank for others."""
         while form.kind == "prefixed":
             items = _items(form)
             if not items or self._text.startswith("#?", form.start):
                 return ""
             form = items[-1]
         inner = _items(form) if form.kind == "list" else []
-        if len(inner) == 2 and self._word(inner[0]) == "quote":
+        if len(inner) == 2 and self._word(inner[0]) in ("quote", "var"):
             return self._name(inner[1])
         return self._word(form) if form.kind == "atom" else ""
 

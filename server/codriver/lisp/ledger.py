@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.lisp.definitions import ONCE, definitions
+from codriver.lisp.definitions import EXTENDING, ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError
 
 if TYPE_CHECKING:
@@ -110,6 +110,11 @@ class Ledger:
     def makings(self, namespace: str, name: str) -> tuple[Made, ...]:
         """The makings of a name since it was last undone, in their order: the first, and the newest."""
         return tuple(self._made.get((namespace, name), ()))
+
+    def methods(self, namespace: str) -> list[tuple[str, Made]]:
+        """The newest making of each method, of a multimethod or of a protocol, that was given in a namespace."""
+        found = [(name, made[-1]) for (space, name), made in self._made.items() if space == namespace and made]
+        return [(name, made) for name, made in found if made.definition.head in EXTENDING]
 
     def living(self, namespace: str, name: str) -> Made | None:
         """The making of a name that lives, if all were sure and known: of `defonce` and `defmulti` not the last one."""

@@ -7,13 +7,16 @@ is said to be.
 
 from __future__ import annotations
 
+import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.lisp.definitions import mentions
+from codriver.lisp.definitions import EXTENDING, REBINDING, mentions
 from codriver.lisp.ledger import Ledger
 from codriver.repls.contract.drift_values import Difference
 
@@ -26,7 +29,11 @@ if TYPE_CHECKING:
     from codriver.repls.contract.drift_values import DriftKind, Loaded, LoadedNamespace, LoadedVar
 
 """When a file was written, when it became that file, in nanoseconds, and its length."""
+REBOUND: Final = b"rebound"
+"""In the place of the digest of a form that nobody saw."""
+REBINDS: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")
 NO_VAR: Final = ("", None, "", "")
+NOTHING: Final[Mapping[str, DriftKind]] = MappingProxyType({})
 SLACK_MS: Final = 20
 """By how much a file's time may be off, which the kernel takes from its last tick."""
 
@@ -126,8 +133,13 @@ class LispDrift:
             ordered.append((name, homes[name].path))
         return ordered
 
-    def compare(self, loaded: Loaded, sources: Mapping[str, Source], asked_ms: int) -> tuple[Difference, ...]:
-        """The differences of what was loaded when it was asked for, at `asked_ms`, from the files as they are read."""
+    def compare(
+        self, loaded: Loaded, sources: Mapping[str, Source], asked_ms: int, broken: Mapping[str, DriftKind] = NOTHING
+    ) -> tuple[Difference, ...]:
+        """The differences of what was loaded when it was asked for, at `asked_ms`, from the files as they are read.
+
+        `broken`: the files that are gone, or cannot be read as Lisp any more.
+        """
         floor_ms = (self._asked_ms or loaded.began_ms) - SLACK_MS
         self._take(loaded)
         rows: list[Difference] = []
@@ -135,7 +147,10 @@ class LispDrift:
             space = self._spaces[name]
             now = tuple(sources[file] for file in space.loaded.files if file in sources)
             if len(now) < len(space.loaded.files):
-                space.rows, space.number = (), -1  # a file is gone, or cannot be read: nothing can be said
+                # Of its definitions nothing can be said.
+                space.rows, space.number = (), -1
+                told = {file: broken[file] for file in space.loaded.files if file in broken}
+                rows += [Difference(name, PurePath(file).name, kind, joint="/") for file, kind in told.items()]
                 continue
             if space.number != self.number or space.sources != now:
                 space.rows = tuple(_Comparison(self, space.loaded, now, floor_ms).rows())
@@ -198,7 +213,7 @@ class _Comparison:
         methods = []
         for name, found in self._written.items():
             live = [self._vars[var] for one, _ in found for var in one.makes if var in self._vars]
-            if found[0][0].head == "defmethod":
+            if found[0][0].head in EXTENDING:
                 methods.append(name)
             elif live:
                 yield from self._judged(name, live[0], found)
@@ -206,6 +221,9 @@ class _Comparison:
                 yield self._row(name, "missing")
         for name in methods:
             yield from self._of_method(name, self._written[name])
+        for name, method in self._drift.ledger.methods(self._loaded.name):
+            if name not in self._written and not method.file and method.definition.head != "remove-method":
+                yield self._row(name, "gone", method, evaluated=True)
         for name in sorted(self._vars.keys() - made - self._written.keys()):
             yield from self._of_unwritten(self._vars[name])
 
@@ -220,7 +238,7 @@ class _Comparison:
                 yield self._row(name, "unknown")
         elif is_once:
             yield self._row(name, "kept")
-        elif var.file:
+        elif var.file and known.digest != REBOUND and (known.made is None or known.made.file):
             yield self._row(name, "edited")
         else:
             yield self._row(name, "redefined", known.made, evaluated=True)
@@ -232,6 +250,8 @@ class _Comparison:
         is_same = old is not None and (old.var[2] == var.root if is_once else old.var == _state(var))
         if is_once and old is not None and is_same:
             return old
+        if (again := self._rebound(name, var, found, old)) is not None:
+            return again
         made = self._drift.ledger.living(*key) if is_once else self._making(name, var)
         # What is older than the last look at it was known then, and did not make what changed since.
         made = made if made is not None and (old is None or made.number > old.number) else None
@@ -248,6 +268,21 @@ class _Comparison:
                 if source.path == var.file and source.written_ms < self._floor_ms:
                     return self._now(var, one.digest, None)
         return self._now(var, None, made)
+
+    def _rebound(
+        self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], old: _Known | None
+    ) -> _Known | None:
+        """The state of a var whose root is another one, which no definition gave it: its metadata are the same."""
+        makings = self._drift.ledger.makings(self._loaded.name, name)
+        made = makings[-1] if makings and makings[-1].definition.head in REBINDING else None
+        if made is not None and (old is None or made.number > old.number):
+            return self._now(var, made.definition.digest, made)
+        is_as_defined = old is not None and old.var[3] == var.stamp and old.var[0] == var.file
+        if old is None or not is_as_defined or not var.stamp or old.var[2] == var.root or old.digest is None:
+            return None
+        if any(REBINDS.search(source.text()) for _, source in found):
+            return replace(old, var=_state(var))  # the file's own code may do it
+        return self._now(var, REBOUND, None)
 
     def _now(self, var: LoadedVar, digest: bytes | None, made: Made | None) -> _Known:
         return _Known(_state(var), digest, made, self._drift.number)
@@ -266,7 +301,8 @@ class _Comparison:
         old = self._drift.known(key)
         makings = self._drift.ledger.makings(*key)
         made = makings[-1] if makings else None
-        if self._is_loaded_unseen or not self._loaded.vars:
+        is_newer = made is not None and not made.file and (old is None or made.number > old.number)
+        if not is_newer and (self._is_loaded_unseen or not self._loaded.vars):
             one, source = found[0]
             digest = one.digest if source.written_ms < self._floor_ms else None
             known = _Known(NO_VAR, digest, None, self._drift.number)
@@ -289,8 +325,13 @@ class _Comparison:
                 yield self._row(var.name, "gone", made, evaluated=True)
             return
         source = next((one for one in self._sources if one.path == var.file), None)
-        is_told = made is not None or (source is not None and source.definitions.is_plain)
-        if is_told and source is not None and not mentions(source.text(), var.name, is_whole=made is not None):
+        was_written = self._drift.known((self._loaded.name, var.name)) is not None
+        is_told = made is not None or was_written or (source is not None and source.definitions.is_plain)
+        if (
+            is_told
+            and source is not None
+            and not mentions(source.text(), var.name, is_whole=made is not None or was_written)
+        ):
             yield self._row(var.name, "gone")
 
     def _row(self, name: str, kind: DriftKind, made: Made | None = None, *, evaluated: bool = False) -> Difference:

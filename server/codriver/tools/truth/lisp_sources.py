@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
     from codriver.log.output_log import Entry
-    from codriver.repls.contract.drift_values import Difference, Loaded, LoadedNamespace
+    from codriver.repls.contract.drift_values import Difference, DriftKind, Loaded, LoadedNamespace
     from codriver.tools.calls.base import Asker
     from codriver.tools.ledgers.lisp_drift import LispKnown
 
@@ -92,7 +92,13 @@ def _compare(
         drift.ledger.take(replace(one, file=os.path.realpath(one.file) if one.file else ""))
     loaded = replace(loaded, changed=tuple(map(_real, loaded.changed)))
     sources = {path: source for path in drift.files(loaded) if (source := reads(path))}
-    return drift.compare(loaded, sources, asked_ms)
+    broken: dict[str, DriftKind] = {path: _broken(path) for path in drift.files(loaded) if path not in sources}
+    return drift.compare(loaded, sources, asked_ms, broken)
+
+
+def _broken(path: str) -> DriftKind:
+    """Whether a file that is no source any more is gone, or does not read."""
+    return "unparsable" if Path(path).exists() else "deleted"
 
 
 def _real(namespace: LoadedNamespace) -> LoadedNamespace:

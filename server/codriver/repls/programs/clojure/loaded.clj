@@ -2,7 +2,7 @@
 ;; that are known, a line each: name, mark, and whether it is of the folder; of those whose mark is the same
 ;; nothing is told. A mark is another one when a var, its metadata or what the namespace refers to is another
 ;; object. No code of the user's is run: of values only the language's own collections and references are looked
-;; into.
+;; into, and what functions enclose.
 
 (fn [^String known ^String root-path]
  (let [known (into {} (map (fn [l] (let [[n h w] (.split ^String l " ")] [n [h w]])) (.split known "\n")))
@@ -68,7 +68,16 @@
       (let [^clojure.lang.Var v v] (when-not (identical? v (.findInternedVar (.ns v) (.sym v)))
         ["old" (str (.name (.ns v)) "/" (.sym v))])))]
     :when row] (into [(:ns o) (str s)] row))
-  left (atom 10000) counts (atom {})
+  left (atom 10000) counts (atom {}) held (atom #{}) here (atom nil)
+  functions (into {} (for [o ours [s ^clojure.lang.Var v] (:own o) :let [r (.getRawRoot v)]
+    :when (and (instance? clojure.lang.AFunction r)
+           (= (.getName (class r)) (str (munge (:ns o)) "$" (munge (str s)))))]
+    [(.getName (class r)) [(class r) (str (:ns o) "/" s)]]))
+  function (fn [x] (when-let [[now v] (functions (.getName (class x)))]
+    (when-not (identical? now (class x)) (swap! held conj (conj @here "old" v)))))
+  inside (fn [x] (for [^java.lang.reflect.Field f (.getDeclaredFields (class x))
+    :when (not (java.lang.reflect.Modifier/isStatic (.getModifiers f)))]
+    (try (.setAccessible f true) (.get f x) (catch Throwable _ nil))))
   tell (fn [x] (when (heir? (class x)) (let [c (.getName (class x))]
     (swap! counts update [(str (ns-name (home (class x)))) (subs c (inc (.lastIndexOf c ".")))] (fnil inc 0)))))
   box? (fn [x] (or (instance? clojure.lang.Atom x) (instance? clojure.lang.Ref x) (instance? clojure.lang.Agent x)
@@ -79,10 +88,12 @@
       (box? x) (walk @x (dec depth))
       (record? x) (do (tell x) (doseq [[_ v] x :while (pos? @left)] (walk v (dec depth))))
       (instance? clojure.lang.IType x) (tell x)
+      (instance? clojure.lang.AFunction x)
+       (do (function x) (doseq [v (inside x) :while (pos? @left)] (walk v (dec depth))))
       (and (map? x) (plain? x)) (doseq [[k v] x :while (pos? @left)] (walk k (dec depth)) (walk v (dec depth)))
       (plain? x) (doseq [v x :while (pos? @left)] (walk v (dec depth))))))]
-  (doseq [o ours [_ ^clojure.lang.Var v] (:own o)] (walk (.getRawRoot v) 6))
+  (doseq [o ours [s ^clojure.lang.Var v] (:own o)] (reset! here [(:ns o) (str s)]) (walk (.getRawRoot v) 6))
   {:began (str (.getStartTime (java.lang.management.ManagementFactory/getRuntimeMXBean)))
    :names (apply str (interpose " " (map :ns spaces)))
    :spaces (map (fn [s] (select-keys s [:ns :mark :files :vars])) (remove :same spaces))
-   :old old :instances (map (fn [[[n c] x]] [n c (str x)]) @counts)}))
+   :old (concat old @held) :instances (map (fn [[[n c] x]] [n c (str x)]) @counts)}))
