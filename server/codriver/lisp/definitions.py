@@ -241,7 +241,7 @@ class _Finder:
                 yield from self._libraries(one, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
-        """The name that a form is, with metadata or a quote before it, or in `(quote …)`, `(var …)`; blank for others."""
+        """The name that a form is, with metadata or a quote before it, or in `(quote …)`, `(var …)`; blank for more."""
         while form.kind == "prefixed":
             items = _items(form)
             if not items or self._text.startswith("#?", form.start):
