@@ -97,7 +97,7 @@ def _compare(
 
 
 def _broken(path: str) -> DriftKind:
-    """Whether a file that is no source any more is gone, or does not read."""
+    """The kind of difference of a file that is no source any more: it is gone, or does not read."""
     return "unparsable" if Path(path).exists() else "deleted"
 
 
