@@ -283,7 +283,8 @@ WINGS = {
         "runs": {"basics"},
         "python": {"basics", "runs"},
         "lisp": {"basics"},
-        "serving": {"basics", "runs", "python", "lisp"},
+        "tries": {"basics", "python"},
+        "serving": {"basics", "runs", "python", "lisp", "tries"},
         "application": {"basics", "python", "serving"},
     },
     "repls/jupyter": {
@@ -363,6 +364,8 @@ OPENERS = {
     "systems/open_folders.py": "the one that all others use, through `codriver.files`",
     "repls/worker/serving/start.py": "runs in the project's own Python, without ours",
     "repls/worker/basics/source_files.py": "runs in the project's own Python, without ours: source files, for look-ups",
+    "repls/worker/tries/shield.py": "runs in the project's own Python, without ours: the kernel's word in /proc",
+    "repls/worker/tries/python_acts.py": "runs in the project's own Python, without ours: edits in an overlay",
     "repls/worker/basics/systems.py": "runs in an application, without ours: the kernel's word in /proc",
     "repls/worker/serving/outside_packages.py": "runs in the project's own Python, without ours: what is installed",
     "repls/worker/application/embedded.py": "runs in an application, without ours: the kernel's table in /proc",

@@ -40,6 +40,7 @@ RUNS_CODE = {
     "macroexpand",
     "send_input",
     "edit_files",
+    "try_code",
     "run_cell",
     "change_app",
 }
@@ -47,6 +48,7 @@ ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
     "run_tests": {"report", "load", "again", "onTimeout"}, "get_evaluation": {"report"}, "edit_files": {"dryRun"},
     "load_file": {"dependents", "prune", "whole"},
+    "try_code": {"replSessionKey", "timeoutMs"}, "wait_for": {"inputs", "maxTextBytes"},
 }  # fmt: skip
 """Arguments that no list names: of `codriver test`, of a skill, and those that answers name where they would help."""
 
@@ -97,7 +99,7 @@ def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
 
 GIVEN = {
     "code": "1", "filePath": "x.lpy", "evaluationId": "x", "text": "x", "symbol": "x", "prefix": "x", "cell": "0",
-    "what": "reset",
+    "what": "reset", "candidates": [{"label": "a", "code": "1"}],
     "query": "[:find ?e :where [?e :output/line 1]]", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}],
 }  # fmt: skip
 
@@ -165,9 +167,8 @@ def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
 def test_who_lists_once_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
     with serving(tmp_path, "--repl", "none") as live:
         with live.client(name=name) as client:
-            assert set(client.tools()) == set(BY_NAME) - LISP_TOOLS - EDIT_TOOLS - NOTEBOOK_TOOLS - APP_TOOLS - {
-                "macroexpand"
-            }
+            elsewhere = LISP_TOOLS | EDIT_TOOLS | NOTEBOOK_TOOLS | APP_TOOLS | {"macroexpand", "try_code"}
+            assert set(client.tools()) == set(BY_NAME) - elsewhere
             refused = client.call("symbol_info", symbol="map")
             assert (refused["ok"], refused["reason"]) == (False, "capability-missing")
             assert "start one" in refused["hint"]

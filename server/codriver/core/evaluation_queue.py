@@ -25,7 +25,7 @@ from codriver.core.effects import Append, Effect, Remember, RunEvaluation, WakeW
 from codriver.core.layered_map import LayeredMap
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
-from codriver.core.values import CHECKPOINT, HUMAN, MAIN_SESSION, Evaluation, Failure, checkpoint_name
+from codriver.core.values import CHECKPOINT, HUMAN, MAIN_SESSION, TOLD_IN_WORDS, Evaluation, Failure, checkpoint_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,7 +228,7 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
     if repl.profile is not None and repl.profile.seam is not None:
         request = replace(request, who=evaluation.who)
     run = RunEvaluation(repl=repl.id, request=request)
-    if request.kind == "run-tests":
+    if request.kind in TOLD_IN_WORDS:
         return (run,)  # the log is told of its end
     if not request.description:
         return (run, code)

@@ -37,7 +37,10 @@ def checkpoint_name(description: str) -> str:
 NO_KNOWN_TEST = "no test that the REPL knows of"
 """The place of a test in words, where a run of tests was stopped while the REPL knew of none that ran."""
 
-Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
+Kind = Literal["evaluate", "load-file", "load-forms", "run-tests", "try-code"]
+
+TOLD_IN_WORDS: frozenset[Kind] = frozenset({"run-tests", "try-code"})
+"""The kinds whose value is a report, of which the log has words alone."""
 
 LISP = "lisp"
 """The language family that most tools of a language are for; its dialects are many."""
@@ -187,6 +190,8 @@ class Request:
     """How much is printed where the caller does not say; None: as much as the settings say."""
     trace: tuple[str, ...] | None = None
     """The names whose calls are recorded, without any those of all the project's own; None: no call is recorded."""
+    trial: str = ""
+    """Of the kind `try-code`, whose code says the same in words: the candidates, as JSON."""
     tests: TestSelection | None = None
     """Of the kind `run-tests`, whose code says the same in words."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_id, session_key
 from codriver.core.recent import Recent
-from codriver.core.values import Failure
+from codriver.core.values import TOLD_IN_WORDS, Failure
 from codriver.repls.contract.adapter_values import (
     AppEvents,
     CallsRecorded,
@@ -144,7 +144,7 @@ class EventRecorder:
             return
         if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
             text = transcript.add_value(text)
-            if evaluation.kind == "run-tests":
+            if evaluation.kind in TOLD_IN_WORDS:
                 return  # the log tells its end in words
             transcript.server_cut |= event.truncated
             if event.cut:

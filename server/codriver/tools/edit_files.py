@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from codriver.core import callers
 from codriver.core.actions import Say
@@ -82,8 +82,11 @@ class EditArguments(Given):
         }
     )
 
-    type: Literal[
-        "text", "replace", "delete", "insert", "append", "create", "move", "rename", "replace_def", "insert_def"
+    type: Annotated[
+        Literal[
+            "text", "replace", "delete", "insert", "append", "create", "move", "rename", "replace_def", "insert_def"
+        ],
+        WithJsonSchema({"type": "string"}),  # the description names them all
     ] = "text"
     file_path: str
     old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
@@ -203,8 +206,11 @@ async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
     return Answer({"balancedText": balanced.text, "changed": balanced.changed})
 
 
-async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
-    """Do a batch of edits, load what they changed if asked to, and say what came of it."""
+async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type[LiveSteps] = LiveSteps) -> Answer:
+    """Do a batch of edits, load what they changed if asked to, and say what came of it.
+
+    `make_steps`: the steps in the REPL, where they are to be others.
+    """
     services = call.services
     settings = services.settings
     who = call.who(arguments.who)
@@ -225,7 +231,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         rows, fields = await _describe(call, arguments, wanted, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
-    steps = LiveSteps(call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores)
+    steps = make_steps(call, who, arguments, arguments.test, partial(_gone, wanted=wanted), restores=restores)
     await steps.check(want.file for want in wanted)
     act = Act(partial(put_files, call, _caller(call, arguments.who)), steps, restores=restores)
     ended = await act.run(partial(unwatched, call, edit))
@@ -241,6 +247,24 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     for place, row in enumerate(rows):
         row.update(_of_load(steps.rows.get(place, {}), is_tested="tests" in steps.fields))
     return Answer({**fields, **steps.fields}, ok=not failed)
+
+
+async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) -> Outcome:
+    """The outcome that edits within the workspace would have; nothing is written.
+
+    Raises:
+        RefusedError: they cannot be done.
+    """
+    services = call.services
+    settings = services.settings
+    return await services.editor.edit(
+        _caller(call, given_who),
+        wanted,
+        limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
+        allow_outside=False,
+        guard=partial(why_not, services.workspace, settings),
+        dry_run=True,
+    )
 
 
 async def _describe(

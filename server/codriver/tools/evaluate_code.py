@@ -1,4 +1,4 @@
-"""`evaluate_code` and `load_file`: code goes to a REPL."""
+"""`evaluate_code`, `load_file` and `run_tests`: code goes to a REPL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from codriver.core.values import Request
 from codriver.tools.acts.failed_frames import frame_fields
 from codriver.tools.acts.file_loads import LoadFileArguments, load_file
 from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits
+from codriver.tools.acts.test_runs import TestArguments, run_tests
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
-from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema
+from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.session_choice import (
     check_tree,
@@ -39,8 +40,8 @@ class EvaluateArguments(Evaluating):
     namespace: str | None = Field(None, description="Python: module.")
     frame: int | None = Field(None, ge=0, description="Of stacktrace.")
     """Where the code is evaluated in a frame of the last failure."""
-    repl_session_key: str | None = Field(None, description="If several.")
-    who: str | None = Field(None, description="Your slug, in any tool.")
+    repl_session_key: str | None = None
+    who: str | None = Field(None, description="Your slug, any tool.")
     description: str | None = Field(None, description="Why.")
     timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Wait: 25000.")
     on_timeout: Literal["continue", "interrupt"] = "continue"
@@ -135,7 +136,7 @@ TOOLS = (
         title="Evaluate code",
         description=(
             "Evaluate in the live REPL: one small form, look, build on it; then write the file and load_file. "
-            "Status running: get_evaluation waits; never send twice."
+            "Running: get_evaluation waits; never send twice."
         ),
         arguments=EvaluateArguments,
         output=answer_schema(**EVALUATION),
@@ -159,5 +160,35 @@ TOOLS = (
         destructive=True,
         open_world=True,
         is_core=True,
+    ),
+)
+
+TESTING = (
+    Tool(
+        name="run_tests",
+        title="Run tests",
+        description="Run tests in the REPL (Python: pytest); failures first.",
+        arguments=TestArguments,
+        output=answer_schema(
+            tests="integer",
+            passed="integer",
+            failed="integer",
+            errors="integer",
+            results=ROWS,
+            count="integer",
+            omitted="integer",
+            stdout="string",
+            onlyInThisRepl=TEXTS,
+            evaluationId="string",
+            status="string",
+            elapsedMs="integer",
+            sessionKey="string",
+        ),
+        run=run_tests,
+        needs=("test",),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+        open_world=True,
+        search_hint="run unit tests pytest clojure.test",
     ),
 )

@@ -33,8 +33,6 @@ AnyCategory = Annotated[
 IN_TEXT: Final = frozenset(APP_SCHEMA.attributes) - frozenset(SCHEMA.attributes)
 """Attributes of an event that its text says as well: a model need not read them twice, and a query gives them."""
 
-MAX_TEXT_BYTES: Any = Field(None, ge=1024, le=16 * 2**20)
-
 
 class LogArguments(Arguments):
     """Arguments of `repl_output_log`."""
@@ -50,7 +48,7 @@ class LogArguments(Arguments):
     by: str | None = None
     limit: int = Field(100, ge=1, le=10_000, json_schema_extra=unsaid_default)
     max_images: int = Field(0, ge=0, le=100)
-    max_text_bytes: int | None = MAX_TEXT_BYTES
+    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20)
 
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:

@@ -17,8 +17,8 @@ from codriver.errors import RefusedError
 from codriver.log.output_log import Question
 from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import images_for
-from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.repl_output_log import MAX_TEXT_BYTES, Input, fit_newest, row_budgets
+from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.repl_output_log import Input, fit_newest, row_budgets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,12 +57,12 @@ class TooMuchToWaitForError(RefusedError):
 class WaitArguments(Arguments):
     """Arguments of `wait_for`."""
 
-    query: str = Field(description="As in repl_output_log.")
-    inputs: list[Input] = Field(default_factory=list)
+    query: str = Field(description="As in repl_output_log, with its inputs.")
+    inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
     since: int | None = Field(None, ge=0, description="Log line.")
     timeout_ms: int = Field(25_000, ge=0, le=600_000)
     limit: int = Field(100, ge=1, le=10_000)
-    max_text_bytes: int | None = MAX_TEXT_BYTES
+    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
 
 
 async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
@@ -259,8 +259,7 @@ TOOLS = (
         name="wait_for",
         title="Wait for the log",
         description=(
-            "Wait until a query over the log gains a row: an error, another's evaluation, output. "
-            "since: the last answer's lastLine, to miss nothing."
+            "Wait until a query over the log gains a row: an error, output. since: the last answer's lastLine."
         ),
         arguments=WaitArguments,
         output=answer_schema(

@@ -39,6 +39,7 @@ CAPABILITIES = (
     "test",
     "stacktrace",
     "frame",
+    "try",
     "drift",
     "restore",
     "seam",

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 @cache
-def _tests() -> str:
+def program_of_tests() -> str:
+    """The program that runs tests, as a text whose `answer` gives the report of a run."""
     return python_text(
         "python/interrupts.py", "python/run_values.py", "python/unittest_runs.py", "python/executed_tests.py",
         "python/pytest_runs.py", "python/run_answers.py",
@@ -43,7 +44,7 @@ def _test() -> str:
     return (
         '[space["answer"]($ns, $name, $match, $words, $only, root=$root)\n'
         ' for space in [{"__name__": "tests"}]\n'
-        f" for _ in [exec(\n{_tests()!r}\n, space)]][0]"
+        f" for _ in [exec(\n{program_of_tests()!r}\n, space)]][0]"
     )
 
 
@@ -54,7 +55,7 @@ def _test_hy() -> str:
     """
     return (
         '(get (lfor\n space [{"__name__" "tests"}]\n'
-        f" _ [(exec {json.dumps(_tests())} space)]\n"
+        f" _ [(exec {json.dumps(program_of_tests())} space)]\n"
         ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session :root $root))) 0)'
     )
 
@@ -64,7 +65,7 @@ def _test_fresh() -> str:
     return (
         '[space["run_anew"](process, program, $root, $ns, $name, $match, $words, $only)\n'
         ' for space in [{"__name__": "tests"}]\n'
-        f" for process, program in [({_process()!r}, {_tests()!r})]\n"
+        f" for process, program in [({_process()!r}, {program_of_tests()!r})]\n"
         f" for _ in [exec(\n{_fresh()!r}\n, space)]][0]"
     )
 
@@ -75,7 +76,7 @@ def _test_fresh_hy() -> str:
         '(get (lfor\n space [{"__name__" "tests"}]\n'
         f" _ [(exec {json.dumps(_fresh())} space)]\n"
         ' (.loads (__import__ "json") ((get space "run_anew")\n'
-        f" {json.dumps(_process())} {json.dumps(_tests())} $root $ns $name $match $words $only))) 0)"
+        f" {json.dumps(_process())} {json.dumps(program_of_tests())} $root $ns $name $match $words $only))) 0)"
     )
 
 

@@ -25,7 +25,7 @@ from codriver.repls.contract.questions import LastError
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.request_fields import RequestFields
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, Reply
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, TRY, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -142,9 +142,11 @@ class Evaluator:
         return is_sent
 
     def _op(self, request: Request) -> str:
-        """The op that evaluates: on the worker's main thread, in a frame of an error, or on a thread of its own."""
+        """The op that evaluates: on the worker's main thread, in a frame of an error, in forks, or on a thread."""
         if request.frame is not None:
             return FRAME
+        if request.kind == "try-code":
+            return TRY
         return BESIDE if request.background and BESIDE in self._probed.ops else "eval"
 
     def _turned(self, work: Work) -> None:

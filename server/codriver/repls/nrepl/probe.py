@@ -13,7 +13,7 @@ from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.contract.errors import OpTimedOutError
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, SEAM_OP
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, SEAM_OP, TRY
 from codriver.repls.seam import seam_providers
 from codriver.wire.untrusted import as_int, as_map, as_text
 
@@ -44,6 +44,7 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "test": ("test", "cider/test"),
     "stacktrace": ("analyze-last-stacktrace", "cider/analyze-last-stacktrace", "stacktrace"),
     "frame": (FRAME,),
+    "try": (TRY,),
     "drift": ("codriver/drift", "codriver/loaded"),
     "restore": ("codriver/restore",),
 }
@@ -62,6 +63,7 @@ MISSING: Final[Mapping[str, str]] = {
     "test": "run the project's test command in a shell",
     "stacktrace": "its server sends the message alone; print the error's stack in the code",
     "frame": "its server keeps no frames of an error: evaluate the failing form's parts, or call it with other values",
+    "try": "only the embedded Python on Linux is forked, and no application: use edit_files with onFailure: restore",
     "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
     "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
 }

@@ -51,6 +51,8 @@ class RequestFields:
     def of_form(self, request: Request, form: Form, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
         """Fields that evaluate one form of a request in a session."""
         fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session)}
+        if request.kind == "try-code":
+            fields["code"] = request.trial
         if request.frame is not None:
             fields["frame"] = request.frame
             if request.is_in_test:

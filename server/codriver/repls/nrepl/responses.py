@@ -46,6 +46,8 @@ BESIDE: Final = "codriver/background"
 """The op by which Codriver's worker evaluates on a thread of its own."""
 FRAME: Final = "codriver/frame"
 """The op by which Codriver's worker evaluates in a frame of an error."""
+TRY: Final = "codriver/try"
+"""The op by which Codriver's worker tries candidates in forks of itself."""
 KEEPS_VALUES: Final = "codriver/value"
 """The op of Codriver's worker that tells a part of a value which it cut and keeps."""
 

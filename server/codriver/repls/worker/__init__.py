@@ -12,7 +12,7 @@ own; modules that an evaluation used and whose files were edited since their loa
 `codriver/edited`; an evaluation with `codriver/trace`, names or none, tells the calls that it made as `codriver/run`.
 Started with `--supervised` it ends with its parent.
 
-Its folders, of which each may import from those before it: `basics`, `runs`, `python` and `lisp`, `serving`,
+Its folders, of which each may import from those before it: `basics`, `runs`, `python` and `lisp`, `tries`, `serving`,
 `application`.
 
 Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is

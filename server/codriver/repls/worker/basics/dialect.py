@@ -39,6 +39,8 @@ class Dialect:
     """Whether it has macros to expand."""
     runs_beside = False
     """Whether code can run on a thread of its own."""
+    tries = False
+    """Whether a fork can try code and edits."""
     tells_drift = False
     """Whether it can compare what is loaded with the files."""
     tells_loaded = False
@@ -61,6 +63,11 @@ class Dialect:
     def versions(self) -> dict[str, str]:
         """Versions by name: of the language and of its interpreter."""
         raise NotImplementedError
+
+    def module_of(self, path: str) -> str | None:
+        """The name of the module that a file is; None for other files."""
+        del path
+        return None
 
     def take_streams(self) -> None:
         """Let threads of user code print to the worker's streams, where `sys.stdout` alone does not do it."""

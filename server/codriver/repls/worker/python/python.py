@@ -53,6 +53,7 @@ class Python(Dialect):
     has_hooks = True
     runs_beside = True
     tells_drift = True
+    tries = True
     home: types.ModuleType
 
     def __init__(self, roots: list[str], home: types.ModuleType | None = None, figures: Figures | None = None) -> None:
@@ -209,7 +210,7 @@ class Python(Dialect):
         return found
 
     def module_of(self, path: str) -> str | None:
-        """The name of the module that a file is; None where it is none."""
+        """See `Dialect`."""
         return module_name(path, self.roots)
 
     def _load(self, job: Job) -> None:

@@ -21,6 +21,7 @@ from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
 from ..runs.live_recording import recorded
+from ..tries.python_acts import TRY, is_possible, try_all
 from . import background
 from .request_threads import RequestThreads
 
@@ -93,8 +94,8 @@ class Server:
             "codriver/seam": self._seam,
             sensitive_texts.SENSITIVE: sensitive_texts.begin_telling,
         }
-        if dialect.runs_beside:
-            self._ops["codriver/background"] = self._enqueue
+        for op in ("codriver/background",) * dialect.runs_beside + (TRY,) * (dialect.tries and is_possible()):
+            self._ops[op] = self._enqueue
         if dialect.tells_drift:
             self._ops.update({"codriver/drift": self._drift, "codriver/executed": self._executed})
         if dialect.tells_loaded:
@@ -344,6 +345,8 @@ class Server:
         with sensitive_texts.evaluating(job.message.get("codriver/origin")), recorded(job, self._dialect.roots):
             if job.message["op"] == "codriver/value":
                 self._dialect.show_part(job)
+            elif job.message["op"] == TRY:
+                try_all(self._dialect, job)
             else:
                 self._dialect.evaluate(job)
 

@@ -1,0 +1,209 @@
+"""An attempt of candidates, from the worker's main thread: forks a supervisor, and waits for what it tells.
+
+Nothing of the worker changes by it: the candidates are the supervisor's children, with descriptors, shared memory and
+files of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import warnings
+from time import monotonic, sleep
+
+from ..basics.connections import OWN_THREAD
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any
+
+    from .fork_tree import Act
+
+    Prepare = Callable[[bool], Sequence[Act]]
+    """Run in the supervisor: gives the acts, after what all of them need is done once; told if files are shielded."""
+
+assert sys.platform == "linux"  # noqa: S101  # for type checkers: elsewhere nobody gets here
+
+SHARED_BYTES = 512 * 2**20
+"""Of shared memory that is copied."""
+GRACE_S = 30.0
+"""For the supervisor, beyond the time of the candidates: it loads what all of them need."""
+END_S = 1.5
+"""For the supervisor to end all, when it is told to."""
+ENDED = 70
+NEEDS_FILES = "files are not shielded here, so that only edits of loaded modules can be tried: use edit_files"
+SQLITE = ("-journal", "-wal")
+"""The ends of the names of files that an open database of SQLite has. Source: sqlite.org, "Temporary Files"."""
+
+
+def attempt(
+    prepare: Prepare,
+    folders: Sequence[str],
+    wall_s: float,
+    guard: AbstractContextManager[object],
+    *,
+    needs_files: bool,
+) -> dict[str, Any]:
+    """Do the acts, each in a process of its own: `told` of each, or why nothing was done as `refused`.
+
+    `notShielded` says why files are not; then `needs_files` refuses. `threads` names those of the user's code, which a
+    fork does not have. `guard`: a time in which an interrupt waits.
+    """
+    others = [one.name for one in threading.enumerate() if one.name != OWN_THREAD and not _is_main(one)]
+    reading, writing = os.pipe()
+    state, process, data = _random_state(), 0, b""
+    try:
+        with guard:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of the threads that a fork does not have
+                process = os.fork()
+            if process == 0:
+                try:
+                    _be_supervisor(prepare, folders, wall_s, state, writing, needs_files=needs_files)
+                finally:
+                    os._exit(ENDED)
+            os.close(writing)
+        data = _read(reading, monotonic() + wall_s + GRACE_S)
+    finally:
+        with guard:
+            os.close(reading)
+            _end(process)
+    try:
+        told: dict[str, Any] = json.loads(data)
+    except ValueError:
+        told = {"refused": "the process that was to try them ended before it told anything"}
+    return {**told, "threads": others}
+
+
+def _is_main(thread: threading.Thread) -> bool:
+    return thread is threading.main_thread()
+
+
+def _random_state() -> object:
+    """The state of the module's own generator, if the user's code has loaded it."""
+    library: Any = sys.modules.get("random")
+    return None if library is None else library.getstate()
+
+
+def _read(reading: int, ends_at: float) -> bytes:
+    data = b""
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)
+    while (left_s := ends_at - monotonic()) > 0:
+        if poll.poll(left_s * 1000):
+            more = os.read(reading, 65536)
+            if not more:
+                break
+            data += more
+    return data
+
+
+def _end(process: int) -> None:
+    """Have the supervisor end, which ends all that it began; at once if it has told all."""
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        patience = monotonic() + END_S
+        os.kill(process, signal.SIGTERM)
+        while os.waitpid(process, os.WNOHANG)[0] == 0:
+            if monotonic() > patience:
+                os.kill(process, signal.SIGKILL)
+                os.waitpid(process, 0)
+                break
+            sleep(0.001)
+
+
+def _raise_exit(*_signal: object) -> None:
+    raise SystemExit
+
+
+def _be_supervisor(
+    prepare: Prepare, folders: Sequence[str], wall_s: float, state: object, writing: int, *, needs_files: bool
+) -> None:
+    """Supervise as the process that was forked for it, and tell what came of it. Never returns."""
+    import gc
+
+    gc.freeze()  # a collection would copy the pages of all that the worker holds
+    signal.signal(signal.SIGTERM, _raise_exit)
+    # It is imported here, as the worker itself needs none of it.
+    from . import shield
+
+    shield.control(shield.PR_SET_PDEATHSIG, signal.SIGKILL)
+    sys.dont_write_bytecode = True
+    try:
+        told = _supervised(prepare, folders, wall_s, state, writing, needs_files=needs_files)
+    except Exception as error:
+        told = {"refused": f"{type(error).__name__}: {error}"}
+    data = json.dumps(told).encode()
+    while data:
+        data = data[os.write(writing, data) :]
+    os._exit(0)
+
+
+def _supervised(
+    prepare: Prepare, folders: Sequence[str], wall_s: float, state: object, writing: int, *, needs_files: bool
+) -> dict[str, Any]:
+    from . import fork_tree, shield
+
+    if words := _of_memory(shield.shared_maps(), {name for *_, name in shield.maps()}):
+        return {"refused": words}
+    laid = shield.outermost(folders)
+    databases = [one for one in _open_files() if one.endswith(SQLITE)]
+    shield.part_descriptors({writing})
+    shield.copy_shared_maps()
+    why = _enter(laid)
+    for one in databases:
+        if why or not any(shield.is_below(one, folder) for folder in laid):
+            return {
+                "refused": f"a transaction may be open in {one}, and that file is not shielded: end it, or close it"
+            }
+    if why and needs_files:
+        return {"refused": f"{NEEDS_FILES} ({why})"}
+    limits = fork_tree.Limits(laid, wall_s, state, is_shielded=not why)
+    told: dict[str, Any] = {"told": fork_tree.supervise(prepare(not why), limits)}
+    return {**told, "notShielded": why} if why else told
+
+
+def _enter(folders: Sequence[str]) -> str:
+    """Enter a space of our own, and see that overlays can be laid there; in words why not."""
+    from . import shield
+
+    try:
+        shield.own_space()
+        try:
+            shield.lay(folders)
+        finally:
+            shield.lift(folders)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _of_memory(shared: Sequence[tuple[int, int, str]], named: set[str]) -> str:
+    """Why memory of this process cannot be parted from the worker's, in words."""
+    torch: Any = sys.modules.get("torch")
+    has_cuda = False
+    with contextlib.suppress(Exception):
+        has_cuda = torch is not None and torch.cuda.is_initialized()
+    if has_cuda or any(name.startswith("/dev/nvidia") for name in named):
+        return "CUDA is in use, which a fork cannot use"
+    size = sum(last - first for first, last, _ in shared)
+    if size > SHARED_BYTES:
+        largest = max(shared, key=lambda one: one[1] - one[0])[2] or "memory without a name"
+        words = f"{size:,} bytes of memory are shared, most of them {largest}"
+        return f"{words}, and {SHARED_BYTES:,} are the most that is copied"
+    return ""
+
+
+def _open_files() -> list[str]:
+    """The paths behind the descriptors of this process."""
+    found = []
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(f"/proc/self/fd/{number}"))
+    return found
