@@ -418,14 +418,16 @@ def test_twenty_thousand_rows_are_a_few_elements(page):
 def test_a_page_goes_on_with_the_next_server_and_ends_what_ran(browser, tmp_path):
     from live_server import serving  # noqa: PLC0415  # the module has one of its own
 
-    with serving(tmp_path, "--repl", "none") as live:
+    with serving(tmp_path) as live, live.client() as client:
         served = opened(live)
+        client.begin_call("evaluate_code", code="while True: pass")
         with browser.page(served.address) as page:
-            page.shows("live", "#link")
-            live.stop()
+            page.shows("while True", "#rows")
+            live.process.kill()
             page.shows("the page waits for the next one", "#link")
             with serving(tmp_path, "--repl", "none"):
                 page.until("document.querySelector('#link').innerText === 'live'", "the next server")
+                page.shows("its server ended", ".broken")
 
 
 class Trap(http.server.BaseHTTPRequestHandler):

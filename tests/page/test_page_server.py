@@ -180,6 +180,48 @@ def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_had_whole(pag
     assert part["totalCharacters"] == 100_001
 
 
+def test_a_flood_is_told_in_few_updates_of_few_bytes(page, client):
+    """At most twenty a second, each row within its bytes, however much is printed; and a gap is told."""
+    code = "import time\nover = time.monotonic() + 2\nwhile time.monotonic() < over: print('x' * 10_000)"
+    with Events(page) as events:
+        events.next()
+        begun, times, sizes = client.begin_call("evaluate_code", code=code, who="flood", timeoutMs=60_000), [], []
+        while not any(row.get("who") == "flood" and row.get("status") == "done" for row in events.rows.values()):
+            name, data = events.next()
+            if name == "rows":
+                times.append(data["now"])
+                sizes += [len(json.dumps(row)) for row in data["rows"]]
+    assert client.answer(begun)
+    later = [(one, other) for one, other in zip(times, times[20:], strict=False)]
+    assert all(other - one >= 900 for one, other in later), times
+    assert max(sizes) < 6000
+
+
+def test_a_row_of_an_answer_leads_to_its_evaluation(page, client):
+    asked = client.call("evaluate_code", code="'where' + 'to'", timeoutMs=60_000)
+    identity, (_, last) = asked["evaluationId"], asked["outputLines"].values()
+    for row in ([identity], [last, "x"], ["'whereto'"], [{"line": last, "text": "x"}]):
+        assert page.call("lead", row=row) == {"evaluation": identity}
+    assert page.call("lead", row=[1e9, "nothing of it"]) == {"evaluation": None}
+
+
+def test_history_and_runs_of_before_are_told(tmp_path):
+    with serving(tmp_path) as live, live.client() as client:
+        client.call("evaluate_code", code="'of before'", who="ann", timeoutMs=60_000)
+    with serving(tmp_path, "--repl", "none") as live:
+        page = opened(live)
+        history = page.call("history", part="before")
+        (row,) = history["rows"]
+        assert row[1:] == ["ann", "py", "'of before'"]
+        assert history["forget"].endswith("eval-history.transit.json")
+        assert page.call("history", part="nothing such")["count"] == 0
+        ((name, begin, end, count),) = page.call("runs")["rows"]
+        assert begin <= end
+        entries = page.call("run", run=name)["rows"]
+        assert len(entries) == count
+        assert ["evaluationResults", "ann", "'of before'"] in [entry[1:] for entry in entries]
+
+
 def test_secrets_reach_the_page_as_little_as_an_agent(tmp_path):
     live_environ = {"DEPLOY_TOKEN": "hunter2hunter2"}
     with pytest.MonkeyPatch.context() as patch:

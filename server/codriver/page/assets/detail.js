@@ -112,7 +112,7 @@ export class Detail {
 		let shown = {};
 		try { shown = await call("shown", { evaluation: this.row.id }); } catch { /* the text alone */ }
 		const made = [];
-		if (shown.address) made.push(el("iframe", { src: shown.address, sandbox: "", title: "Table", height: Math.min(480, 80 + 27 * shown.lines) }));
+		if (shown.address) made.push(el("iframe", { src: shown.address, sandbox: "", title: "Table", height: Math.min(480, 36 + 26 * shown.lines) }));
 		if (shown.markdown) made.push(markdown(shown.markdown));
 		if (shown.latex) made.push(el("pre", {}, plain(shown.latex)));
 		if (made.length) holder.replaceChildren(...made, el("details", {}, el("summary", {}, "As text"), raw));

@@ -19,10 +19,10 @@ export class Feed {
 		this.workspace = "";
 	}
 
-	/** Another server: its rows come after all others, which stay. What ran in the one before is over. */
+	/** Another server: its rows come after all others. What ran in the one before is over. */
 	begin() {
 		this.life += 1;
-		for (const row of this.rows) if (isLive(row)) Object.assign(row, { status: "lost", error: "its server ended" });
+		for (const row of this.rows) if (isLive(row)) Object.assign(row, { status: "lost", error: "its server ended", version: row.version + 1 });
 	}
 
 	/** Takes updates in; the rows that changed. */

@@ -1,4 +1,4 @@
-// The page: its rows as they come, the views beside them, the keys.
+// The page: its rows, the views beside them, the keys.
 import { token } from "./token.js";
 import { Detail } from "./detail.js";
 import { Feed, has, isBroken, isLive } from "./feed.js";
@@ -231,7 +231,7 @@ const heard = {
 		feed.workspace = `${workspace}/`;
 		at("workspace").title = `${workspace}, codriver ${version}`;
 		document.title = `${name} · codriver`;
-		if (isNew) { feed.begin(); header.driftMay(); }
+		if (isNew) { feed.begin(); redraw(); header.driftMay(); }
 	},
 	rows(data) {
 		const before = feed.rows.length;

@@ -1,0 +1,46 @@
+"""Markdown as blocks: what notebooks use is told apart, and no text of it is lost or leads anywhere."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.page.markdown_blocks import blocks, spans
+
+ALPHABET = st.sampled_from([*"ab *`|#-+1.[]()\n<>\\", "```", "**", "| a |", "](javascript:x)"])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("plain", [{"tag": "p", "spans": [("", "plain")]}]),
+        ("# One", [{"tag": "h3", "spans": [("", "One")]}]),
+        ("###### Six", [{"tag": "h6", "spans": [("", "Six")]}]),
+        ("- a\n- b\nc", [{"tag": "ul", "items": [[("", "a")], [("", "b")]]}, {"tag": "p", "spans": [("", "c")]}]),
+        ("1. a", [{"tag": "ul", "items": [[("", "a")]]}]),
+        ("```py\nx = 1\n\ny\n```\nz", [{"tag": "pre", "text": "x = 1\n\ny"}, {"tag": "p", "spans": [("", "z")]}]),
+        ("```\nnever closed", [{"tag": "pre", "text": "never closed"}]),
+        ("| a | b |\n|---|--:|\n| 1 | 2 |", [{"tag": "table", "head": ["a", "b"], "rows": [["1", "2"]]}]),
+    ],
+)
+def test_what_notebooks_use_becomes_blocks(text, found):
+    assert blocks(text) == found
+
+
+def test_emphasis_and_code_are_spans_and_a_link_is_words():
+    assert spans("a **b** `c` *d*") == [("", "a "), ("strong", "b"), ("", " "), ("code", "c"), ("", " "), ("em", "d")]
+    assert spans("[go](javascript:alert)") == [("", "go (javascript:alert)")]
+
+
+@given(st.lists(ALPHABET, max_size=60).map("".join))
+def test_any_text_becomes_blocks_that_say_all_of_it(text):
+    def words(value):
+        if isinstance(value, str):
+            return value
+        parts = value.values() if isinstance(value, dict) else value
+        return "".join(map(words, parts))
+
+    said = words([{key: part for key, part in block.items() if key != "tag"} for block in blocks(text)])
+    for sign in "ab":
+        fenced = [line for line in text.splitlines() if line.startswith("```")]
+        assert said.count(sign) >= text.count(sign) - sum(line.count(sign) for line in fenced)
