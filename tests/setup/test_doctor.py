@@ -330,7 +330,7 @@ def test_a_repl_is_of_another_project_where_the_server_says_so(examine, server):
 
 
 def test_a_repl_tells_whether_an_application_in_it_shows_itself_and_how_it_would(launch, machine):
-    with serving(launch.workspace, "--repl", "python") as live, live.client() as client:
+    with serving(launch.workspace, "--repl", "python") as live, live.client(name="codriver-doctor") as client:
         client.call("evaluate_code", code="1")
 
         def seam_rows():

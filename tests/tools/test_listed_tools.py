@@ -196,3 +196,20 @@ def test_a_restart_takes_no_tool_from_the_list_and_calls_no_client_back(live):
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] > 2, "the REPL to be back")
         assert client.tools() == before
         assert [message for message in client.notifications if message["method"] == CHANGED] == []
+
+
+def test_a_session_is_told_in_few_bytes_and_to_programs_with_the_means_of_each_capability(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live:
+        with live.client() as client:
+            until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
+            client.call("evaluate_code", code="1")
+            answer = client.request("tools/call", {"name": "list_sessions", "arguments": {}})["result"]
+            told = answer["content"][0]["text"].replace(str(live.workspace), "/w")
+            assert len(told) <= 560
+            [row] = json.loads(told)["sessions"]
+            assert {"evaluate", "interrupt", "test"} <= set(row["capabilities"])
+            assert "missing" not in row
+        [whole] = json.loads(live.run("call", "list_sessions").stdout)["sessions"]
+        assert whole["capabilities"]["test"] == {"support": "adapted", "op": "eval"}
+        assert list(whole["capabilities"]) == row["capabilities"]
+        assert "macroexpand" in whole["missing"]

@@ -244,6 +244,20 @@ def test_an_answer_that_goes_on_from_one_before_has_its_text_and_sixty_bytes(cli
     end(client, told["evaluationId"])
 
 
+def test_nine_looks_at_a_loop_of_ninety_lines_read_four_thousand_bytes(client):
+    loop = "for n in range(90):\n    print('line number', n, 'of the loop here')\n    time.sleep(0.01)"
+    code = f"import time\n{loop}\ninput()"
+    begun = client.begin_call("evaluate_code", code=code, timeoutMs=100, detail=False)
+    texts = [client.answer(begun)["result"]["content"][0]["text"]]
+    evaluation = json.loads(texts[0])["evaluationId"]
+    for _ in range(8):
+        look = client.begin_call("get_evaluation", evaluationId=evaluation, waitMs=110, detail=False)
+        texts.append(client.answer(look)["result"]["content"][0]["text"])
+    end(client, evaluation)
+    assert "".join(json.loads(text).get("stdout", "") for text in texts).count("\n") >= 20
+    assert sum(map(len, texts)) <= 4000
+
+
 def test_of_many_callers_who_was_told_longest_ago_begins_again():
     told = ToldPlaces()
     for caller in range(MOST_CALLERS + 1):

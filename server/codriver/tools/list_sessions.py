@@ -41,15 +41,25 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     who = call.who(arguments.who)
     seams = await _seams(call)
     state, rows = call.state, []
+    is_lean = not traits_of(call.client_name).wants_detail
     for repl in state.repls.values():
         own = (call.client, who)
         for session in repl.sessions.values():
             if session.lane is None:
                 lanes = _lanes(state, repl, own) if session.name == MAIN_SESSION else []
                 row = session_row(state, repl, session) | ({"lanes": lanes} if lanes else {})
+                row = _lean(row) if is_lean else row
                 is_of_app = session.name == MAIN_SESSION and repl.id in seams
                 rows.append(row | ({"seam": seams[repl.id]} if is_of_app else {}))
     return Answer({"sessions": rows, "count": len(rows)})
+
+
+def _lean(row: dict[str, object]) -> dict[str, object]:
+    """A row for a model: which capabilities there are, and not by which means; a refusal says why there is no other."""
+    lean = {name: value for name, value in row.items() if name != "missing"}
+    if isinstance(able := row.get("capabilities"), dict):
+        lean["capabilities"] = list(able)
+    return lean
 
 
 async def _seams(call: Call) -> dict[str, dict[str, object]]:

@@ -10,6 +10,7 @@ from pydantic import Field, WithJsonSchema
 from codriver.log.app_log import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
 from codriver.tools.answers.answer_budget import budget, budget_asked, fit, images_for, shorten
+from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES, FLOODS
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.client_traits import traits_of
 
@@ -65,7 +66,8 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     images = images_for(call, arguments.max_images, "ask with maxImages")
     taken = images.out_of_json(result)
     budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
-    shown, notes, omitted = await work.texts.run(call.client, partial(fit_newest, taken, budgets))
+    fitted = partial(fit_newest, taken, budgets, is_asked=arguments.max_text_bytes is not None)
+    shown, notes, omitted = await work.texts.run(call.client, fitted)
     if omitted:
         count, cut = count - omitted, cut or "rows"
     fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
@@ -121,15 +123,23 @@ def row_budgets(call: Call, tool: str, arguments: Arguments, asked: int | None) 
     return least, budget_asked(call, tool) if "limit" in arguments.model_fields_set else least
 
 
-def fit_newest(result: object, budgets: tuple[int, int]) -> tuple[object, list[str], int]:
+def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:
+    """True where most of the rows' text is left out whatever is done, so that nobody reads it here: see `FLOODS`."""
+    return sum(len(str(row)) for row in rows) > (FLOODS + 1) * max_bytes
+
+
+def fit_newest(result: object, budgets: tuple[int, int], *, is_asked: bool = False) -> tuple[object, list[str], int]:
     """The result, of a list the newest rows that fit; notes on what that leaves out, and how many rows it does.
 
-    `budgets`: as `row_budgets` gives them.
+    `budgets`: as `row_budgets` gives them. Unless the caller asked for so many bytes (`is_asked`), as much is shown of
+    a flood as in an evaluation's answer.
     """
     least, most = budgets
     if not isinstance(result, list):
         shown, note = shorten(result, most)
         return shown, [note] if note else [], 0
+    if not is_asked and _is_flood(result, least):
+        least = min(least, FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES)
     rows, note, omitted = fit(result, least, newest=True)
     if omitted and most > least:
         rows, note, omitted = fit(result, most, newest=True)

@@ -177,11 +177,12 @@ class _Wait:
 
     async def _shown(self, rows: list[object]) -> list[object]:
         """The newest of the rows, within the bounds of an answer."""
+        asked = self._arguments.max_text_bytes is not None
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
         images = images_for(self._call, 0, "repl_output_log with maxImages gives it")
         bare = images.out_of_json(rows[-self._arguments.limit :])
         work = self._call.services.work.texts
-        shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, budgets))
+        shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, budgets, is_asked=asked))
         self._notes += notes
         return shown if isinstance(shown, list) else []
 
