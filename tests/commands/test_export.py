@@ -139,3 +139,19 @@ def test_the_session_s_own_repl_is_left_alone(live):
         live.run("export", live.ids[-1], "--format", "comment")
         assert client.call("evaluate_code", code="os.getpid()")["result"] == before
         assert len(client.call("list_sessions")["sessions"]) == 1
+
+
+def test_what_a_module_holds_and_files_of_the_folder_are_asserted(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        (live.workspace / "data.txt").write_text("hello")
+        (live.workspace / "acc.py").write_text("n = 0\ndef inc(by=1):\n    global n\n    n += by\n    return n\n")
+        for code in ("open('data.txt').read()", "import acc\nacc.inc()", "acc.inc(10)"):
+            assert client.call("evaluate_code", code=code)["ok"]
+        done, file = written(live, "test_acc.py", "--last", "3")
+        assert done.returncode == 0, done.stderr
+        text = file.read_text()
+        asserted = ("assert open('data.txt').read() == 'hello'", "assert acc.inc() == 1", "assert acc.inc(10) == 11")
+        assert [one for one in asserted if one not in text] == []
+        assert is_green(live, file)
+        (live.workspace / "acc.py").write_text("n = 0\ndef inc(by=1):\n    global n\n    n += 2 * by\n    return n\n")
+        assert not is_green(live, file)

@@ -40,6 +40,8 @@ TOLD: Final = PrintLimits(25, 7)
 """As the settings have it by default."""
 SHORT_S: Final = 2.0
 """How long code is waited for that had to be interrupted when it was recorded."""
+TEST: Final = "\ndef test_"
+"""The beginning of each test of a Python document."""
 MODULE: Final = "codriver_exported"
 """The name of a Python document's module while it is verified."""
 
@@ -77,19 +79,32 @@ class FreshRuns:
     async def write_document(
         self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
     ) -> SoundDocument:
-        """The document, which has run in one more fresh REPL."""
+        """The document, which has run in one more fresh REPL, and its tests the other way round in another.
+
+        What a module holds was moved by a run, so that no process runs a document twice.
+        """
         asking = check_document(checked, dialect, form, origin)
         try:
             page = next(asking)
         except StopIteration as stop:
             return _sound_of(stop)
-        async with self.repl() as repl:
-            return await drive_check(asking, page, partial(self.run, repl, form, origin))
+        return await drive_check(asking, page, partial(self._run_anew, form, origin))
 
-    async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
+    async def _run_anew(self, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
+        async with self.repl() as repl:
+            failed = await self.run(repl, form, origin, page)
+            has_order = repl.dialect == PYTHON.dialect and page.text.count(TEST) > 1
+        if failed or not has_order:
+            return failed
+        async with self.repl() as repl:
+            return await self.run(repl, form, origin, page, is_reversed=True)
+
+    async def run(
+        self, repl: FreshRepl, form: Format, origin: Origin, page: Page, *, is_reversed: bool = False
+    ) -> tuple[Failed, ...]:
         """Run a document, its tests too, and give what failed."""
         if repl.dialect == PYTHON.dialect:
-            failed = await _run_python(repl, page)
+            failed = await _run_python(repl, page, is_reversed=is_reversed)
         else:
             ending = SUFFIXES.get(repl.dialect, ".clj")
             file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
@@ -167,9 +182,9 @@ def _sound_of(stop: StopIteration) -> SoundDocument:
     return found
 
 
-async def _run_python(repl: FreshRepl, page: Page) -> tuple[Failed, ...]:
+async def _run_python(repl: FreshRepl, page: Page, *, is_reversed: bool) -> tuple[Failed, ...]:
     await repl.run(python_documents.loaded(python_text("python/document_run.py")))
-    ran = await repl.run(python_documents.driven(page.text, f"{MODULE}.py"))
+    ran = await repl.run(python_documents.driven(page.text, f"{MODULE}.py", is_reversed=is_reversed))
     if ran.failure is not None:
         return (Failed("", (), f"{ran.failure.type}: {ran.failure.message}"),)
     return tuple(Failed(test, tuple(lines), error) for test, lines, error in python_documents.failures(ran.values[-1]))

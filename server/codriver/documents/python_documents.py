@@ -332,9 +332,9 @@ def loaded(program: str) -> str:
     return f"{SPACE} = {{'__name__': 'documents'}}\nexec({program!r}, {SPACE})"
 
 
-def driven(text: str, name: str) -> str:
-    """The expression that runs a document and its tests by that program."""
-    return f"{SPACE}['verify']({text!r}, {name!r})"
+def driven(text: str, name: str, *, is_reversed: bool = False) -> str:
+    """The expression that runs a document and its tests by that program, in their order or in the other."""
+    return f"{SPACE}['verify']({text!r}, {name!r}, is_reversed={is_reversed})"
 
 
 def failures(value: str | None) -> list[tuple[str, list[int], str]]:

@@ -1,4 +1,4 @@
-"""A document run with its tests, in their order and in the other, each time in a module of its own."""
+"""A document run with its tests, in their order or in the other, in a module of its own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Raises:
         return issubclass(kind, self.kind) and bool(re.search(self.match or "", str(error)))
 
 
-def verify(text: str, name: str) -> str:
+def verify(text: str, name: str, *, is_reversed: bool = False) -> str:
     """The failures as JSON: test, lines of the document, error."""
     if importlib.util.find_spec("pytest") is None:
         stand_in: Any = types.ModuleType("pytest")
@@ -45,18 +45,17 @@ def verify(text: str, name: str) -> str:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
         failed.append((test, lines, type(error).__name__ + ": " + str(error)))
 
-    for is_reversed in (False, True):
-        module = sys.modules[name] = types.ModuleType(name)
-        with contextlib.redirect_stdout(io.StringIO()):
+    module = sys.modules[name] = types.ModuleType(name)
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            exec(compile(text, name, "exec"), module.__dict__)
+        except BaseException as error:
+            note("", error)
+            return json.dumps(failed)
+        tests = [test for test in module.__dict__ if test.startswith("test_")]
+        for test in reversed(tests) if is_reversed else tests:
             try:
-                exec(compile(text, name, "exec"), module.__dict__)
-            except BaseException as error:
-                note("", error)
-                break
-            tests = [test for test in module.__dict__ if test.startswith("test_")]
-            for test in reversed(tests) if is_reversed else tests:
-                try:
-                    module.__dict__[test]()
-                except BaseException as error:  # noqa: PERF203  # each test by itself
-                    note(test, error)
+                module.__dict__[test]()
+            except BaseException as error:  # noqa: PERF203  # each test by itself
+                note(test, error)
     return json.dumps(failed)
