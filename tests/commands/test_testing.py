@@ -249,10 +249,10 @@ REFUSED = {"ok": False, "reason": "no-repl", "message": "no REPL is connected"}
 
 def test_a_repl_that_came_between_a_refusal_and_the_look_is_asked_again():
     connection = Scripted(REFUSED, {"ok": True, "passed": 1})
-    assert testing._answer(RunningTests(connection, 60, is_quiet=True), {})["ok"]
+    assert testing._answer(RunningTests(connection, 60, is_quiet=True), {}, Path("/ws"))["ok"]
 
 
 def test_a_refusal_stands_where_nothing_is_new():
     connection = Scripted(REFUSED)
-    assert testing._answer(RunningTests(connection, 60, is_quiet=True), {}) == REFUSED
+    assert testing._answer(RunningTests(connection, 60, is_quiet=True), {}, Path("/ws")) == REFUSED
     assert connection.asked == 2

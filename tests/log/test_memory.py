@@ -290,7 +290,7 @@ def test_overnight_one_can_ask_what_happened_and_have_it_forgotten(tmp_path, mon
     assert "run 2 <<redacted:TRIP_TOKEN>>" in last
     assert "run 1" not in last
     assert before.count("run 1 <<redacted:TRIP_TOKEN>>") == 1
-    assert said_by(server, "forget") == "runs: 2\n"
+    assert said_by(server, "forget") == "runs: 2\nhistory: 2 evaluations\n"
     assert said_by(server, "forget", "runs") == "forgotten: runs\n"
     assert said_by(server, "runs") == ""
     told = server.run("runs").stderr

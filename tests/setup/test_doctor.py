@@ -201,7 +201,7 @@ def test_a_server_that_does_not_answer_is_wrong(launch, machine, held):
     assert check.fix.startswith("codriver stop")
     assert "no server answers" in check.text
     assert report.exit_status == 1
-    assert report.to_text().endswith("checks are wrong.\n")
+    assert report.to_text().endswith("checks is wrong.\n")
 
 
 @pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])
@@ -541,6 +541,6 @@ def test_a_listener_on_all_ipv6_addresses_is_wide():
 
 def test_a_report_counts_what_is_wrong():
     report = Report((Check("a", "wrong", "x", "do y"), Check("bb", "note", "z")))
-    assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks are wrong.\n"
+    assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks is wrong.\n"
     noted = Report((Check("a", "ok", "x"), Check("b", "note", "z")))
-    assert noted.to_text().endswith("\n\nNothing is wrong; 1 of 2 checks have a note.\n")
+    assert noted.to_text().endswith("\n\nNothing is wrong; 1 of 2 checks has a note.\n")

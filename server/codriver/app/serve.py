@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import time
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from codriver import __version__
+from codriver.app.arrivals import Arrivals
 from codriver.app.live_settings import LiveSettings
 from codriver.app.page_door import PageDoor
 from codriver.app.shutdown import Shutdown, guarded
@@ -73,6 +75,8 @@ SKILLS_S = 10.0
 IDLE_LOOKS = 100
 """How often, within the time after which an idle server ends, it is looked whether it is idle."""
 LONGEST_IDLE_REST_S = 10
+ARRIVALS_S = 1.0
+"""How often it is looked who came, for a person at the server's terminal."""
 Says = Literal["quiet", "usual", "verbose"]
 
 
@@ -90,6 +94,8 @@ class ServeOptions:
     ends_when_idle: bool = False
     on_reached: Callable[[], None] | None = None
     is_on_demand: bool = False
+    tells_arrivals: bool = False
+    """Whether a person at a terminal is told which REPLs and clients come and go."""
     says: Says = "usual"
     """What is said on the terminal: only what goes wrong; also that it can be reached; also what it does."""
 
@@ -255,8 +261,8 @@ class Server:
             version=life.version,
             port_note=life.port_note,
         )
+        self._install_relay()
         try:
-            relay = relay_install.install_relay(relay_install.shipped_relay(), relay_file())
             self._claim.publish(record)
         except StartError as error:
             self.failure = error
@@ -266,7 +272,6 @@ class Server:
             known_servers.note(self._workspace)
         except OSError as error:
             logger.warning("`codriver status --all` will not list this server: %s", error)
-        logger.info("the relay is at %s", relay)
         self._seek_repls()
         self._tasks.start_soon(self._page.go_on)
         if self._options.ends_when_idle:
@@ -280,8 +285,18 @@ class Server:
             print(one_line(said), flush=True)  # noqa: T201  # the one line serve prints
         if self._options.on_reached:
             self._options.on_reached()
+        if self._options.tells_arrivals:
+            self._tasks.start_soon(self._tell_arrivals)
         if life.port_note:
             self._core.report(Say(life.port_note))
+
+    @staticmethod
+    def _install_relay() -> None:
+        """Have the relay at its stable place; where that cannot be written, clients need one that is on the PATH."""
+        try:
+            logger.info("the relay is at %s", relay_install.install_relay(relay_install.shipped_relay(), relay_file()))
+        except relay_install.RelayNotInstalledError as error:
+            logger.warning("%s; clients whose entries name codriver-relay of the PATH need none there", error)
 
     def _seek_repls(self) -> None:
         """Look for REPLs from now on: those that the settings name, and those that are found in the workspace."""
@@ -306,6 +321,13 @@ class Server:
             named_ids=self._parts.server_kernels.ids,
         )
         self._tasks.start_soon(kernels.run)
+
+    async def _tell_arrivals(self) -> None:
+        arrivals = Arrivals()
+        while True:
+            for line in arrivals.lines(self._core.state.repls.values(), self._parts.clients.counters()):
+                print(one_line(f"{time.strftime('%H:%M:%S')} {line}"), flush=True)  # noqa: T201  # as above
+            await anyio.sleep(ARRIVALS_S)
 
     async def _heed_signals(self) -> None:
         await stop_signals.heed(lambda name: self._core.report(Stop(f"signal {name}")))

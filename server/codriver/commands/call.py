@@ -37,11 +37,6 @@ if TYPE_CHECKING:
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL = 1, 2, 4, 5, 6
 LACKING = frozenset({"capability-missing", "no-repl"})
 """The reasons of refusals that a REPL which is connected may change."""
-NO_REPL_HERE = (
-    "no REPL is connected: none runs in this workspace, and the server starts one unasked only for Python, Basilisp or "
-    "an empty folder. Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml, or start an nREPL here: the "
-    "server finds either in a second"
-)
 STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS}
 HINTS = {
     "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; of a Lisp, load its "
@@ -252,7 +247,7 @@ def _evaluate(
         told = {"stdout": 0, "stderr": 0}
         answer = _answer(connection, tool, arguments, workspace.resolve(), told if not as_json else None)
         if answer.get("reason") in LACKING:
-            answer = without_repl(answer, repls_of(connection))
+            answer = without_repl(answer, repls_of(connection), workspace.resolve())
         if as_json:
             say_json(answer, indent=2)
         else:
@@ -273,7 +268,7 @@ def _answer(
         if told is None:
             return connection.call(tool, arguments)
         timeout_s = arguments["timeoutMs"] / 1000
-        running = Running(connection, timeout_s, lambda: coming_repls(workspace), waiting, told)
+        running = Running(connection, timeout_s, lambda: phases_of(connection), waiting, told)
         return running.answer(tool, arguments)
 
 
@@ -283,13 +278,35 @@ def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
 
-def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]]) -> dict[str, Any]:
+def no_repl_here(workspace: Path) -> str:
+    """The words for a workspace in which no REPL runs: the project that it is, and how that gets its REPL."""
+    from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only this answer needs it
+
+    project = next(iter(find_projects(workspace)), None)
+    why = "no REPL is connected: none runs in this workspace, and the server starts one unasked only for"
+    found = "start an nREPL here, which the server finds in a second"
+    if project is None:
+        named = "Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml"
+        return f"{why} Python, Basilisp or an empty folder. {named}, or {found}"
+    named = f"`codriver init` has its REPL started, by repl = ['{project.repl}'] in codriver.toml"
+    return f"{why} Python or Basilisp at its top. This is {project.kind} ({project.evidence}): {named}; or {found}"
+
+
+def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
     """A refusal, which is one for want of a REPL where none is connected, and says so in words for a command line."""
     if any(row["phase"] == "connected" for row in repls):
         return answer
     gone = "; ".join(f"{row['key']}: {row.get('note') or row['phase']}" for row in repls)
-    message = f"no REPL is connected: {gone}" if repls else NO_REPL_HERE
+    message = f"no REPL is connected: {gone}" if repls else no_repl_here(workspace)
     return {**answer, "reason": "no-repl", "message": message, "hint": HINTS["no-repl"] if repls else ""}
+
+
+def phases_of(connection: client.Connection) -> dict[str, bool]:
+    """The phases in which REPLs are, each with whether any of them says why it is there."""
+    found: dict[str, bool] = {}
+    for row in repls_of(connection):
+        found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))
+    return found
 
 
 def exit_status(answer: dict[str, Any]) -> int:

@@ -8,12 +8,13 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from codriver.commands.answer_reading import reading
-from codriver.commands.call import NO_REPL_HERE
+from codriver.commands.call import no_repl_here
 from codriver.commands.options import (
     color_option,
     exact_workspace_option,
@@ -35,7 +36,6 @@ from codriver.systems.programs import complete_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from codriver.app.serve import Says
     from codriver.net.server_record import ServerRecord
@@ -117,10 +117,8 @@ def serve_command(  # noqa: PLR0913  # one argument an option
         raise click.UsageError("--quiet and --verbose exclude one another")
     on_reached = daemonize() if detach else stay
     complete_path()
-    above = None if on_demand or is_quiet else _server_above(workspace.resolve())
-    if above is not None:
-        place = one_line(str(above))
-        say(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
+    if not (on_demand or is_quiet):
+        _say_above(workspace.resolve())
     from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
 
     given = {
@@ -142,7 +140,8 @@ def serve_command(  # noqa: PLR0913  # one argument an option
 
         says: Says = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
         is_passing = on_demand or idle_exit is not None
-        sys.exit(run(ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, says=says)))
+        options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, says=says)
+        sys.exit(run(replace(options, tells_arrivals=not (detach or on_demand) and _is_watched(says))))
 
 
 def _from_here(kernel: str) -> str:
@@ -187,6 +186,18 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
         say(replace(line, text=one_line(line.text)))
 
 
+def _is_watched(says: Says) -> bool:
+    """Whether a person sees what the server prints, and wants more than faults."""
+    return says != "quiet" and sys.stdout.isatty()
+
+
+def _say_above(workspace: Path) -> None:
+    above = _server_above(workspace)
+    if above is not None:
+        place = one_line(str(above))
+        say(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
+
+
 def _server_above(workspace: Path) -> Path | None:
     """The workspace around this one, where a server runs there too. Who may look there is asked only if one does."""
     if not any(server_record.is_claimed(server_folder(folder)) for folder in workspace.parents):
@@ -201,7 +212,7 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
         f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}", bold=True
     )
     if not health["repls"]:
-        yield Styled(f"  {NO_REPL_HERE}", fg="yellow")
+        yield Styled(f"  {no_repl_here(Path(health['workspace']))}", fg="yellow")
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
         unfinished = _unfinished(health, repl["key"])

@@ -141,22 +141,33 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
     """Write the entries of clients, accept the workspace, and give the exit status."""
     from codriver.setup.init import run_init  # noqa: PLC0415  # as above
 
-    held = _withheld(workspace)
+    held, problems = _withheld(workspace)
     report = run_init(launch, options, machine)
     say(report.text)
+    for problem in problems:
+        say(f"codriver: no server starts here until this is mended: {one_line(problem)}", err=True)
+    if options.remove and not (options.dry_run or options.is_partial or options.clients):
+        _take_back_acceptance(workspace)
     if not options.dry_run and not options.remove:
         _accept(workspace, held)
-    return report.exit_status
+    return report.exit_status or int(bool(problems) and not options.remove)
 
 
-def _withheld(workspace: Path) -> tuple[str, ...] | None:
-    """The workspace's settings that do not count until they are accepted; None when they cannot be read."""
+def _withheld(workspace: Path) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """The workspace's settings that do not count until they are accepted; if none can be read, None and the reasons."""
     from codriver.settings.layers import SettingsError, load  # noqa: PLC0415  # only this command needs it
 
     try:
-        return load(workspace, environ=os.environ).withheld
-    except SettingsError:
-        return None
+        return load(workspace, environ=os.environ).withheld, ()
+    except SettingsError as error:
+        return None, error.problems
+
+
+def _take_back_acceptance(workspace: Path) -> None:
+    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+
+    if trust.forget(workspace):
+        say(f"{one_line(str(workspace))}: accepted no more; `codriver trust` accepts it again")
 
 
 def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
@@ -292,7 +303,6 @@ def _list_accepted() -> None:
         say(one_line(entry.workspace) + ("" if entry.is_current else ": its settings changed since, or are gone"))
     if not accepted:
         say("you have accepted no workspace", err=True)
-        sys.exit(1)
 
 
 def _accept_as_written(workspace: Path) -> None:

@@ -100,7 +100,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
         for namespace in [_as_the_server_has_it(name, here) for name in namespaces] or [""]:
             asked = {key: value for key, value in {**given, "namespace": namespace}.items() if value}
             with patience(lambda: coming_repls(here) or running.words()):
-                answer = _answer(running, asked)
+                answer = _answer(running, asked, here)
             with reading("run_tests"):
                 cases += _cases(answer, namespace or "tests", here)
                 outputs.append(str(answer.get("stdout", "")))
@@ -146,7 +146,7 @@ def _as_the_server_has_it(name: str, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() + separator + test
 
 
-def _answer(running: RunningTests, asked: dict[str, Any]) -> dict[str, Any]:
+def _answer(running: RunningTests, asked: dict[str, Any], workspace: Path) -> dict[str, Any]:
     """The answer of `run_tests`; one that says why there is none, where the server is gone meanwhile."""
     deadline = time.monotonic() + running.timeout_s
     connection = running.connection
@@ -165,7 +165,7 @@ def _answer(running: RunningTests, asked: dict[str, Any]) -> dict[str, Any]:
                 time.sleep(POLL_S)
     except CodriverError as error:
         return {"ok": False, "message": str(error)}
-    return without_repl(answer, seen)
+    return without_repl(answer, seen, workspace)
 
 
 def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:

@@ -16,6 +16,7 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -337,6 +338,17 @@ def _pieces(path: Path, max_bytes: int) -> Iterator[bytes]:
         yield from durable_files.read(path, max(MAX_READ_BYTES, 4 * max_bytes))
     except UnsafeFileError as error:
         raise UnreadableError(error.strerror) from None
+
+
+def forget_history(path: Path) -> None:
+    """Remove the entities on disk, when no server holds them. Harmless where there are none.
+
+    Raises:
+        OSError: they cannot be removed.
+    """
+    for file in (path, path.with_name(f"{path.name}{JOURNAL}")):
+        with suppress(FileNotFoundError):
+            file.unlink()
 
 
 def read_history(path: Path) -> tuple[Entry, ...]:

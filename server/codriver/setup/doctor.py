@@ -20,6 +20,7 @@ from codriver.files import OTHERS, LinkRefusedError, is_private
 from codriver.files.paths import port_file, server_folder
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
+from codriver.net.registration import is_stopped_for_good
 from codriver.net.relay_install import RULES as RELAY_RULES
 from codriver.net.relay_install import relay_files, shipped_relay
 from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
@@ -161,7 +162,7 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
 def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Check]:
     file = port_file(workspace)
     if isinstance(health, str):
-        yield _say_no_server(file, health)
+        yield _say_no_server(workspace, file, health)
         return
     host, port = str(health.get("host", "")), health.get("port")
     clients = sum(client.get("name") != NAME for client in _rows(health, "clients"))
@@ -188,10 +189,13 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield Check("errors", "note", text, "codriver log shows what happened around it")
 
 
-def _say_no_server(file: Path, problem: str) -> Check:
+def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
     """The check of a server that does not answer, with advice by the files in the workspace."""
     written = _written_port(file)
     if not written:
+        if is_stopped_for_good(workspace):
+            text = "none runs, and none is started by a client: it was stopped for good"
+            return Check("server", "note", text, "codriver serve")
         return Check("server", "note", "none runs; the first client starts one", "codriver serve")
     record = read_record(file.parent)
     # A record may have come with a checkout: only while the lock is held there is anybody to end.
@@ -305,7 +309,7 @@ def _others_may_write(status: os.stat_result) -> bool:
 def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool) -> Iterator[Check]:
     if running and not repls:
         projects = find_projects(workspace)
-        fix = projects[0].command if projects else kinds.PYTHON.by_hand
+        fix = f"codriver serve --repl {projects[0].repl}" if projects else kinds.PYTHON.by_hand
         yield Check("REPLs", "note", "none is connected", fix)
     for repl in repls:
         yield from _check_repl(repl)

@@ -84,14 +84,15 @@ class Report:
             yield from self._repl_pieces()
         wrong = sum(check.state == "wrong" for check in self.checks)
         if wrong:
-            yield "wrong", f"\n{wrong} of {len(self.checks)} checks are wrong.\n"
+            yield "wrong", f"\n{wrong} of {len(self.checks)} checks {'is' if wrong == 1 else 'are'} wrong.\n"
         elif not is_brief:
             yield "ok", f"\n{self._good_news()}\n"
 
     def _good_news(self) -> str:
         """The good news that nothing is wrong, with as much praise as is due."""
         notes = sum(check.state == "note" for check in self.checks)
-        return f"Nothing is wrong; {notes} of {len(self.checks)} checks have a note." if notes else "All is well."
+        has = "has" if notes == 1 else "have"
+        return f"Nothing is wrong; {notes} of {len(self.checks)} checks {has} a note." if notes else "All is well."
 
     def _repl_pieces(self) -> Iterator[tuple[Tone, str]]:
         for repl in self.repls:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
 """What `codriver.toml` says where it is only needed to be there."""
+OWN_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
+"""A file in which nothing stands but what this command writes there."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
 """The line of a file that sets it, wherever it stands before the first table."""
 
@@ -202,7 +204,7 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
         lines.append(f"REPL       {does} {json.dumps(value, ensure_ascii=False)}, as the workspace's settings say")
     if projects and not named and not running_repls(workspace):
         first = projects[0]
-        lines.append(f"REPL       {first.repl}; by hand: {first.command}")
+        lines.append(f"REPL       {first.repl}; by hand: codriver serve --repl {first.repl}")
         if not can_start(first, workspace, environment):
             lines.append(f"           {first.programs[0]} is not installed: install it, or start the REPL yourself")
     return lines
@@ -249,15 +251,16 @@ def _plan_unmark(
     """The removal of that file, if nobody has written into it and no other client's entry stays in the workspace."""
     file = launch.workspace / "codriver.toml"
     try:
-        is_mark = read_file(file, launch.workspace) == MARK
+        before = read_file(file, launch.workspace)
     except (OSError, UnicodeDecodeError):
-        is_mark = False
+        before = None
+    is_mark = before == MARK or (before is not None and OWN_LINES.fullmatch(before) is not None)
     cleared = {change.file for change in changes if change.state == "remove" and change.root is not None}
     others = [client for client in known_clients().values() if "workspace" in client.scopes and client not in clients]
     left = plan_removal(others, launch, environment, scope="workspace")
     if not is_mark or not cleared or any(change.state == "remove" and change.file not in cleared for change in left):
         return ()
-    return (Change("codriver", file, "remove", MARK, None, root=launch.workspace),)
+    return (Change("codriver", file, "remove", before, None, root=launch.workspace),)
 
 
 def _settings_name_a_repl(workspace: Path) -> bool:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROOM_BYTES: Final = 64 * 2**20
 """With less free, long texts and the log of a busy day are not kept."""
+SERVER_BYTES: Final = 64 * 2**10
+"""With less free in the workspace, the files by which clients find a server may not fit."""
 KEPT: Final = "what was evaluated and printed is kept in memory alone, and gone when the server ends"
 
 
@@ -32,5 +34,8 @@ def check_state(workspace: Path) -> Iterator[Check]:
     elif (free := shutil.disk_usage(there).free) < ROOM_BYTES:
         text = f"{free / 2**20:.0f} MiB are free on the disk of {there}: once it is full, {KEPT}"
         yield Check("state", "wrong", text, f"make room, or {elsewhere} filled")
+    elif (free := shutil.disk_usage(workspace).free) < SERVER_BYTES:
+        text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, where a server has files: none starts"
+        yield Check("workspace", "wrong", text, "make room there")
     else:
         yield Check("state", "ok", f"{folder} {'' if there == folder else 'will be made, and '}can be written")

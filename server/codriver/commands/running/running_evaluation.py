@@ -25,6 +25,8 @@ LEAST_MS: Final = 100
 """The shortest wait that the server takes."""
 MOST_START_S: Final = 300.0
 """How long a REPL that starts is waited for beyond the time that the evaluation may take."""
+FAILED_TO_COME: Final = {"waiting": True}
+"""The phases where no REPL is there or on its way, and why is known: it is tried again and again."""
 STREAMS: Final = ("stdout", "stderr")
 UNANSWERED: Final = "interrupted-for-input"
 """The status of an evaluation that was interrupted, as it reads and nobody can type."""
@@ -36,8 +38,8 @@ class Running:
 
     connection: Connection
     timeout_s: float
-    coming: Callable[[], str]
-    """The REPLs that start, in words; blank where none does."""
+    phases: Callable[[], dict[str, bool]]
+    """The phases in which REPLs are, each with whether one says why."""
     waiting: Waiting
     told: dict[str, int]
 
@@ -52,7 +54,7 @@ class Running:
         if answer.get("status") not in NOT_ENDED or "evaluationId" not in answer:
             return answer
         evaluation = str(answer["evaluationId"])
-        latest = deadline + MOST_START_S
+        latest, phases = deadline + MOST_START_S, dict[str, bool]()
         with self._ending(evaluation):
             while answer.get("status") in NOT_ENDED:
                 now = time.monotonic()
@@ -63,9 +65,9 @@ class Running:
                         return {**answer, "status": UNANSWERED}
                     self.connection.call("send_input", {"evaluationId": evaluation, "text": line.rstrip("\n")})
                     deadline += time.monotonic() - now
-                elif answer["status"] == "queued" and now < latest and self.coming():
+                elif answer["status"] == "queued" and now < latest and "starting" in (phases := self.phases()):
                     deadline = max(deadline, now + self.timeout_s)
-                elif now > deadline:
+                elif now > deadline or (answer["status"] == "queued" and phases == FAILED_TO_COME):
                     break
                 answer = self._look(evaluation)
         return self.connection.call("get_evaluation", {"evaluationId": evaluation, "maxImages": 0})

@@ -1,0 +1,97 @@
+"""The first hour: what somebody new types, and what the answer must not hide."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from live_server import WAIT_S, environ, serving, until
+from terminal import Terminal
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def run(folder, *words, **variables):
+    return subprocess.run(
+        [sys.executable, "-m", "codriver", *words], cwd=folder, env=environ(folder.parent) | variables,
+        capture_output=True, text=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+
+
+def test_what_init_wrote_it_takes_out_again_with_the_word_it_gave(folder):
+    (folder / "pyproject.toml").touch()
+    assert run(folder, "init", "--client", "claude-code").returncode == 0
+    assert {"codriver.toml", ".mcp.json"} <= {file.name for file in folder.iterdir()}
+    assert str(folder) in run(folder, "trust", "--list").stdout
+    done = run(folder, "init", "--remove")
+    assert (done.returncode, "accepted no more" in done.stdout) == (0, True), done.stdout
+    assert [file.name for file in folder.iterdir()] == ["pyproject.toml"]
+    listed = run(folder, "trust", "--list")
+    assert (listed.returncode, listed.stdout) == (0, "")
+
+
+def test_settings_that_somebody_wrote_stay_when_the_entries_are_taken_out(folder):
+    (folder / "pyproject.toml").touch()
+    (folder / "codriver.toml").write_text('repl = ["python"]\nmaxLength = 9\n')
+    run(folder, "init", "--client", "claude-code")
+    run(folder, "init", "--remove")
+    assert (folder / "codriver.toml").read_text() == 'repl = ["python"]\nmaxLength = 9\n'
+
+
+def test_init_says_which_settings_let_no_server_start(folder):
+    (folder / "codriver.toml").write_text("repl = [")
+    done = run(folder, "init", "--client", "claude-code")
+    assert done.returncode == 1
+    assert "no server starts here until this is mended: " in done.stderr
+    assert "codriver.toml" in done.stderr
+
+
+def test_the_doctor_knows_that_a_server_was_stopped_for_good(folder):
+    run(folder, "stop", "--for-good")
+    assert "it was stopped for good" in run(folder, "doctor").stdout
+
+
+def test_a_home_that_cannot_be_written_starts_a_server(folder):
+    (folder / "a.py").touch()
+    nowhere = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), "/proc/nowhere")
+    try:
+        done = run(folder, "eval", "--start", "1 + 1", **nowhere)
+        assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
+    finally:
+        run(folder, "stop", **nowhere)
+
+
+def test_all_that_is_remembered_can_be_forgotten_and_what_stays_is_said(folder):
+    with serving(folder.parent, "--repl", "python") as live:
+        live.run("eval", "'a secret'")
+        done = live.run("forget", "--all")
+        assert done.returncode == 1
+        assert "a server runs here and keeps the history" in done.stderr
+        assert "a secret" in live.run("history").stdout
+        live.run("stop")
+        assert re.search(r"^history: 1 evaluations$", live.run("forget").stdout, re.MULTILINE)
+        done = live.run("forget", "--all")
+        assert (done.returncode, "forgotten: history" in done.stdout) == (0, True)
+        assert live.run("history").stdout == ""
+
+
+@pytest.mark.parametrize(("file", "kind"), [("deps.edn", "Clojure with deps.edn (deps.edn)"), ("a.hy", "Hy (a.hy)")])
+def test_a_project_without_its_repl_is_named_and_how_it_gets_it(folder, file, kind):
+    (folder / file).write_text("{}" if file.endswith("edn") else "(print 1)")
+    with serving(folder.parent) as live:
+        done = live.run("eval", "(+ 1 2)")
+        assert done.returncode == 6
+        assert f"This is {kind}: `codriver init` has its REPL started" in done.stderr
+        assert kind in live.run("status").stdout
+
+
+def test_a_person_at_the_servers_terminal_is_told_what_it_finds_and_who_comes(folder):
+    command = [sys.executable, "-m", "codriver", "serve", "--port", "0", "--repl", "python"]
+    with Terminal([*command, "--workspace", str(folder)], environ(folder.parent), columns=200) as terminal:
+        terminal.shows("REPL py is connected (python, python)")
+        terminal.press("\x03")
+        until(lambda: terminal.read(0.1) or terminal.process.poll() is not None, "its end")
