@@ -62,3 +62,8 @@ class StartError(CodriverError):
 
     exit_status: ClassVar[int] = 1
     """The exit status of a command that fails so."""
+
+
+def install_extra(extra: str) -> str:
+    """The command that adds an extra to Codriver, in words: as nothing of it is published, from a checkout of it."""
+    return f"`uv tool install '.[{extra}]'` in a checkout of Codriver (pipx and pip do it too: README, Install)"

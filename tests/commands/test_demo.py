@@ -59,7 +59,7 @@ def test_without_the_lisp_it_shows_python_and_says_how_to_have_both(monkeypatch,
     said = capfd.readouterr()
     assert "=> 6" in said.out
     assert "lpy" not in said.out
-    assert "pip install 'codriver[lisp]'" in said.err
+    assert "uv tool install '.[lisp]'" in said.err
 
 
 def test_what_fails_in_it_is_told_in_one_line(monkeypatch):

@@ -16,7 +16,7 @@ from live_server import RELAY, serving
 from codriver import __version__
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Capability, Profile
-from codriver.errors import StartError
+from codriver.errors import StartError, install_extra
 from codriver.files.locking import try_lock
 from codriver.net.relay_install import install_relay, shipped_relay
 from codriver.repls.contract.adapter_values import CAPABILITIES
@@ -441,7 +441,7 @@ def test_without_a_server_kernels_of_notebooks_are_told_with_what_they_need(laun
         path, machine = kernel_file(machine, launch, port)
         (note,) = of(diagnose(launch, nobody, machine), "REPLs")
     assert note.text == f"the kernel of {launch.workspace.resolve()}/a.ipynb runs, known by {path}"
-    assert note.fix == ("codriver serve connects to it" if is_installed else "pip install 'codriver[jupyter]'")
+    assert note.fix == ("codriver serve connects to it" if is_installed else install_extra("jupyter"))
 
 
 def test_a_kernel_that_was_found_and_given_up_is_no_fault(examine, server):

@@ -36,7 +36,7 @@ from codriver.core.actions import (
 )
 from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
-from codriver.errors import StartError
+from codriver.errors import StartError, install_extra
 from codriver.files.paths import relay_file, server_folder, workspace_state_folder
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line
@@ -105,7 +105,7 @@ class UvloopMissingError(StartError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the setting eventLoop asks for uvloop, which is not installed: pip install 'codriver[fast]', "
+            f"the setting eventLoop asks for uvloop, which is not installed: {install_extra('fast')} adds it; "
             "or set eventLoop to auto"
         )
 

@@ -105,7 +105,7 @@ def _say_versions(ctx: click.Context, is_asked: object) -> None:
         try:
             say(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
-            continue  # those that matter here are asked for by `pip install 'codriver[lisp,fast]'`
+            continue  # those that matter here are asked for by the extras `lisp` and `fast`
     say(f"{platform.system()} {platform.release()} {platform.machine()}")
     ctx.exit()
 

@@ -16,7 +16,7 @@ import anyio
 import click
 
 from codriver.commands.terminal import Styled, say
-from codriver.errors import StartError
+from codriver.errors import StartError, install_extra
 from codriver.files.paths import port_file
 from codriver.net.relay_install import shipped_relay
 from codriver_relay.starter import CLIENTS_PATH, server_environment
@@ -46,7 +46,7 @@ def demo_command() -> None:
         say("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
     else:
         del steps["lisp"]
-        say("(Python alone: `pip install 'codriver[lisp]'` has the Lisp REPL shown as well)", err=True)
+        say(f"(Python alone: {install_extra('lisp')} has the Lisp REPL shown as well)", err=True)
     with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder), steps) as file:
         anyio.run(_play, file, list(steps.values()))
 

@@ -187,7 +187,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
 
 
 def _is_watched(says: Says) -> bool:
-    """Whether a person sees what the server prints, and wants more than faults."""
+    """True where a person sees the server's words, and wants more than faults."""
     return says != "quiet" and sys.stdout.isatty()
 
 

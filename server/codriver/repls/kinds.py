@@ -141,7 +141,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "Basilisp", "lpy", "basilisp", ("lisp",),
         suffixes=(".lpy", ".cljc"), telling_suffix=".lpy", needed_packages=(("pyproject.toml", "basilisp"),),
-        install="run `pip install 'codriver[lisp]'`",
+        install="run `pip install 'basilisp>=0.5.1,<0.6'`",
         launcher="worker", arguments=("lisp",), is_slow=True, by_hand="codriver serve --repl lisp",
     ),
     Kind(

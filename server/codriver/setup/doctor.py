@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__, files
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, install_extra
 from codriver.files import OTHERS, LinkRefusedError, is_private
 from codriver.files.paths import port_file, server_folder
 from codriver.net import server_record
@@ -60,7 +60,7 @@ Reach = Callable[["Launch", Path], "str | None"]
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
-INSTALL: Final = "pip install 'codriver[jupyter]'"
+INSTALL: Final = install_extra("jupyter")
 COMING: Final = frozenset({"connecting", "starting"})
 
 

@@ -504,5 +504,5 @@ def test_without_the_extra_it_is_listed_with_what_to_install(room, monkeypatch):
     discovered = Discovered(room)
     repl = discovered.look()["a-ipynb"]
     assert repl.phase == "stopped"
-    assert "pip install 'codriver[jupyter]'" in repl.note
+    assert "uv tool install '.[jupyter]'" in repl.note
     assert not [effect for effect in discovered.effects if isinstance(effect, effects.ConnectRepl)]

@@ -35,4 +35,4 @@ def test_a_kernel_says_what_to_install():
     done = run(CONNECT.format(libraries=LIBRARIES, file=str(real_kernels.kernel("ipykernel").file)))
     assert done.returncode == 1
     assert "PackageMissingError" in done.stderr
-    assert "pip install 'codriver[jupyter]'" in done.stderr
+    assert "uv tool install '.[jupyter]'" in done.stderr

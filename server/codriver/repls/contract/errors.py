@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.errors import RefusedError, StartError
+from codriver.errors import RefusedError, StartError, install_extra
 
 if TYPE_CHECKING:
     from codriver.core.values import Failure
@@ -64,8 +64,8 @@ class PackageMissingError(StartError):
 
     def __init__(self, place: object, extra: str, missing: str) -> None:
         super().__init__(
-            f"the REPL at {place} cannot be connected to, as {missing} is not installed where Codriver runs: run "
-            f"`pip install 'codriver[{extra}]'` there, and restart the server"
+            f"the REPL at {place} cannot be connected to, as {missing} is not installed where Codriver runs: "
+            f"{install_extra(extra)}, and restart the server"
         )
         self.extra = extra
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.errors import StartError
+from codriver.errors import StartError, install_extra
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
 from codriver.lisp.reader import top_level_forms
@@ -334,7 +334,7 @@ def _program(kind: Kind, words: str, project: Project) -> Recipe:
 def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
     """A kernel: IPython's of the project's interpreter, which needs no kernelspec, or the one of the spec named."""
     if find_spec("jupyter_client") is None:
-        raise RecipeError(words, "jupyter_client is not installed; run `pip install 'codriver[jupyter]'`")
+        raise RecipeError(words, f"jupyter_client is not installed; run {install_extra('jupyter')}")
     found = project.interpreter()
     _, is_named, spec_name = words.partition(":")
     name = f"{OWN_PREFIX}{os.getpid()}-{words.replace(':', '-')}.json"

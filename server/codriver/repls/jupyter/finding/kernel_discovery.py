@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.actions import ReplForgotten, ReplFound, Say
 from codriver.core.state import Origin
+from codriver.errors import install_extra
 from codriver.files.polling import Poller
 from codriver.repls.jupyter.finding.connection_files import (
     RuntimeFolder,
@@ -49,7 +50,7 @@ PROBE_S: Final = 10.0
 STRANGE_PROBE_S: Final = 600.0
 """Of a dead file that does not tell whose it is: there may be hundreds of them."""
 MISSING: Final = (
-    "it cannot be used yet: run pip install 'codriver[jupyter]' in codriver's environment, and start it again"
+    f"it cannot be used yet, as jupyter_client is not installed: {install_extra('jupyter')}, and start the server again"
 )
 
 

@@ -136,7 +136,7 @@ def _packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
 
 def _demand_basilisp() -> None:
     if importlib.util.find_spec("basilisp") is None:
-        words = f"Basilisp is not installed for {sys.executable}: run `pip install 'codriver[lisp]'` there"
+        words = f"Basilisp is not installed for {sys.executable}: run `pip install 'basilisp>=0.5.1,<0.6'` there"
         sys.stderr.write(f"codriver-worker: {words}\n")
         sys.exit(NO_BASILISP)
 
