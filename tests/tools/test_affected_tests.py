@@ -121,3 +121,17 @@ def test_a_load_that_fails_in_this_repl_alone_takes_no_right_edit_back(live, cli
     assert answer["ok"], answer
     assert "RuntimeError: again; that is of this REPL alone" in answer["loadFailedHere"]
     assert (live.workspace / "pickled.py").read_text().startswith("import sys")
+
+
+def test_changed_lines_that_no_test_ran_are_told(live, client):
+    git = ["git", "-C", str(live.workspace), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "-q"], ["add", "--", *FILES], ["commit", "-qm", "as it was"]):
+        subprocess.run([*git, *words], check=True)
+    try:
+        edited = FILES["price.py"].replace("return n // 2", "if n > 99:\n        n = 0\n    return n // 2")
+        (live.workspace / "price.py").write_text(edited)
+        (live.workspace / "unused.py").write_text("def unused():\n    return 1\n")
+        answer = client.call("run_tests", coverage=True, timeoutMs=60_000)
+        assert answer.get("notRun") == (["price.py:5", "unused.py:2"] if live.notes_what_runs else None), answer
+    finally:
+        (live.workspace / "unused.py").unlink()

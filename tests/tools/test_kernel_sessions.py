@@ -51,6 +51,16 @@ def test_a_file_of_the_workspace_is_loaded_looked_up_completed_and_traced(call, 
     assert (trace["class"], trace["frames"][0]["locals"]) == ("ZeroDivisionError", {"n": "0"})
 
 
+def test_calls_of_code_and_of_tests_are_recorded(call):
+    answer = call("evaluate_code", code="def twice(n): return 2 * n\ntwice(4)", trace=True)
+    assert answer["trace"].splitlines()[1:2] == ["#1 twice(4) -> 8"], answer
+    answer = call("run_tests", namespace="test_halves.py", test="test_good", trace=True)
+    assert answer["trace"].splitlines()[1:3] == [
+        "#1 test_halves.test_good() -> None", "  #2 halves.half(2) -> 5.0",
+    ], answer  # fmt: skip
+    assert "trace" not in call("evaluate_code", code="twice(4)")
+
+
 def test_code_is_evaluated_in_a_frame_of_the_last_error_and_of_the_last_red_test(call):
     call("evaluate_code", code="def share(of, n):\n    parts = [of, n]\n    return of / n\nshare(3, 0)")
     number = next(one["frame"] for one in call("stacktrace")["frames"] if one["function"] == "share")

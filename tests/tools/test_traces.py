@@ -124,3 +124,20 @@ def test_where_calls_are_not_recorded_nothing_runs(client):
     answer = client.call("evaluate_code", code="(def mine 1)", trace=True, replSessionKey="lpy")
     assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
     assert client.call("evaluate_code", code="(resolve 'mine)", replSessionKey="lpy").get("result") in (None, "nil")
+
+
+def test_the_slowest_functions_are_told(client):
+    code = "for n in range(2000): shop.price({'price': 2}, n)\nshop.total([({'price': 2}, 20)])"
+    answer = client.call("evaluate_code", code=code, profile=True, replSessionKey="py")
+    first, *lines = answer["profile"].splitlines()
+    assert first == "own ms, total ms, calls"
+    assert next(line.split()[2:] for line in lines) == ["2001", "price", "shop.py:2"]
+    assert len(answer["profile"].encode()) <= 600
+    assert "trace" not in answer
+
+
+def test_coverage_is_refused_in_words_before_python_3_12(client):
+    answer = client.call("run_tests", namespace="test_shop.py", coverage=True, replSessionKey="py")
+    assert answer["passed"] == 1
+    if sys.version_info < (3, 12):
+        assert answer["trace"] == "nothing was recorded: coverage needs sys.monitoring, which Python has from 3.12 on"

@@ -128,6 +128,8 @@ class TestSelection:
     """They ran in the REPL just now, and failed."""
     trace: tuple[str, ...] | None = None
     """See `Request.trace`."""
+    covers: bool = False
+    """Whether the changed lines are told that no test ran."""
     said: str = ""
     """What `only` names, in words; empty for what failed last."""
 
@@ -192,6 +194,8 @@ class Request:
     """The names whose calls are recorded, without any those of all the project's own; None: no call is recorded."""
     trial: str = ""
     """Of the kind `try-code`, whose code says the same in words: the candidates, as JSON."""
+    profiles: bool = False
+    """Whether the slowest functions are told."""
     tests: TestSelection | None = None
     """Of the kind `run-tests`, whose code says the same in words."""
 

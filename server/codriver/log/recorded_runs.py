@@ -114,6 +114,12 @@ class Run:
     threads: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     refused: str = ""
+    is_traced: bool = True
+    """Whether its calls were recorded; else what was asked for beside them alone."""
+    unrun: tuple[tuple[str, tuple[int, ...]], ...] | None = None
+    """By file the changed lines of functions that no code ran; None where nobody asked."""
+    profile: tuple[tuple[str, str, int, int, int, int], ...] | None = None
+    """The slowest functions: name, file, line, calls, own and total microseconds; None where nobody asked."""
 
     @property
     def count(self) -> str:
@@ -201,13 +207,22 @@ def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> 
         told = json.loads(text)
         if told.get("refused"):
             return Run(evaluation, refused=redact(told["refused"]))
-        functions = tuple(map(_function, told["functions"]))
+        is_traced = "calls" in told or not ("unrun" in told or "profile" in told)
+        functions = tuple(map(_function, told["functions"] if is_traced else ()))
         calls: list[CallMade] = []
-        for number, row in enumerate(told["calls"], 1):
+        for number, row in enumerate(told["calls"] if is_traced else (), 1):
             calls.append(_call(number, row, functions, calls, redact))
+        unrun = tuple((str(file), tuple(lines)) for file, lines in told["unrun"]) if "unrun" in told else None
+        profile = tuple(map(_timed, told["profile"])) if "profile" in told else None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise UnreadableRunError(f"the recorded calls of {evaluation} cannot be read: {error}") from None
-    return Run(evaluation, functions, tuple(calls), tuple(told.get("threads", ())), tuple(told.get("notes", ())))
+    threads, notes = tuple(told.get("threads", ())), tuple(told.get("notes", ()))
+    return Run(evaluation, functions, tuple(calls), threads, notes, is_traced=is_traced, unrun=unrun, profile=profile)
+
+
+def _timed(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
+    name, file, line, calls, own, total = row
+    return name, file, line, calls, own, total
 
 
 def _function(row: Sequence[Any]) -> Function:

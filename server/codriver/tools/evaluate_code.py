@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 from pydantic import Field
@@ -32,6 +32,9 @@ from codriver.tools.calls.session_choice import (
 from codriver.tools.calls.syntax_check import check_by_repl, meant, readable_forms, speaks_lisp
 from codriver.tools.truth.drift_notes import look_at_load
 
+if TYPE_CHECKING:
+    from codriver.core.state import Repl
+
 
 class EvaluateArguments(Evaluating):
     """Arguments of `evaluate_code`."""
@@ -42,7 +45,8 @@ class EvaluateArguments(Evaluating):
     """Where the code is evaluated in a frame of the last failure."""
     repl_session_key: str | None = None
     who: str | None = Field(None, description="Your slug, any tool.")
-    description: str | None = Field(None, description="Why.")
+    description: str | None = None
+    """Why, for the log."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Wait: 25000.")
     on_timeout: Literal["continue", "interrupt"] = "continue"
     allow_restart: bool = False
@@ -51,6 +55,8 @@ class EvaluateArguments(Evaluating):
     """Whether it runs beside what runs. The answers `running` and `busy` name it, when it is of use."""
     detail: bool | None = None
     trace: Trace = Field(None, description="true or names.")
+    profile: bool = False
+    """Whether the slowest functions of the project are told."""
     max_images: int = Field(10, ge=0)
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
     max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS)
@@ -75,7 +81,6 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if core.state is not state:  # judging it took a while
         target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
-    check_tracing(target.repl, arguments.trace)
     if arguments.background:
         target = await in_background(call, target, who, call.services.settings.evaluate_timeout_ms / 1000)
     elif arguments.isolate:
@@ -95,7 +100,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         max_depth=arguments.max_depth,
         default_limits=default_limits(call, target),
         **in_frame,
-        trace=arguments.trace,
+        **_recorded(target.repl, arguments),
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or (BACKGROUND_MS if arguments.background else settings.evaluate_timeout_ms)
@@ -109,7 +114,13 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     images, most = arguments.max_images, budget(call)
     notes = notes_of_choice(call, current, target)
     answer = await describe(call, current, arguments, max_images=images, max_bytes=most, notes=notes, own_session=own)
-    return answer if arguments.trace is None else await with_trace(call, answer, current.id)
+    return await with_trace(call, answer, current.id)
+
+
+def _recorded(repl: Repl, arguments: EvaluateArguments) -> dict[str, Any]:
+    """The fields of a request that say what of the run is recorded."""
+    check_tracing(repl, arguments.trace if arguments.trace is not None else arguments.profile)
+    return {"trace": arguments.trace, "profiles": arguments.profile}
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.repls.contract.errors import RequestUnsafeError
-from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP, TRACE
+from codriver.repls.nrepl.responses import KEEPS_VALUES, PROFILE, SEAM_OP, TRACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +103,8 @@ class RequestFields:
                 fields["codriver/keep"] = request.id
         if request.trace is not None:
             fields[TRACE] = list(request.trace)
+        if request.profiles:
+            fields[PROFILE] = 1
         if request.hold:
             fields |= self._holds.fields(request.hold)
         if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):

@@ -62,6 +62,9 @@ SENSITIVE_OP: Final = "codriver/sensitive"
 
 TRACE: Final = "codriver/trace"
 """The field by which a request has Codriver's worker record the calls that it makes: by names, or all."""
+COVER: Final = "codriver/cover"
+PROFILE: Final = "codriver/profile"
+"""The fields that ask for the changed lines that no code ran, and for the slowest functions."""
 RUN: Final = "codriver/run"
 """The field that tells them."""
 

@@ -30,7 +30,7 @@ from codriver.repls.contract.test_progress import TestProgress
 from codriver.repls.nrepl import responses, test_files
 from codriver.repls.nrepl.checked_answers import check, read_data, require
 from codriver.repls.nrepl.message import Message
-from codriver.repls.nrepl.responses import RUN, TRACE, Reply
+from codriver.repls.nrepl.responses import COVER, RUN, TRACE, Reply
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
 from codriver.repls.shared.error_parts import marked
 from codriver.repls.shared.test_evaluations import TestEvaluations, alternatives
@@ -180,6 +180,7 @@ class TestRunner:
             root = self._profile.project_root or ""
             code = self._dialect.expression(how, **names, session=target.names_id, root=root)
             traced: dict[str, bencode.Value] = {} if asked.trace is None else {TRACE: list(asked.trace)}
+            traced |= {COVER: 1} if asked.covers else {}
             answer = await self._answer(tool, "eval", evaluation, code=code, **traced)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(answer)

@@ -93,6 +93,7 @@ class TestArguments(Evaluating):
     again: bool = Field(default=True, json_schema_extra={UNLISTED: True})
     """Whether what is red in a REPL of Python runs again in a new process, unless it was red before the edit."""
     trace: Trace = None
+    coverage: bool = Field(default=False, description="Of changed lines.")
     repl_session_key: str | None = None
     timeout_ms: int = Field(25_000, ge=100, le=600_000)
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
@@ -115,13 +116,14 @@ async def run_tests(
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
         raise CapabilityMissingError("test", profile.missing.get("test"))
-    check_tracing(target.repl, arguments.trace)
+    check_tracing(target.repl, arguments.trace if arguments.trace is not None else arguments.coverage)
     only = await _failed_last(call, target) if arguments.failed else only
     is_loaded_first = arguments.load and not arguments.fresh
     loaded = await load_edited(call, target, who, arguments.timeout_ms / 1000) if is_loaded_first else Loaded()
     is_fresh = arguments.fresh or loaded.needs_new_process
     trace = None if is_fresh else arguments.trace
-    tests = TestSelection(arguments.namespace, arguments.test, arguments.match, only, is_fresh, trace=trace, said=said)
+    named = arguments.namespace, arguments.test, arguments.match, only, is_fresh
+    tests = TestSelection(*named, trace=trace, covers=arguments.coverage and not is_fresh, said=said)
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),

@@ -19,6 +19,7 @@ SLOWEST: Final = 3
 DIFFERENCES: Final = 12
 LEAST_SHOWN_US: Final = 1000
 """Calls that took less are no news as the slowest."""
+PROFILE_BYTES: Final = 600
 INDENT: Final = "  "
 
 
@@ -38,16 +39,38 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
     """A run in at most so many lines: counts, the tree with repeats folded, the place of a failure, the slowest."""
     if run.refused:
         return [f"nothing was recorded: {run.refused}"]
+    calls = "1 call" if run.count == "1" else f"{run.count} calls"
     names = f"{len(run.functions)} function" + ("" if len(run.functions) == 1 else "s")
-    head = (
-        f"run {run.id}: {run.count} calls of {names}"
-        if run.calls
-        else f"run {run.id}: no call of the project's own code"
-    )
+    head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call of the project's own code"
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
     ending = [*_origin(run), *_slowest(run), *run.notes]
     return [head, *_tree(run, most - 1 - len(ending)), *ending]
+
+
+def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
+    """The slowest functions, one a line, by the time that is their own."""
+    lines = ["own ms, total ms, calls"]
+    for name, file, number, calls, own, total in run.profile or ():
+        lines.append(f"{own / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
+        if sum(len(one.encode()) + 1 for one in lines) > most_bytes:
+            return "\n".join(lines[:-1])
+    return "\n".join(lines) if len(lines) > 1 else "no function of the project's own ran"
+
+
+def unrun_lines(run: Run, workspace: str) -> list[str]:
+    """The changed lines that no test ran, a file each: `shop.py:4-6,9`."""
+    return [f"{file.removeprefix(f'{workspace}/')}:{_ranges(lines)}" for file, lines in run.unrun or ()]
+
+
+def _ranges(lines: Sequence[int]) -> str:
+    found: list[list[int]] = []
+    for one in lines:
+        if found and one == found[-1][1] + 1:
+            found[-1][1] = one
+        else:
+            found.append([one, one])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
 def walk(run: Run, path: Sequence[int | str], most: int) -> list[str]:

@@ -54,13 +54,13 @@ class NoRunError(RefusedError):
         )
 
 
-def check_tracing(repl: Repl, asked: tuple[str, ...] | None) -> None:
-    """Nothing, where a REPL records calls, or none are asked for.
+def check_tracing(repl: Repl, asked: object) -> None:
+    """Nothing, where a REPL records runs, or nothing of one is asked for.
 
     Raises:
         CapabilityMissingError: it does not.
     """
-    if asked is not None and repl.dialect not in TRACING:
+    if asked not in {None, False} and repl.profile is not None and repl.dialect not in TRACING:
         raise CapabilityMissingError("trace", message=NOT_HERE)
 
 
@@ -85,10 +85,22 @@ async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
     if evaluation not in call.services.runs.ids():
         return answer
     try:
-        lines = run_texts.outline(await run_of(call, evaluation))
+        told = _fields(await run_of(call, evaluation), str(call.services.workspace))
     except NoRunError as error:
-        lines = [error.message]
-    return replace(answer, fields={**answer.fields, "trace": "\n".join(lines)})
+        told = {"trace": error.message}
+    return replace(answer, fields={**answer.fields, **told})
+
+
+def _fields(run: Run, workspace: str) -> dict[str, object]:
+    """The fields of an answer about a run: its outline, the changed lines that no test ran, the slowest functions."""
+    told: dict[str, object] = {}
+    if run.is_traced or run.refused:
+        told["trace"] = "\n".join(run_texts.outline(run))
+    if run.unrun is not None:
+        told["notRun"] = run_texts.unrun_lines(run, workspace)
+    if run.profile is not None:
+        told["profile"] = run_texts.profile_text(run)
+    return told
 
 
 async def trace_part(

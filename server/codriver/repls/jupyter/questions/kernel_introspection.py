@@ -81,6 +81,15 @@ class KernelIntrospection:
         if self.python is not None:
             await self.python.bring_in_now()
 
+    async def record(self, request: Request) -> None:
+        """Have recorded from now on what a request asks for."""
+        if self.python is not None:
+            await self.python.record(request.trace, profiles=request.profiles)
+
+    async def recorded(self) -> str | None:
+        """The calls that were recorded since, as JSON."""
+        return None if self.python is None else await self.python.recorded()
+
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
         """The plain locals of the place where an execution failed."""
         if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):

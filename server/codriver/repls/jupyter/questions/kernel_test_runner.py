@@ -13,6 +13,7 @@ import anyio
 from codriver.core.values import Failure, TestSelection
 from codriver.repls.contract.adapter_values import (
     UNKNOWN_TEST,
+    CallsRecorded,
     Interruption,
     Output,
     TestResult,
@@ -98,12 +99,24 @@ class KernelTestRunner:
                 async with self._kernel.turn():
                     run.waiting = None
                     await self._python.bring_in_now()
-                    reply = await run.send(self._python.test_expression(code_of(asked)))
+                    is_recorded = asked.trace is not None or asked.covers
+                    if is_recorded:
+                        await self._python.record(asked.trace, covers=asked.covers)
+                    try:
+                        reply = await run.send(self._python.test_expression(code_of(asked)))
+                    finally:
+                        if is_recorded and evaluation is not None:
+                            await self._tell_recorded(evaluation)
                 return self._marked(run_of(reply, asked, "".join(run.printed)))
             return STOPPED
         finally:
             self._under_way.remove(run)
             run.over.set()
+
+    async def _tell_recorded(self, evaluation: str) -> None:
+        calls = await self._python.recorded()
+        if calls is not None:
+            self._listener(evaluation, CallsRecorded(calls))
 
     def _marked(self, run: TestRun) -> TestRun:
         """The run with the frames in files of the workspace as the user's."""

@@ -98,6 +98,29 @@ class PythonQuestions:
             seen = cast("list[object]", read_answer("locals", read_told("locals", told)))
         return tuple(text for text in seen if isinstance(text, str))
 
+    async def record(self, names: tuple[str, ...] | None, *, covers: bool = False, profiles: bool = False) -> None:
+        """Have calls, changed lines or times recorded from now on, in a turn that the caller has.
+
+        Raises:
+            EvaluationFailedError: the kernel cannot be asked.
+        """
+        await self.bring_in_now()
+        question = python_programs.question(
+            "record",
+            names=None if names is None else list(names),
+            folder=str(self.workspace or ""),
+            covers=covers,
+            profiles=profiles,
+        )
+        read_told("record", await expression_now(self._kernel, question, timeout_s=self._op_timeout_s))
+
+    async def recorded(self) -> str | None:
+        """The calls that were recorded since, as JSON, in a turn that the caller has; None if there are none."""
+        question = python_programs.question("recorded")
+        told = await expression_now(self._kernel, question, timeout_s=self._op_timeout_s)
+        answer = read_answer("recorded", read_told("recorded", told))
+        return None if answer is None else json.dumps(answer)
+
     def test_expression(self, code: str) -> str:
         """The expression that evaluates our code for a test run, in the project's folder where the kernel has it."""
         return python_programs.question("test", code=code, folder=str(self.workspace or ""))

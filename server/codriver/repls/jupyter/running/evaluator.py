@@ -15,7 +15,7 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure, Form
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, Interruption, Output
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, CallsRecorded, Ending, Interruption, Output
 from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.running.cell_outputs import CellOutputs
 from codriver.repls.jupyter.running.exchange import Exchange
@@ -70,6 +70,8 @@ class _Work:
     """Of its wait for a turn, as long as the code can be taken back."""
     over: anyio.Event = field(default_factory=anyio.Event)
     is_stopping: bool = False
+    is_recorded: bool = False
+    """Whether the kernel records the calls that it makes."""
     cell: CellOutputs | None = None
     input_ahead: list[str] = field(default_factory=list)
     """Lines that were given before the code asked for them."""
@@ -93,6 +95,14 @@ class Programs(Protocol):
 
     async def prepare_load(self) -> None:
         """Have the kernel ready for that code, which is about to be sent: the turn is ours."""
+        ...
+
+    async def record(self, request: Request) -> None:
+        """Have the kernel record from now on what a request asks for: the turn is ours."""
+        ...
+
+    async def recorded(self) -> str | None:
+        """The calls that were recorded since, as JSON; None if there are none. The turn is ours."""
         ...
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
@@ -155,6 +165,8 @@ class Evaluator:
                 if self._looks is not None:
                     await self._looks.before()
                 how = self._misplaced(work.request) or await self._evaluate(work)
+                if work.is_recorded:
+                    await self._tell_recorded(work)
                 if self._looks is not None and self._looks.is_last(work.request):
                     await self._looks.after()
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
@@ -163,6 +175,12 @@ class Evaluator:
             self._works.remove(work)
             work.over.set()
             work.ended(how)
+
+    async def _tell_recorded(self, work: _Work) -> None:
+        async with self._kernel.turn():
+            run = await self._programs.recorded()
+        if run is not None:
+            self._listener(work.request.id, CallsRecorded(run))
 
     def _misplaced(self, request: Request) -> Ending | None:
         """The ending of code for a namespace: a kernel has one."""
@@ -220,6 +238,10 @@ class Evaluator:
                     work.waiting = None
                     if work.request.kind == "load-file" or work.request.frame is not None:
                         await self._programs.prepare_load()
+                    is_asked = work.request.trace is not None or work.request.profiles
+                    if is_asked and not work.is_recorded:
+                        await self._programs.record(work.request)
+                        work.is_recorded = True
                     execution, notes = await self._send(work, form.text)
                     if execution.error is not None and not (execution.is_interrupted or work.is_stopping):
                         failure = self._read(execution.error, execution)

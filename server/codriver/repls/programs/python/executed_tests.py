@@ -70,7 +70,7 @@ def noting(name: Callable[[Item], tuple[str, str]]) -> Iterator[list[Any]]:
     """A time in which is noted what tests execute; the plugins that do so, none without means for it."""
     packages = [module for named, module in list(sys.modules.items()) if named.startswith(OWN_PACKAGE)]
     executed = next((module.executed for module in packages if hasattr(module, "executed")), None)
-    if executed is None or not executed.begin():
+    if executed is None or not executed.begin(os.getcwd()):
         yield []
         return
     try:

@@ -22,6 +22,7 @@ from ..basics.frame_locals import PYTHON, locals_of, plain_locals_of
 from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
 from ..runs.executed_functions import ExecutedFunctions, offer
+from ..runs.live_recording import LiveRecording
 from .bound_names import ABSENT
 from .definition_text import definition_of
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
@@ -91,7 +92,11 @@ class KernelAnswers:
             "error": self._error,
             "locals": self._locals,
             "test": self._test,
+            "record": self._record,
+            "recorded": self._recorded,
         }
+        self._recording: LiveRecording | None = None
+        """Of the calls that code makes, begun before it and ended after it."""
         self._examined: tuple[BaseException, BaseException | None] | None = None
         """The error whose frames are looked at, and the one that code in them raised last."""
         self._spaces = FrameSpaces()
@@ -240,6 +245,16 @@ class KernelAnswers:
             kind = type(error).__name__
             return {"class": kind, "message": error.msg, "line": error.lineno or 1, "column": max(error.offset or 1, 1)}
         return None
+
+    def _record(self, names: list[str] | None, folder: str, covers: bool, profiles: bool) -> object:  # noqa: FBT001  # JSON
+        self._recorded()
+        folders = [folder or os.getcwd()]
+        self._recording = LiveRecording(folders, names, covers=covers, profiles=profiles)
+        return None
+
+    def _recorded(self) -> object:
+        recording, self._recording = self._recording, None
+        return None if recording is None else recording.end()
 
     def _tell_executed(self, functions: str) -> object:
         return self._executed.tests_of(json.loads(functions))

@@ -7,7 +7,6 @@ its error: the instruction that a frame stands at says whether it returned, yiel
 from __future__ import annotations
 
 import _thread
-import opcode
 import sys
 import threading
 import time
@@ -41,6 +40,9 @@ class CallProfiler:
         self._live: dict[int, Record] = {}
         self._bytes: dict[int, bytes] = {}
         """By the id of a function: its instructions, which each look at a code copies."""
+        import opcode  # only this recorder needs it
+
+        self._names = opcode.opname
         self._former: Any = None
         self._are_unseen = False
         """True where threads of the user's run already."""
@@ -136,4 +138,4 @@ class CallProfiler:
         code = self._bytes.get(id(function))
         if code is None:
             code = self._bytes[id(function)] = function.code.co_code
-        return opcode.opname[code[frame.f_lasti]] if 0 <= frame.f_lasti < len(code) else ""
+        return self._names[code[frame.f_lasti]] if 0 <= frame.f_lasti < len(code) else ""

@@ -36,6 +36,7 @@ class ExecutedFunctions:
     """The functions by test, for the life of the process. `roots`: the folders of the project."""
 
     def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = list(roots)
         self._wanted = Wanted(roots)
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
@@ -58,9 +59,12 @@ class ExecutedFunctions:
 
     # While tests run
 
-    def begin(self) -> bool:
-        """Note from now on what runs; false if there are no means for it."""
+    def begin(self, folder: str = "") -> bool:
+        """Note from now on what runs of the project, that in a `folder` too; false if there are no means for it."""
         monitoring = self._monitoring
+        if folder and folder not in self._roots:
+            self._roots.append(folder)
+            self._wanted = Wanted(self._roots)
         if monitoring is None or self._tool >= 0:
             return False
         self._tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)

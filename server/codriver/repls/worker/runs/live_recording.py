@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 
+from .call_monitor import CallMonitor
+from .call_profiler import CallProfiler
 from .executed_functions import offered
+from .line_coverage import LineCoverage
 from .recorded_calls import Recording, Wanted
 
 TYPE_CHECKING = False
@@ -22,6 +25,12 @@ RUN = "codriver/run"
 """The field that tells one, as JSON: see `Recording.report`; or `refused`, with the reason."""
 
 
+COVER = "codriver/cover"
+PROFILE = "codriver/profile"
+"""The fields by which a request asks for the changed lines that no code ran, and for the slowest functions."""
+PROFILED = 10
+
+
 class recorded:  # noqa: N801  # it is used as a function is
     """A context in which the calls of a job are recorded, if its request asks for that."""
 
@@ -32,9 +41,10 @@ class recorded:  # noqa: N801  # it is used as a function is
         self._live: LiveRecording | None = None
 
     def __enter__(self) -> None:
-        names = self._job.message.get(TRACE)
-        if type(names) is list:
-            self._live = LiveRecording(self._roots, [one for one in names if type(one) is str])
+        message = self._job.message
+        names = message.get(TRACE)
+        if names is not None or COVER in message or PROFILE in message:
+            self._live = LiveRecording(self._roots, names, covers=COVER in message, profiles=PROFILE in message)
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
@@ -43,27 +53,59 @@ class recorded:  # noqa: N801  # it is used as a function is
 
 
 class LiveRecording:
-    """A recording from the moment it is made, until `end`."""
+    """A recording from the moment it is made, until `end`: of calls by `names`, of changed lines, of times."""
 
-    def __init__(self, roots: Sequence[str], names: Sequence[str]) -> None:
-        self._recording = Recording(Wanted(roots, names))
-        self._recorder = recorder_of(self._recording, offered())
-        self._refused = self._recorder.begin()
+    def __init__(
+        self, roots: Sequence[str], names: Sequence[str] | None, *, covers: bool = False, profiles: bool = False
+    ) -> None:
+        self._wanted = Wanted(roots)
+        self._recording = Recording(Wanted(roots, [one for one in names or () if type(one) is str]))
+        self._coverage = LineCoverage(roots[0] if roots else "") if covers else None
+        self._refused = self._coverage.begin() if self._coverage is not None else ""
+        self._recorder = None if names is None or self._refused else recorder_of(self._recording, offered())
+        self._profile: Any = None
+        if self._recorder is not None:
+            self._refused = self._recorder.begin()
+        if profiles and not self._refused:
+            self._begin_profile()
+
+    def _begin_profile(self) -> None:
+        import cProfile  # it takes long to load
+
+        self._profile = cProfile.Profile()
+        try:
+            self._profile.enable()
+        except ValueError as error:  # another profiler is at work
+            self._profile, self._refused = None, str(error)
 
     def end(self) -> dict[str, Any]:
         """End it; its report, or why there is none."""
-        if self._refused:
-            return {"refused": self._refused}
-        self._recorder.end()
-        return self._recording.report()
+        if self._profile is not None:
+            self._profile.disable()
+        if self._recorder is not None:
+            self._recorder.end()
+        report = {} if self._recorder is None else self._recording.report()
+        if self._coverage is not None:
+            report["unrun"] = self._coverage.end()
+        if self._profile is not None:
+            report["profile"] = slowest(self._profile, self._wanted)
+        return {"refused": self._refused} if self._refused else report
+
+
+def slowest(profile: Any, wanted: Wanted) -> list[list[Any]]:
+    """The project's functions that took longest by themselves: name, file, line, calls, own and total microseconds."""
+    rows = []
+    for one in profile.getstats():
+        code = one.code
+        if not isinstance(code, str) and code.co_name != "<module>" and wanted.is_own(code.co_filename):
+            name = getattr(code, "co_qualname", code.co_name)
+            own, total = int(one.inlinetime * 1e6), int(one.totaltime * 1e6)
+            rows.append([name, code.co_filename, code.co_firstlineno, one.callcount, own, total])
+    return sorted(rows, key=lambda row: -row[4])[:PROFILED]
 
 
 def recorder_of(recording: Recording, executed: ExecutedFunctions | None) -> Any:
     """The recorder that this interpreter has means for. `executed`: what may have disabled events."""
     if hasattr(sys, "monitoring"):
-        from .call_monitor import CallMonitor
-
         return CallMonitor(recording, executed.refresh if executed is not None else None)
-    from .call_profiler import CallProfiler
-
     return CallProfiler(recording)

@@ -29,6 +29,8 @@ OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
 """Flags of a code of a function, of one that takes `*args`, and of one that takes `**kwargs`. Source: `inspect`."""
 ENTERED = ("<eval ", "<ipython-input-", "<cell ")
 """Beginnings of the names of code that was entered, and is in no file."""
+CELLS = os.sep + "ipykernel_"
+"""Part of the paths that ipykernel gives to cells."""
 
 
 class Function:
@@ -74,7 +76,7 @@ class Wanted:
         """True where a file, as code names it, is the project's, or what somebody entered."""
         known = self._is_own.get(file)
         if known is None:
-            known = file.startswith(ENTERED) or self._is_in_project(file)
+            known = file.startswith(ENTERED) or CELLS in file or self._is_in_project(file)
             self._is_own[file] = known
         return known
 
