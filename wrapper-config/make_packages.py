@@ -61,6 +61,7 @@ def packages() -> dict[Path, str]:
         PLUGIN / "gemini-extension.json": as_json(gemini_extension(about)),
         PLUGIN / "README.md": about["page"].lstrip("\n"),
         **{PLUGIN / "skills" / path: text for path, text in skill_texts().items()},
+        **debugging(about["debugger"]),
         MANIFEST: as_json(bundle_manifest(about)),
         Path("wrapper-config/server.json"): as_json(registry_entry(about)),
         Path("README.md"): with_links(README.read_text(encoding="utf-8"), about),
@@ -121,6 +122,25 @@ def gemini_extension(about: dict[str, Any]) -> dict[str, Any]:
     """The manifest by which the plugin's folder is an extension too. Source: Gemini CLI, extensions reference."""
     same = {key: about[key] for key in ("name", "version", "description")}
     return {**same, "mcpServers": {about["name"]: {**command_line(), "timeout": about["call-seconds"] * 1000}}}
+
+
+def debugging(about: dict[str, str]) -> dict[Path, str]:
+    """The subagent for failing tests and its skill, by their paths; one text in three formats.
+
+    Claude Code reads every Markdown file in `agents`, Copilot CLI those that end in `.agent.md`; an agent that names no
+    tools has all of them. Codex takes skills of a plugin alone: its agents are TOML files in `.codex/agents`.
+    Sources: Claude Code, subagents; Copilot CLI, custom agents; Codex, subagents.
+    """
+    body = (ROOT / "wrapper-config/live-debugger.md").read_text(encoding="utf-8")
+    agent, skill = about["agent"], about["skill"]
+    quoted = json.dumps(about["when"], ensure_ascii=False)
+    codex = f"name = {json.dumps(agent)}\ndescription = {quoted}\ndeveloper_instructions = '''\n{body}'''\n"
+    return {
+        PLUGIN / f"agents/{agent}.agent.md": f"---\nname: {agent}\ndescription: {quoted}\n---\n\n{body}",
+        PLUGIN / f"codex-agents/{agent}.toml": codex,
+        PLUGIN
+        / f"skills/{skill}/SKILL.md": f"---\nname: {skill}\ndescription: {quoted}\n---\n\n# {about['title']}\n\n{body}",
+    }
 
 
 def bundle_manifest(about: dict[str, Any]) -> dict[str, Any]:

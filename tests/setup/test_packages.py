@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,6 +17,7 @@ import pytest
 
 from codriver import __version__
 from codriver.setup.clients import RELAY
+from codriver.tools.manifest import BY_NAME
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "wrapper-config" / "plugin"
@@ -80,6 +82,34 @@ def test_every_package_has_the_version_of_codriver():
 
 def test_the_page_of_the_plugin_says_that_codriver_has_to_be_installed():
     assert f"`{RELAY[0]}` has to be on the PATH" in " ".join((PLUGIN / "README.md").read_text().split())
+
+
+# The subagent for failing tests
+
+MOST_BYTES, MOST_OF_WHEN = 1_400, 200
+
+
+def test_the_subagent_and_its_skill_say_the_same_in_the_format_of_each_client():
+    body = (ROOT / "wrapper-config/live-debugger.md").read_text()
+    agent = (PLUGIN / "agents/live-debugger.agent.md").read_text()
+    skill = (PLUGIN / "skills/debugging-live/SKILL.md").read_text()
+    codex = tomllib.loads((PLUGIN / "codex-agents/live-debugger.toml").read_text())
+    heads = [dict(re.findall(r"^(\w+): (.+)$", text.split("---")[1], re.MULTILINE)) for text in (agent, skill)]
+    assert [head["name"] for head in heads] == ["live-debugger", "debugging-live"]
+    assert {json.loads(head["description"]) for head in heads} == {codex["description"]}
+    assert agent.endswith(body)
+    assert skill.endswith(body)
+    assert (codex["name"], codex["developer_instructions"]) == ("live-debugger", body)
+    assert len(body.encode()) <= MOST_BYTES
+    assert len(codex["description"]) <= MOST_OF_WHEN
+
+
+def test_the_subagent_names_tools_and_arguments_that_there_are():
+    body = (ROOT / "wrapper-config/live-debugger.md").read_text()
+    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)*)`", body)) - {"undecided", "label", "edits", "candidates"}
+    arguments = {name for tool in BY_NAME.values() for name in tool.schema["properties"]}
+    assert {name for name in named if "_" in name} <= BY_NAME.keys()
+    assert {name for name in named if "_" not in name} <= arguments | BY_NAME.keys()
 
 
 # The MCP registry
