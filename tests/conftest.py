@@ -4,10 +4,12 @@ import gc
 import os
 import re
 import signal
+import sys
 from pathlib import Path
 
 import alike
 import lent_servers
+import not_on_windows
 import pytest
 import real_kernels
 import real_repls
@@ -127,6 +129,8 @@ def pytest_collection_modifyitems(config, items):
             path = path_of(item)
             rank = next((rank for rank, start in enumerate(LONGEST) if path.startswith(start)), len(LONGEST))
             ranks[item.path] = rank, item.path not in slow
+    if sys.platform == "win32":
+        not_on_windows.leave_out(items, path_of)
     out = set() if alike.is_whole(config) else alike.left_out(items, path_of)
     config.hook.pytest_deselected(items=[item for item in items if item in out])
     items[:] = sorted((item for item in items if item not in out), key=lambda item: ranks[item.path])

@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+import not_on_windows
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -61,6 +62,13 @@ def test_a_place_that_may_ask_does(place):
 )
 def test_each_question_is_seen(line):
     assert [number for number, _ in questions(line)] == [1]
+
+
+@pytest.mark.parametrize("path", not_on_windows.REASONS)
+def test_what_is_left_out_on_windows_is_there(path):
+    names = set(" ".join(not_on_windows.REASONS[path].values()).split())
+    text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+    assert {name for name in names if f"def {name}(" not in text} == set()
 
 
 def test_folders_are_held_open_by_the_one_room_that_opens_files():

@@ -1,6 +1,7 @@
 """The walk through a workspace: what it passes over, in which order, and where it ends."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ def make(root, *names):
 
 def seen(root, **limits):
     return [
-        (os.path.relpath(path, root), depth, sorted(entry.name for entry in files))
+        (Path(os.path.relpath(path, root)).as_posix(), depth, sorted(entry.name for entry in files))
         for path, depth, files in walk(root, **limits)
     ]
 

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from codriver.systems import programs
-from codriver.systems.programs import folders_to_add
+from codriver.systems.programs import folders_to_add, passes_quotes_on
 
 SHORT = "/usr/bin:/bin:/usr/sbin:/sbin"
 
@@ -25,3 +25,11 @@ def test_the_path_of_a_program_with_a_window_on_macos_gets_the_folders_of_a_shel
 )
 def test_a_path_that_somebody_made_stays(homebrew, path, system):
     assert folders_to_add(path, system=system) == []
+
+
+@pytest.mark.parametrize(
+    ("program", "system", "passes"),
+    [("clojure.CMD", "win32", False), ("x.bat", "win32", False), ("deps.exe", "win32", True), ("x.cmd", "linux", True)],
+)
+def test_a_batch_file_of_windows_gets_no_quotes(program, system, passes):
+    assert passes_quotes_on(program, system=system) is passes

@@ -17,6 +17,7 @@ __all__ = [
     "complete_path",
     "folders_to_add",
     "is_path",
+    "passes_quotes_on",
     "program_in",
     "python_in_path",
     "python_of",
@@ -49,6 +50,11 @@ def complete_path() -> None:
 def is_path(program: str) -> bool:
     """True for a program that is named by its path, not as one of PATH."""
     return any(mark in program for mark in (os.sep, os.altsep) if mark)
+
+
+def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
+    """Whether a program gets its arguments as they are given. A batch file of Windows gets them through `cmd.exe`."""
+    return system != "win32" or not program.lower().endswith((".cmd", ".bat"))
 
 
 def python_of(environment: Path) -> Path | None:

@@ -25,7 +25,7 @@ from codriver.repls.jupyter.finding.kernelspecs import KernelSpecError, command_
 from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import AUTO, Interpreter, checkouts, find_python, find_safe_python, lies_in
-from codriver.systems.programs import is_path, program_in, split_command
+from codriver.systems.programs import is_path, passes_quotes_on, program_in, split_command
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ TRUST: Final = "codriver trust"
 
 WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 
+CLOJURE_PROGRAMS: Final = ("clojure", "clj", "deps.exe")
+"""The Clojure CLI; the last is the one of deps.clj, which is a program on Windows, too."""
 NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
 """Without it a JVM newer than 20 cannot be interrupted in an endless loop."""
 
@@ -282,7 +284,10 @@ def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
-    program = _which("clojure", project) or _which("clj", project)
+    program = next((path for name in CLOJURE_PROGRAMS if (path := _which(name, project))), None)
+    if program is not None and not passes_quotes_on(program):
+        why = f"{program} is a batch file, to which Windows passes no quotes on"
+        raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) into a folder of PATH")
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
         command = (program, NREPL_FLAG, "-Sdeps", deps, "-M", "-m", "nrepl.cmdline")
@@ -391,6 +396,8 @@ def _which(name: str, project: Project) -> str | None:
 
 def _is_plain_launcher(program: str) -> bool:
     """Whether `clojure` is Debian's few lines around `java`, which knows no `-Sdeps`."""
+    if Path(program).suffix == ".exe":
+        return False
     try:
         return b"-Sdeps" not in files.read_head(Path(program), Rules(Links.ANY, 100_000))
     except OSError:
