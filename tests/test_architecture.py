@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "documents": {"core", "errors", "lisp"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "lisp", "log", "net", "systems", "wire"},
-    "settings": {"errors", "files", "net", "repls"},
+    "settings": {"errors", "files", "net", "repls", "systems"},
     "setup": {"errors", "files", "net", "repls", "settings", "skills", "systems"},
     "tools/ledgers": {"core", "editing", "errors", "files", "lisp", "log", "repls"},
     "tools/calls": {
@@ -60,7 +60,8 @@ MAY_IMPORT = {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
     },
     "page": {
-        "core", "datalog", "errors", "files", "log", "net", "protocol", "tools/answers", "tools/calls", "tools/truth",
+        "core", "datalog", "errors", "files", "log", "net", "protocol", "systems", "tools/answers", "tools/calls",
+        "tools/truth",
     },
     "app": {
         "core", "editing", "errors", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls", "settings",

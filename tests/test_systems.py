@@ -15,12 +15,14 @@ KNOWING = {
     "relay/codriver_relay/windows.py": "the relay's own",
     "server/codriver/repls/worker/basics/systems.py": "the worker's own",
     "server/codriver/repls/worker/application/embedded_port_file.py": "an application's own",
+    "server/codriver/repls/worker/tries": "tries in forks, on Linux alone",
     "server/codriver/repls/programs/python/runs_anew.py": "a program that is sent to a REPL as a whole",
 }
 """The places that may ask, and why."""
 CALLS = {
     "os.geteuid", "os.getegid", "os.getuid", "os.getgid", "os.killpg", "os.getpgid", "os.setsid", "os.fork",
-    "os.fchmod", "os.fchown", "shlex.split", "stat.S_IMODE",
+    "os.fchmod", "os.fchown",
+    "shlex.join", "shlex.quote", "shlex.split", "stat.S_IMODE",
 }  # fmt: skip
 
 

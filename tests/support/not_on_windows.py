@@ -7,6 +7,8 @@ MODES = "asks for modes, in whose place Windows has access lists"
 PLACES = "names devices and programs of Linux and macOS"
 TIMES = "asks when a file's status changed, which Python does not tell on Windows"
 GIT = "asks git, which is not installed in Wine"
+TOKEN = "talks to a server without its token, which one on Windows always wants"
+WINE = "calls what Wine lacks"
 OPEN = "renames or removes what is open, as Windows does not"
 REASONS: dict[str, dict[str, str]] = {
     "files/test_paths.py": {LINKS: "test_a_workspace_has_one_state_however_it_is_reached"},
@@ -43,6 +45,20 @@ REASONS: dict[str, dict[str, str]] = {
         "test_another_repository_or_none_is_no_other_tree "
         "test_two_linked_trees_are_two_and_folders_of_one_tree_are_one "
         "test_the_main_checkout_and_a_linked_tree_are_two_trees_of_one_repository",
+    },
+    "net/test_relay_install.py": {WINE: "test_a_version_that_runs_stays_however_many_are_installed"},
+    "settings/test_kernels.py": {
+        PLACES: "test_http_to_another_machine_is_refused_unless_the_user_says_that_the_way_is_safe"
+    },
+    "settings/test_reload.py": {GIT: "test_an_acceptance_of_the_workspace_or_of_its_main_checkout_is_news"},
+    "settings/test_trust.py": {
+        LINKS: "test_a_link_to_settings_within_the_workspace_is_followed "
+        "test_the_users_own_link_to_settings_is_followed",
+        MODES: "test_a_record_that_is_not_the_users_own_file_accepts_nothing "
+        "test_what_is_kept_is_private_and_outside_the_workspace",
+        PLACES: "test_a_settings_file_that_is_no_regular_file_of_the_workspace_is_refused "
+        "test_no_command_runs_what_a_checkout_asks_for",
+        TOKEN: "test_the_first_answer_of_each_client_names_what_does_not_count_and_no_other",
     },
     "files/test_workspace_walk.py": {LINKS: "test_a_link_to_a_folder_is_not_followed"},
 }

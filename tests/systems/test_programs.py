@@ -3,7 +3,7 @@ import os
 import pytest
 
 from codriver.systems import programs
-from codriver.systems.programs import folders_to_add, passes_quotes_on
+from codriver.systems.programs import folders_to_add, passes_quotes_on, typed
 
 SHORT = "/usr/bin:/bin:/usr/sbin:/sbin"
 
@@ -33,3 +33,10 @@ def test_a_path_that_somebody_made_stays(homebrew, path, system):
 )
 def test_a_batch_file_of_windows_gets_no_quotes(program, system, passes):
     assert passes_quotes_on(program, system=system) is passes
+
+
+@pytest.mark.parametrize(
+    ("system", "line"), [("win32", '"C:\\a b\\codriver.exe" trust'), ("linux", "'C:\\a b\\codriver.exe' trust")]
+)
+def test_a_command_line_is_typed_as_its_shell_takes_it(system, line):
+    assert typed(["C:\\a b\\codriver.exe", "trust"], system=system) == line

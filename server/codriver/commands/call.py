@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from codriver.commands.terminal import patience, say, say_json
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
 from codriver.net import client
+from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -375,7 +375,7 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
 
     def command(tool: str, **arguments: object) -> str:
         given = json.dumps({"evaluationId": name, **arguments}, ensure_ascii=False)
-        return shlex.join(["codriver", "call", tool, given, *place])
+        return typed(["codriver", "call", tool, given, *place])
 
     yield from (note for note in notes if status == "queued" or not any(tool in note for tool in GOING_ON))
     if status == UNANSWERED:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import shlex
 import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,7 @@ from codriver.files.paths import history_file
 from codriver.page import page_questions
 from codriver.page.markdown_blocks import blocks
 from codriver.page.page_admission import FRAMES
+from codriver.systems.programs import typed
 from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class PageCalls:
             case "lead":
                 return {"evaluation": page_questions.evaluation_of(services, list(given.get("row", ())))}
             case "history":
-                file = shlex.quote(str(history_file(services.workspace)))
+                file = typed([str(history_file(services.workspace))])
                 found_code = await page_questions.history(services, client, str(given.get("part", "")))
                 return {**found_code, "forget": f"codriver stop && rm {file}"}
             case "runs":

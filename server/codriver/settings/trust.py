@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +21,7 @@ from codriver.files.paths import state_folder, workspace_state_folder
 from codriver.files.toml_file import TomlFileError
 from codriver.net.admission import is_loopback
 from codriver.repls import kinds
+from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,7 +63,7 @@ class Accepted:
 
 def command_for(workspace: Path) -> str:
     """The command that accepts a workspace, as it can be given to a shell anywhere."""
-    return f"{COMMAND} --workspace {shlex.quote(str(workspace))}"
+    return f"{COMMAND} --workspace {typed([str(workspace)])}"
 
 
 def project_file(workspace: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import shlex
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, get_args
@@ -31,6 +30,7 @@ from codriver.setup.config_document import (
 )
 from codriver.setup.jsonc import FileFaultError
 from codriver.systems.owners import mode_of
+from codriver.systems.programs import typed
 from codriver_relay.workspace import is_border
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
     if "user" in client.scopes:
         fix = f"codriver init --client {client.id} --scope user writes your own file"
     elif client.private:
-        words = shlex.join(command_line(client.entry(launch.in_scope("user"), target.name)))
+        words = typed(command_line(client.entry(launch.in_scope("user"), target.name)))
         fix = f"`{client.private.format(name=target.name)} {words}` in that folder adds it for you alone; {fix}"
     return problem, f"{fix}; `uv tool install` or pipx put {RELAY[0]} on the PATH"
 

@@ -7,8 +7,6 @@ what they run. A file of ours is written and removed whole.
 from __future__ import annotations
 
 import json
-import shlex
-import subprocess
 import tomllib
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -19,6 +17,7 @@ from codriver.setup import jsonc
 from codriver.setup.change_plan import Change, read_file
 from codriver.setup.clients import Client, entry_name, is_versioned, shipped_text
 from codriver.setup.jsonc import FileFaultError
+from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,7 +50,7 @@ class HookFile:
 
     def text(self, words: tuple[str, ...], server: str, *, is_windows: bool) -> str:
         """The whole file with our hooks alone."""
-        command = subprocess.list2cmdline(words) if is_windows else shlex.join(words)
+        command = typed(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
         filled = shipped_text(f"{FOLDER}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
         return filled.replace("{{words}}", json.dumps(words, ensure_ascii=False))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from codriver.setup.clients import RELAY, Environment, Launch, Scope, chosen_cli
 from codriver.setup.hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.project import can_start, describe_tree
 from codriver.systems.advice import to_open
+from codriver.systems.programs import typed
 from codriver_relay.workspace import is_workspace
 
 if TYPE_CHECKING:
@@ -395,7 +395,7 @@ def _left_elsewhere(
         if left:
             named = " ".join(f"--client {client.id}" for client, _ in left)
             lines += ["", *(f"{change.title:<15} an entry stays in {change.file}" for _, change in left)]
-            place = "" if launch.workspace == Path.cwd() else f" --workspace {shlex.quote(str(launch.workspace))}"
+            place = "" if launch.workspace == Path.cwd() else f" --workspace {typed([str(launch.workspace)])}"
             lines.append(f"  codriver init --remove --scope {scope} {named}{place} takes {_it(left)} out too")
     return lines
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Final
 
 LARGE_BYTES: Final = 256 * 2**10
@@ -17,11 +18,8 @@ def give_back_large_blocks() -> None:
     By itself glibc raises its bound to the largest block that was freed, up to 32 MiB, and puts what is smaller among
     all else: long texts that come and go then leave holes between what stays, of any number of megabytes.
     """
-    if sys.platform != "linux":
-        return
-    import ctypes  # noqa: PLC0415  # milliseconds, before which nobody can connect
+    if sys.platform == "linux":
+        import ctypes  # noqa: PLC0415  # milliseconds, before which nobody can connect
 
-    try:
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE_BYTES)
-    except (AttributeError, OSError):
-        return  # another C library, such as musl's, which gives them back by itself
+        with suppress(AttributeError, OSError):  # another C library, such as musl's, which gives them back by itself
+            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE_BYTES)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
 
 from codriver_relay.starter import split_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 __all__ = [
@@ -22,6 +25,7 @@ __all__ = [
     "python_in_path",
     "python_of",
     "split_command",
+    "typed",
 ]
 
 _IS_WINDOWS: Final = sys.platform == "win32"
@@ -52,8 +56,13 @@ def is_path(program: str) -> bool:
     return any(mark in program for mark in (os.sep, os.altsep) if mark)
 
 
+def typed(words: Sequence[str], *, system: str = sys.platform) -> str:
+    """A command line as it is typed in a shell: a console on Windows knows double quotes alone."""
+    return subprocess.list2cmdline(words) if system == "win32" else shlex.join(words)
+
+
 def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
-    """Whether a program gets its arguments as they are given. A batch file of Windows gets them through `cmd.exe`."""
+    """True for a program that gets its arguments as given. A batch file of Windows gets them through `cmd.exe`."""
     return system != "win32" or not program.lower().endswith((".cmd", ".bat"))
 
 
