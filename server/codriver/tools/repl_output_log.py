@@ -43,7 +43,8 @@ class LogArguments(Arguments):
         description="Datalog over :output/line, category, text, timestamp, who, ns, repl-session-key, evaluation; "
         "$history, $memory: earlier runs.",
     )
-    inputs: list[Input] = Field(default_factory=list, description="For :in.")
+    inputs: list[Input] = Field(default_factory=list)
+    """For `:in`."""
     since: int | None = Field(None, description="Log line.")
     category: list[AnyCategory] | None = None
     by: str | None = None

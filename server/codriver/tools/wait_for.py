@@ -17,7 +17,7 @@ from codriver.errors import RefusedError
 from codriver.log.output_log import Question
 from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import images_for
-from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.repl_output_log import Input, fit_newest, row_budgets
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class WaitArguments(Arguments):
     query: str = Field(description="As in repl_output_log, with its inputs.")
     inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
     since: int | None = Field(None, ge=0, description="Log line.")
-    timeout_ms: int = Field(25_000, ge=0, le=600_000)
-    limit: int = Field(100, ge=1, le=10_000)
+    timeout_ms: int = Field(25_000, ge=0, le=600_000, json_schema_extra=unsaid_default)
+    limit: int = Field(100, ge=1, le=10_000, json_schema_extra=unsaid_default)
     max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
 
 

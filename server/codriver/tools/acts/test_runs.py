@@ -26,7 +26,7 @@ from codriver.tools.answers.evaluation_answers import describe, tells_frames
 from codriver.tools.answers.lean_answers import FAILED_AGAIN, Evaluating, lean, reader_of, wants_detail
 from codriver.tools.answers.telling import Telling
 from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
-from codriver.tools.calls.base import UNLISTED, Answer, Call
+from codriver.tools.calls.base import UNLISTED, Answer, Call, unsaid_default
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, key_of
 from codriver.tools.truth.drift_notes import notes_of_fresh, notes_of_tests, outcomes
@@ -93,9 +93,10 @@ class TestArguments(Evaluating):
     again: bool = Field(default=True, json_schema_extra={UNLISTED: True})
     """Whether what is red in a REPL of Python runs again in a new process, unless it was red before the edit."""
     trace: Trace = None
-    coverage: bool = Field(default=False, description="Of changed lines.")
+    coverage: bool = False
+    """Whether the changed lines are told that no test ran."""
     repl_session_key: str | None = None
-    timeout_ms: int = Field(25_000, ge=100, le=600_000)
+    timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra=unsaid_default)
     on_timeout: Literal["continue", "interrupt"] = Field("continue", json_schema_extra={UNLISTED: True})
     passed: bool = False
     """Whether those that passed are listed, too."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 OUTLINE_LINES: Final = 12
 """Of what an answer about an evaluation says of its run."""
-LINE_CHARACTERS: Final = 110
+LINE_CHARACTERS: Final = 88
 SLOWEST: Final = 3
 DIFFERENCES: Final = 12
 LEAST_SHOWN_US: Final = 1000

@@ -25,7 +25,7 @@ TRACING: Final = frozenset({"python"})
 """The dialects whose REPLs record calls."""
 NOT_HERE: Final = "this REPL does not record calls: those of Python do"
 WALK_LINES: Final = 60
-WALK_BYTES: Final = 3000
+WALK_BYTES: Final = 900
 
 
 def _names(given: object) -> object:
