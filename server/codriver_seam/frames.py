@@ -14,6 +14,7 @@ from .values import is_mutable, texts_at, words_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
     from typing import Any
 
 EPOCHS, SECRETS = 50, 200
@@ -56,6 +57,8 @@ class Frame:
         """The epochs under way; each comes and goes by one operation, which needs no lock."""
         self.secrets: dict[str, str] = {}
         """Texts that were seen at sensitive paths, the newest last, each with its path."""
+        self._standing: AbstractSet[str] = frozenset()
+        """Those of the last look."""
 
     def look(self) -> Any:
         """The state now, whose texts at sensitive paths are remembered. Raises what `get` does."""
@@ -85,14 +88,20 @@ class Frame:
 
     def note_secrets(self, value: Any) -> None:
         """Remember the texts at the sensitive paths of a value."""
-        is_new = False
+        found: dict[str, str] = {}
         for path in self.sensitive:
-            for text in texts_at(value, path):
-                is_new = self.secrets.pop(text, None) is None or is_new
-                self.secrets[text] = ".".join(map(str, path))
+            found.update(dict.fromkeys(texts_at(value, path), ".".join(map(str, path))))
+        if found.keys() == self._standing:
+            return
+        new, self._standing = found.keys() - self.secrets.keys(), found.keys()
+        if new:
+            # Those that stand there now are the newest.
+            for text in found:
+                self.secrets.pop(text, None)
+            self.secrets.update(found)
         while len(self.secrets) > SECRETS:
             self.secrets.pop(next(iter(self.secrets)), None)
-        if is_new:
+        if new:
             # After the texts: whoever knows this version has seen them. Each thread has a number of its own.
             seam.sensitive_version = next(seam.changes)
 

@@ -25,6 +25,8 @@ SECRET = 8
 TORN = 4
 """So many characters of a secret at the end of a text that was cut are taken out too."""
 REDACTED = "<redacted>"
+LEAVES = frozenset({int, float, bool, type(None), bytes, str})
+"""Types of values that have no parts."""
 ANY = "*"
 """In a sensitive path: any key."""
 LISP = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})", "basilisp.lang.set": "#{{{}}}"}
@@ -151,20 +153,38 @@ def part_at(value: Any, path: Path) -> Any:
 
 def texts_at(value: Any, path: Path) -> Iterator[str]:
     """The texts at a sensitive path, and below it, that are long enough to be looked for."""
-    if not path:
-        if type(value) is str:
-            if len(value) >= SECRET:
-                yield value
-            return
+    parts = [value]
+    for step in path:
+        parts = _stepped(parts, step)
+    for part in parts:
+        if type(part) is not str:
+            yield from _texts_below(part)
+        elif len(part) >= SECRET:
+            yield part
+
+
+def _stepped(values: list[Any], step: Any) -> list[Any]:
+    """The parts of values that one step of a sensitive path leads to; of a dict without a look at what it is not."""
+    found: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if kind is dict:
+            if step == ANY:
+                found += value.values()
+            elif step in value:
+                found.append(value[step])
+        elif kind not in LEAVES:
+            found += [part for at, part in parts_of(value) or () if step in (ANY, at)]
+    return found
+
+
+def _texts_below(value: Any) -> Iterator[str]:
+    if type(value) is str:
+        if len(value) >= SECRET:
+            yield value
+    elif type(value) not in LEAVES:
         for _, part in parts_of(value) or ():
-            yield from texts_at(part, ())
-    elif path[0] != ANY and type(value) is dict:
-        if path[0] in value:
-            yield from texts_at(value[path[0]], path[1:])
-    else:
-        for step, part in parts_of(value) or ():
-            if path[0] in (ANY, step):
-                yield from texts_at(part, path[1:])
+            yield from _texts_below(part)
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:

@@ -278,8 +278,11 @@
 
 (defn- texts-at "The texts at a sensitive path, and below it, that are long enough to be looked for." [value [step & more :as path]]
   (cond
+    (and (string? value) (empty? path)) (when (<= secret-chars (count value)) (list value))
     (empty? path) (filter #(and (string? %) (<= secret-chars (count %)))
                           (take (:endless most) (tree-seq kind-of #(map second (parts-of %)) value)))
+    (and (= :* step) (map? value) (not (record? value)) (= 1 (count more)) (keyword? (first more)) (not= :* (first more)))
+    (mapcat #(when (map? %) (when-some [part (get % (first more))] (texts-at part nil))) (take (:endless most) (vals value)))
     (and (map? value) (not= :* step)) (when (contains? value step) (texts-at (get value step) more))
     :else (mapcat (fn [[at part]] (when (or (= :* step) (= at step)) (texts-at part more))) (bounded-parts value))))
 
@@ -386,13 +389,16 @@
   (:last-dispatch (swap! state update :last-dispatch inc)))
 
 (defn- note-secrets! "Remembers the texts at the sensitive paths of a frame's value." [{:keys [id sensitive]} value]
-  (doseq [path sensitive, text (texts-at value path)]
-    (when-not (some #{text} (get-in @state [:frames id :secrets]))
-      (swap! state (fn [s]
-                     (if (get-in s [:frames id])
-                       (update-in s [:frames id :secrets]
-                                  ring (:secrets most) text)
-                       s))))))
+  (let [found (into [] (mapcat #(texts-at value %)) sensitive)
+        {:keys [secrets standing]} (get-in @state [:frames id])]
+    (when-not (= found standing)
+      (let [new (take-last (:secrets most) (distinct (remove (set secrets) found)))]
+        (swap! state (fn [s]
+                       (if (get-in s [:frames id])
+                         (-> (assoc-in s [:frames id :standing] found)
+                             (update-in [:frames id :secrets]
+                                        #(reduce (fn [kept text] (ring kept (:secrets most) text)) % new)))
+                         s)))))))
 
 (defn- look "The state of a frame now, whose texts at sensitive paths are remembered." [frame]
   (let [value ((:get frame))]
