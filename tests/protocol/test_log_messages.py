@@ -201,11 +201,11 @@ def test_an_unknown_level_in_a_request_is_refused(live):
 def test_a_subscription_carries_no_log_message(live):
     with speaking(live, MODERN) as client, speaking(live, MODERN) as other:
         client.log_level = "debug"
-        client.begin("subscriptions/listen", notifications={"toolsListChanged": True})
+        client.begin("subscriptions/listen", notifications={"resourceSubscriptions": ["codriver://log"]})
         client.told("notifications/subscriptions/acknowledged")
         client.log_level = None
         restart(other)
-        client.told("notifications/tools/list_changed")
+        client.told("notifications/resources/updated")
         client.ask("prompts/list")
         assert not any(is_of_restart(one) for one in client.messages)
 
@@ -239,6 +239,7 @@ def test_a_client_that_reads_too_slowly_is_complained_of_once(tmp_path):
         client.ask("logging/setLevel", level="warning")
         until(lambda: client.call("evaluate_code", code="1")["ok"], "the REPL")
         long = client.call("evaluate_code", code="print('x' * 15_000_000)", detail=True)["evaluationId"]
+        slow.ask("resources/subscribe", uri="codriver://log")
         # What nobody reads fills the socket, and then its outbox.
         slow.begin("resources/read", uri=f"codriver://evaluation/{long}/stdout?limit=15000000")
         told = until(lambda: dropped(client), "a loss")

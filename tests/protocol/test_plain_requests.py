@@ -2,6 +2,7 @@
 
 import json
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import anyio
 import pytest
@@ -10,9 +11,10 @@ from mcp_types.jsonrpc import INTERNAL_ERROR
 
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
+from codriver.protocol import shapes
 from codriver.protocol.calls import Answered, result_of
 from codriver.protocol.error_messages import FAULT, TOO_MANY
-from codriver.protocol.plain_requests import PlainRequests
+from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
 from codriver.protocol.replies import Replies
 from codriver.tools.manifest import BY_NAME
 
@@ -284,3 +286,16 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     assert taken.take(plain)
     refused = json.loads(outbox.batch())["error"]
     assert refused["code"] == TOO_MANY, "while as many are open as may be"
+
+
+def test_no_more_is_kept_of_a_client_than_its_handshake_however_often_it_says_it():
+    session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
+    results = SimpleNamespace(initialized=lambda _client: None)
+    plain = PlainRequests(session, results, None, Replies(session), max_open_requests=1)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    with patch.dict(METHODS, initialize=Plain(UNSETTLED, shapes.HELLO, lambda *_: {})):
+        assert plain.take(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
+    for _ in range(3):
+        assert plain.take(json.dumps(told).encode())
+    assert [message["method"] for message in plain.said()] == ["initialize", "notifications/initialized"]

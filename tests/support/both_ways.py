@@ -117,7 +117,7 @@ class Author:
             if params or pick.random() < 0.5:
                 message["params"] = params
             said.append(message)
-            if pick.random() < 0.05:
+            if is_in_turns and pick.random() < 0.05:  # else an answer that is still to come may be for either
                 who = self.envelope()
         if is_in_turns and pick.random() < 0.3:
             said.insert(pick.randint(0, len(said)), self.handshake()[0])

@@ -152,7 +152,7 @@ class PlainRequests:
         if plain is None or type(identity) not in (int, str):
             return False
         # One that was cancelled is not open any more, and ends only when what it began is in order.
-        is_taken = any(identity in known for known in (self._client.open_requests, self._running, self._streams))
+        is_taken = identity in self._client.open_requests or identity in self._running or identity in self._streams
         if is_taken or not self._is_plain(plain, params):
             return False
         too_much = self.too_much(len(line))
@@ -165,7 +165,7 @@ class PlainRequests:
         if method == CANCELLED and fits(params, shapes.CANCELLATION):
             self.cancel(params["requestId"])
         elif method == INITIALIZED and self._said and fits(params, shapes.NOTHING):
-            self._said.append({"jsonrpc": "2.0", "method": method, "params": params})
+            self._said[1:] = [{"jsonrpc": "2.0", "method": method, "params": params}]
             self._results.initialized(self._client)
         else:
             return False
