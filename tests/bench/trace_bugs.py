@@ -77,7 +77,7 @@ def copied(library, python):
             yield live.workspace, client
 
 
-def drawn(client, workspace, chance, tests):
+def drawn(client, workspace, chance, tests, before):
     """A bug that turns a test red: its file, the function, its text, and the red test; None if the draw turns none."""
     file = chance.choice(sources(workspace))
     text = file.read_text()
@@ -87,7 +87,9 @@ def drawn(client, workspace, chance, tests):
     name, wrong = chance.choice(found)
     file.write_text(wrong)
     answer = client.call("run_tests", namespace=tests, again=False, timeoutMs=TESTS_MS, onTimeout="interrupt")
-    red = [row for row in answer.get("results", ()) if row["outcome"] == "fail"]
+    red = [
+        row for row in answer.get("results", ()) if row["outcome"] == "fail" and (row["ns"], row["test"]) not in before
+    ]
     if not red or answer.get("reason") != "tests-failed":
         file.write_text(text)
         client.call("run_tests", namespace=tests, match="no_such_test", again=False, timeoutMs=TESTS_MS)
@@ -132,11 +134,12 @@ def main():
     for library in options.libraries:
         with copied(library, options.python) as (workspace, client):
             tests = options.tests if (workspace / options.tests).is_dir() else "."
-            client.call("run_tests", namespace=tests, again=False, timeoutMs=TESTS_MS, onTimeout="interrupt")
+            first = client.call("run_tests", namespace=tests, again=False, timeoutMs=TESTS_MS, onTimeout="interrupt")
+            before = {(row["ns"], row["test"]) for row in first.get("results", ())}
             for _ in range(60 * each):
                 if sum(row[0] == library.name for row in rows) >= each or len(rows) >= options.bugs:
                     break
-                bug = drawn(client, workspace, chance, tests)
+                bug = drawn(client, workspace, chance, tests, before)
                 if bug is not None:
                     rows.append((library.name, bug[1], *look(client, bug)))
                     sys.stdout.write(json.dumps(rows[-1]) + "\n")

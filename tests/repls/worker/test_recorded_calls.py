@@ -129,7 +129,7 @@ def rows(report):
 def test_calls_are_told_nested_with_arguments_and_ends(python):
     error = "KeyError('x')" if has_monitoring(python) else "an error"
     assert rows(recorded(python, "shop.Cart(1, 2, tax=3).total()")) == [
-        (0, "Cart.__init__", ["<Cart>", "(1, 2)", "{'tax': 3}"], "None"),
+        (0, "Cart.__init__", ["<Cart>", "(1, 2)", "{'tax': 3}"], "Cart(items=[1, 2])"),
         (0, "Cart.total", ["Cart(items=[1, 2])"], "3"),
         (1, "sum_of", ["[1, 2]"], "3"),
         (2, "missing", ["'x'"], error),

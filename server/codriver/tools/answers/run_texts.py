@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from codriver.log.recorded_runs import CallMade, Run
 
@@ -218,6 +218,12 @@ class Pair:
     now: CallMade | None
 
     @property
+    def name(self) -> str:
+        """The name of its function."""
+        call = self.now or self.before
+        return call.function.name if call is not None else ""
+
+    @property
     def is_alike(self) -> bool:
         """True for a call of both with the same arguments."""
         return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
@@ -234,12 +240,15 @@ class Pair:
 def differences(before: Run, now: Run) -> list[Pair]:
     """The calls of two runs that differ, the first cause first.
 
-    That is the first to end of those with the same arguments and another result, error, or calls of its own, within
-    which no other is such a one. Then come the rest in the order in which they were begun.
+    That is the first to end of those with the same arguments and another result or error, or else other calls of its
+    own, within which no other is such a one. Then come the rest in the order in which they were begun. A call in one of
+    the two alone is none where more of its function were made than recorded.
     """
     causes: list[Pair] = []
     rest: list[Pair] = []
-    _compare(Pair(None, None), before.children(), now.children(), causes, rest)
+    capped = {one.name for run in (before, now) for one in run.functions if one.is_capped}
+    _compare(Pair(None, None), before.children(), now.children(), capped, causes, rest)
+    causes.sort(key=lambda pair: not pair.ends_otherwise)
     return [*causes, *(pair for pair in rest if pair not in causes)]
 
 
@@ -273,15 +282,18 @@ def _compare(
     above: Pair,
     before: Mapping[int, Sequence[CallMade]],
     now: Mapping[int, Sequence[CallMade]],
+    capped: Container[str],
     causes: list[Pair],
     rest: list[Pair],
 ) -> bool:
     """Compare the calls that a pair made; whether one of them, with the same arguments, differs."""
     has_cause = False
     for pair in _pairs(before.get(_number(above.before), ()), now.get(_number(above.now), ())):
+        if (pair.before is None or pair.now is None) and pair.name in capped:
+            continue  # it may only not have been recorded
         is_deep, place = False, len(rest)
         if pair.before is not None and pair.now is not None:
-            is_deep = _compare(pair, before, now, causes, rest)
+            is_deep = _compare(pair, before, now, capped, causes, rest)
         others = len(rest) > place
         if not pair.is_alike or pair.ends_otherwise:
             rest.insert(place, pair)

@@ -129,16 +129,19 @@ class CallMonitor:
 
     def _returned(self) -> Any:
         functions, short, leave, live = self._recording.functions, self._recording.texts.short, self._leave, self._live
+        result = self._recording.result
         disable, frame_at, now = self._monitoring.DISABLE, FRAME_AT, time.perf_counter_ns
 
         def returned(code: types.CodeType, _offset: int, value: object) -> Any:
-            record = live.pop(id(frame_at(1)), None)
+            frame = frame_at(1)
+            record = live.pop(id(frame), None)
             if record is None:
                 function = functions.get(id(code))
                 return disable if function is None or (function.is_over and not function.open) else None
             record[ENDED_NS] = now()
-            record[RESULT] = short(value)
-            record[FUNCTION].open -= 1
+            function = record[FUNCTION]
+            record[RESULT] = result(function, frame, value) if function.makes else short(value)
+            function.open -= 1
             leave(record)
             return None
 

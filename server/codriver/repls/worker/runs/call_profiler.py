@@ -130,7 +130,7 @@ class CallProfiler:
         del self._live[id(frame)]
         record[ENDED_NS] = time.perf_counter_ns()
         is_error = value is None and not name.startswith("RETURN")
-        record[RESULT] = None if is_error else self._recording.texts.short(value)
+        record[RESULT] = None if is_error else self._recording.result(function, frame, value)
         record[ERROR] = RAISED if is_error else None
 
     def _instruction(self, function: Function, frame: types.FrameType) -> str:

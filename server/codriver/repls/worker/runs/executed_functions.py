@@ -1,7 +1,7 @@
 """The project's functions that each test executed, in the runs of tests that this process has seen.
 
-A function is noted once a test: its events are disabled then, and enabled again when another test begins. They are
-events of its own code. One of the whole interpreter finds the codes, each of which disables it at once; that codes of
+A function that is called often in a test has its events disabled until another test begins. They are events of its own
+code. One of the whole interpreter finds the codes, each of which disables it at once; that codes of
 libraries stay so is no loss to the next run, and a recorder of calls enables them by `refresh`.
 
 Before Python 3.12 nothing is noted: what is loaded by whom says less, and costs nothing.
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Test = tuple[str, str]
 
 MOST_TESTS = 20_000
+OFTEN = 16
+"""So often a function is told in one test, and then disabled: to enable it for the next costs as much as ten calls."""
 OUTSIDE = ("", "")
 """The test that functions belong to which run in no test, nor for one."""
 
@@ -48,7 +50,8 @@ class ExecutedFunctions:
         self._codes: dict[int, weakref.ref[types.CodeType]] = {}
         self._passed: list[weakref.ref[types.CodeType]] = []
         """Codes of libraries, whose events are disabled."""
-        self._current: set[int] = set()
+        self._current: dict[int, int] = {}
+        """By the number of a function how often it ended since the last test began, as far as that is told."""
         self._hit: list[types.CodeType] = []
         self._place: tuple[str, ...] = OUTSIDE
         self._sets: dict[tuple[str, ...], array[int]] = {}
@@ -72,7 +75,7 @@ class ExecutedFunctions:
             return False
         monitoring.use_tool_id(self._tool, NAME)
         events = monitoring.events
-        self._current, self._hit, self._place = set(), [], OUTSIDE
+        self._current, self._hit, self._place = {}, [], OUTSIDE
         for event, callback in zip(self._events(), self._callbacks()):
             monitoring.register_callback(self._tool, event, callback)
         for code in self._living():
@@ -85,7 +88,7 @@ class ExecutedFunctions:
         if self._tool < 0:
             return
         self._keep()
-        self._place, self._current = place, set()
+        self._place, self._current = place, {}
         events, hit, self._hit = self._monitoring.events, self._hit, []
         for code in hit:
             self._monitoring.set_local_events(self._tool, code, 0)
@@ -146,7 +149,7 @@ class ExecutedFunctions:
         if not self._current:
             return
         with self._lock:
-            self._sets[self._place] = array("I", self._current.union(self._sets.get(self._place, ())))
+            self._sets[self._place] = array("I", {*self._current, *self._sets.get(self._place, ())})
 
     def _living(self) -> list[types.CodeType]:
         found = []
@@ -186,20 +189,24 @@ class ExecutedFunctions:
             number = numbers.get(id(code))
             number = look(code) if number is None else number
             if number >= 0:
-                self._current.add(number)
+                self._current.setdefault(number, 0)
             return disable
 
         def left(code: types.CodeType, _offset: int, _value: object) -> Any:
             number = numbers.get(id(code))
-            if number is not None:
-                self._current.add(number)
-                self._hit.append(code)
+            if number is None:
+                return disable
+            current = self._current
+            count = current[number] = current.get(number, 0) + 1
+            if count < OFTEN:
+                return None
+            self._hit.append(code)
             return disable
 
         def unwound(code: types.CodeType, _offset: int, _error: object) -> None:
             number = numbers.get(id(code))
             if number is not None:
-                self._current.add(number)
+                self._current.setdefault(number, 0)
 
         return started, left, left, unwound
 

@@ -36,7 +36,19 @@ CELLS = os.sep + "ipykernel_"
 class Function:
     """A function as a recording knows it, by its code. `arguments`: the names of its parameters."""
 
-    __slots__ = ("arguments", "code", "count", "hidden", "is_over", "is_wanted", "module", "most", "name", "open")
+    __slots__ = (
+        "arguments",
+        "code",
+        "count",
+        "hidden",
+        "is_over",
+        "is_wanted",
+        "makes",
+        "module",
+        "most",
+        "name",
+        "open",
+    )
 
     def __init__(self, code: types.CodeType, module: str, name: str, *, is_wanted: bool) -> None:
         self.code, self.module, self.name, self.is_wanted = code, module, name, is_wanted
@@ -44,6 +56,8 @@ class Function:
         count += bool(code.co_flags & VARIABLE) + bool(code.co_flags & KEYWORDS)
         self.arguments = code.co_varnames[:count]
         self.hidden: frozenset[str] = frozenset()
+        self.makes = code.co_name == "__init__" and bool(self.arguments)
+        """True for one whose first argument is told in the place of its result: the object that it made."""
         self.count = self.open = 0
         self.most = MOST_EACH
         self.is_over = False
@@ -120,6 +134,10 @@ class Recording:
                 HIDDEN if one in function.hidden else short(values[one]) for one in function.arguments if one in values
             ]
         return [short(values[one]) for one in function.arguments if one in values]
+
+    def result(self, function: Function, frame: types.FrameType, value: object) -> str:
+        """The text of what a call returned."""
+        return self.texts.short(frame.f_locals.get(function.arguments[0]) if function.makes else value)
 
     def report(self) -> dict[str, Any]:
         """All of it: `functions`, `calls` in the order in which they began, `threads` and `notes`.
