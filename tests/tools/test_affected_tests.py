@@ -6,6 +6,7 @@ import sysconfig
 import pytest
 from live_server import serving
 from needs import interpreter
+from tests_tool import PLAIN
 
 from codriver.tools.acts.affected_tests import BY_NAMES
 
@@ -39,7 +40,7 @@ def workspace(folder, path):
     library = next((made / ".venv" / "lib").glob("python3*")) / "site-packages"
     (library / "all.pth").write_text(sysconfig.get_path("purelib") + "\n")
     # A plugin of those that are installed beside it is compiled for this version of Python alone.
-    (made / "pytest.ini").write_text("[pytest]\naddopts = -p no:hypothesispytest\n")
+    (made / "pytest.ini").write_text(PLAIN)
     for name, text in FILES.items():
         (made / name).write_text(text)
 

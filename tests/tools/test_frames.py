@@ -2,6 +2,7 @@
 
 import pytest
 from live_server import until
+from tests_tool import PLAIN
 
 from codriver.tools.answers.lean_answers import FAILED_AGAIN
 
@@ -38,8 +39,8 @@ class OfUnittest(unittest.TestCase):
 
 @pytest.fixture(scope="module")
 def live(live):
-    (live.workspace / "shop.py").write_text(SHOP)
-    (live.workspace / "test_shop.py").write_text(TESTS)
+    for name, text in (("shop.py", SHOP), ("test_shop.py", TESTS), ("pytest.ini", PLAIN)):
+        (live.workspace / name).write_text(text)
     with live.client() as client:
         until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
     return live

@@ -2,7 +2,7 @@
 
 import pytest
 from live_server import until
-from tests_tool import ask, counts
+from tests_tool import PLAIN, ask, counts
 
 ONCE = "seen = []\n\ndef once():\n    seen.append(1)\n    return len(seen)\n"
 CLEAN = "import {0}\n\ndef test_once():\n    assert {0}.once() == 1\n"
@@ -17,6 +17,12 @@ def test_waits():
     while not pathlib.Path("{0}").exists():
         time.sleep(0.01)
 """
+
+
+@pytest.fixture(scope="module")
+def live(live):
+    (live.workspace / "pytest.ini").write_text(PLAIN)
+    return live
 
 
 @pytest.fixture
