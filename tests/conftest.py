@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 SLOW = {
     "app": "event_loop hot_reload portability serving shutdown",
     "clients": "client_libraries inspector sdk_clients",
-    "commands": "commands demo terminal testing watch",
+    "commands": "commands demo pictures terminal testing watch",
     "datalog": "against_reference",
     "docs": "ci_recipe server_pages",
     "documents": "exported_sessions",
@@ -41,7 +41,7 @@ SLOW = {
     "log": "history_crash memory secrets spill_live stderr_log transcripts",
     "net": "on_demand registration server_verification",
     "page": "page page_server",
-    "protocol": "corners deferred_packages evaluation_tasks log_messages",
+    "protocol": "both_ways corners deferred_packages evaluation_tasks log_messages",
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
     "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table "
     "connectors foreign_repls others_evaluations",
@@ -49,15 +49,15 @@ SLOW = {
     "notebook_cells real_kernels server_api server_channel",
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen seam_streams",
-    "repls/worker": "connections interpreters python_drift",
+    "repls/worker": "connections interpreters python_drift tries",
     "seam": "applications clojure clojure_events copies filters framework_forms other_repls page re_frame2 shop",
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_packages real_restarts shared_entries",
     "skills": "skills_live",
-    "tools": "byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads edit_python error_chains "
-    "failure_places found_tests fresh_results images interrupt_evaluation isolation lanes "
-    "lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests stacktrace "
-    "symbol_answers symbol_info tests_of_other_repls wait_for watch_app what_changed_in_lisp",
+    "tools": "affected_tests byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads edit_python "
+    "error_chains failure_places found_tests frames fresh_results images interrupt_evaluation isolation lanes "
+    "lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests stacktrace symbol_answers symbol_info "
+    "tests_again tests_of_other_repls try_code wait_for watch_app what_changed_in_lisp",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "limits load presence_files python_path starving",
 }
@@ -66,10 +66,11 @@ SLOW = {
 
 LONGEST = (
     "docs/test_github_action.py", "trust/test_load.py", "trust/test_hostile_checkout.py", "setup/test_real_",
-    "repls/test_adapter_", "commands/test_commands.py", "app/test_serving.py", "commands/test_terminal.py",
-    "tools/test_found_tests.py", "tools/test_interrupt_evaluation.py", "tools/test_edit_acts.py", "relay/",
-    "lisp/test_edit_laws.py", "trust/", "tools/test_edit_loads.py", "tools/test_note_edit.py", "app/", "clients/",
-    "net/", "seam/test_other_repls.py", "log/test_history_crash.py",
+    "repls/test_adapter_", "page/test_page.py", "commands/test_commands.py", "app/test_serving.py",
+    "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_run_tests.py", "tools/test_tests_again.py",
+    "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py", "tools/test_edit_acts.py", "relay/",
+    "lisp/test_edit_laws.py", "trust/", "tools/test_edit_loads.py", "tools/test_note_edit.py",
+    "commands/test_pictures.py", "app/", "clients/", "net/", "seam/test_other_repls.py", "log/test_history_crash.py",
 )  # fmt: skip
 """How the paths begin of what takes longest, which comes first: else all wait for it in the end."""
 BY_TEST = (

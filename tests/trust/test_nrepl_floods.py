@@ -10,7 +10,7 @@ from scripted_nrepl import scripted
 
 from trust.test_kernel_floods import LEAST_S, MOST_MIB, MOST_TIMES_LONGER, peak_mib, pings
 
-TEXT = "begins" + "v" * (1 << 27) + "ends"
+CHARACTERS = 1 << 27
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which only Linux has")
 
@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     """A server that is connected to a REPL whose answers are long."""
-    answers = {("eval", part): [{key: TEXT}, {"status": ["done"]}] for part, key in KEYS.items()}
+    text = "begins" + "v" * CHARACTERS + "ends"
+    answers = {("eval", part): [{key: text}, {"status": ["done"]}] for part, key in KEYS.items()}
     folder = tmp_path_factory.mktemp("long")
     with (
         start_blocking_portal() as portal,
