@@ -1,7 +1,9 @@
 """Images of values: what Python's libraries draw reaches the client as content, the text beside it stays short."""
 
 import base64
+import re
 import sys
+from pathlib import Path
 
 import pytest
 from live_server import serving
@@ -134,3 +136,17 @@ def test_images_beyond_the_bytes_of_an_answer_are_kept_and_given_one_by_one(clie
     assert "part image-2 gives it" in str(fields["values"])
     later = given(client, tool="get_evaluation", evaluationId=fields["evaluationId"], part="image-2")[1]
     assert [len(image) for image in later] == [2_000_008]
+
+
+@pytest.mark.parametrize("name", ["opencode", "copilot-cli"])
+def test_a_client_that_shows_no_images_is_told_a_file_that_goes_with_the_server(live, name):
+    code = "import matplotlib.pyplot as plt\nf, ax = plt.subplots()\nf"
+    with live.client(name=name) as blind, live.client(name="claude-code") as sees:
+        fields, images = given(blind, code)
+        path = Path(re.search(r"<<image-1: (/.*\.png)>>", fields["result"])[1])
+        assert (images, path.read_bytes()[:8]) == ([], PNG)
+        assert path.stat().st_mode & 0o777 == 0o600
+        evaluation = blind.call("repl_output_log", category=["evaluatedCode"])["result"][-1]["evaluation"]
+        told, images = given(blind, tool="get_evaluation", evaluationId=evaluation, part="image-1")
+        assert (told["text"], images) == (str(path), [])
+        assert len(given(sees, code)[1]) == 1

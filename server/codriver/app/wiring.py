@@ -29,6 +29,7 @@ from codriver.files.paths import cache_folder, history_file, workspace_state_fol
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, Memory, run_id
+from codriver.log.picture_files import PictureFiles
 from codriver.log.redaction import Redactor
 from codriver.log.run_recorder import EarlierRuns, RunRecorder
 from codriver.log.transcripts import SpillRoom, Transcripts
@@ -258,6 +259,9 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     durations: Durations,
 ) -> Services:
     editor = Editor(workspace, BatchRecords(workspace_state_folder(workspace) / "edits", workspace))
+    pictures = PictureFiles(workspace_state_folder(workspace) / "pictures", logbook.log)
+    pictures.clear()
+    logbook.on_left = pictures.drop
     return Services(
         core=core,
         live=live,
@@ -274,6 +278,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         history_usage=logbook.history_usage,
         remembered=logbook.remembered,
         editor=editor,
+        pictures=pictures,
         durations=durations,
         ledger=Ledger(CellWrites(tasks, core, repls, transcripts, editor)),
         withheld=lambda: tuple(map(held_back, live.withheld)),

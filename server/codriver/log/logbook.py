@@ -63,6 +63,8 @@ class Logbook:
         )
         self.app = AppLog(self.log.line_for_another, redact=redactor, follower=history.saw_line)
         self.runs = RecordedRuns(redact=redactor)
+        self.on_left: Callable[[tuple[int, ...]], None] = lambda _lines: None
+        """Told the lines that have left the log."""
 
     def perform(self, effect: Append) -> None:
         """Record for the core."""
@@ -179,6 +181,8 @@ class Logbook:
             self.log.add_waiting()
 
     def _logged(self, report: Report) -> None:
+        if report.retracted:
+            self.on_left(report.retracted)
         for entry in report.added:
             if entry.category == "evaluatedCode":
                 self._history.add(entry)

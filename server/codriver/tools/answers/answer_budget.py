@@ -16,7 +16,7 @@ from codriver.tools.calls.base import Image
 from codriver.tools.calls.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from codriver.tools.calls.base import Call
 
@@ -67,7 +67,13 @@ def images_for(call: Call, asked: int, way: str) -> Images:
     if traits_of(call.client_name).wants_detail:
         return Images(min(asked, MOST_IMAGES), None, max_bytes=MOST_IMAGE_BYTES)
     allowed = call.services.settings.max_images
-    return Images(min(asked, allowed), way if allowed else "the setting maxImages allows none")
+    words = way if allowed else "the setting maxImages allows none"
+    return Images(min(asked, allowed), words, keep=image_files(call))
+
+
+def image_files(call: Call) -> Callable[[str, str], str | None] | None:
+    """The keeper of images as files, for a client that hands none on to its model; None for any other."""
+    return None if traits_of(call.client_name).shows_images else call.services.pictures.keep
 
 
 def json_bytes(text: str) -> int:
@@ -180,11 +186,22 @@ class Images:
     it, and long. Without a `way` it is the mark of `codriver.core.pictures`, for programs that know a way.
     """
 
-    def __init__(self, most: int, way: str | None, *, max_bytes: int = IMAGE_BYTES, number: int | None = None) -> None:
+    def __init__(
+        self,
+        most: int,
+        way: str | None,
+        *,
+        max_bytes: int = IMAGE_BYTES,
+        number: int | None = None,
+        keep: Callable[[str, str], str | None] | None = None,
+    ) -> None:
         self._most = most
         self._way = way
         self._left_bytes = max_bytes
         self._number = number
+        self._keep = keep
+        """Keeps an image as a file, for a client that shows none; the mark has the path."""
+        self.files: list[str] = []
         self.seen = 0
         self.taken: list[Image] = []
 
@@ -205,8 +222,10 @@ class Images:
     def _mark(self, match: re.Match[str]) -> str:
         self.seen += 1
         mime_type, data = match[1], match[2]
-        is_wanted = self._number in (None, self.seen) and len(self.taken) < self._most
+        is_wanted = self._number in (None, self.seen) and len(self.taken) + len(self.files) < self._most
         if is_wanted and len(data) <= self._left_bytes:
+            if self._keep is not None:
+                return self._in_file(mime_type, data)
             self._left_bytes -= len(data)
             self.taken.append(Image(data, mime_type))
             return f"<<image-{self.seen}>>"
@@ -214,3 +233,11 @@ class Images:
             return picture(mime_type, data).mark
         kilobytes = -(-len(data) * 3 // 4 // 1024)
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
+
+    def _in_file(self, mime_type: str, data: str) -> str:
+        """The mark of an image that is kept as a file."""
+        path = self._keep(mime_type, data) if self._keep is not None else None
+        if path is None:
+            return f"<<image-{self.seen}: {mime_type}, which cannot be kept as a file>>"
+        self.files.append(path)
+        return f"<<image-{self.seen}: {path}>>"

@@ -13,7 +13,7 @@ from codriver.core.values import HELD
 from codriver.errors import RefusedError
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
 from codriver.tools.answers.advisers import Asking, notes_for
-from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, images_for, shorten
+from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import fails_again, with_notes
 from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
 from codriver.tools.answers.lean_answers import FAILED_AGAIN, lean, reader_of, wants_detail
@@ -209,9 +209,12 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
         NoImageError: there is none.
     """
     transcript = call.services.transcripts.get(evaluation.id)
-    images = Images(min(1, call.services.settings.max_images), "", max_bytes=MOST_IMAGE_BYTES, number=number)
+    most, keep = min(1, call.services.settings.max_images), image_files(call)
+    images = Images(most, "", max_bytes=MOST_IMAGE_BYTES, number=number, keep=keep)
     if transcript is not None:
         await look_for_images(transcript, images)
+    if images.files:
+        return Answer({"evaluationId": evaluation.id, "status": evaluation.status, "text": images.files[0]})
     if not images.taken:
         raise NoImageError(evaluation.id, number, images.seen)
     return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.taken))

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from codriver.editing import Editor
     from codriver.log.app_log import AppLog
     from codriver.log.output_log import Entry, OutputLog, Question
+    from codriver.log.picture_files import PictureFiles
     from codriver.log.recorded_runs import RecordedRuns
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
@@ -125,6 +126,8 @@ class Services:
     remembered: Callable[[], tuple[Entry, ...]]
     """The entities that earlier runs left, in line order, then the documents of the memory, by their kinds. Blocks."""
     editor: Editor
+    pictures: PictureFiles
+    """For clients that hand on no images."""
     ledger: Ledger
     """Who sent and wrote what."""
     work: Work = field(default_factory=Work)

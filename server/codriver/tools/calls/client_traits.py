@@ -38,6 +38,8 @@ class Traits:
     """Whether values are printed whole for it, where the call does not say how much: it is a script's, no model's."""
     wants_detail: bool = False
     """Whether answers about evaluations have every field, where the call does not say otherwise."""
+    shows_images: bool = True
+    """Whether the client hands image content on to its model; else the text names a file, which its own tool opens."""
     lists_once: bool = False
     """Whether it asks for the list of tools once, whatever it is told of changes later."""
     who: str = ""
@@ -47,10 +49,10 @@ class Traits:
 TRAITS: Mapping[str, Traits] = MappingProxyType(
     {
         "claude-code": Traits(answer_characters=50_000, lifts_limit=True, who="claude-code"),
-        "copilot-cli": Traits(answer_characters=20_000, who="copilot-cli"),
+        "copilot-cli": Traits(answer_characters=20_000, shows_images=False, who="copilot-cli"),
         "codex-mcp-client": Traits(answer_characters=12_000, takes_structure=False, lists_once=True, who="codex"),
         "gemini-cli-mcp-client": Traits(answer_characters=40_000, who="gemini"),
-        "opencode": Traits(answer_characters=48_000, who="opencode"),
+        "opencode": Traits(answer_characters=48_000, shows_images=False, who="opencode"),
         "qwen-cli-mcp-client": Traits(answer_characters=20_000, lists_once=True, who="qwen"),
         "@cline/": Traits(takes_structure=False, who="cline"),
         "factory-cli": Traits(who="droid"),
@@ -61,7 +63,8 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
 )
 """By the beginning of `clientInfo.name`: Qwen Code adds the server's name, and our own commands are `codriver-cli`,
 `codriver-log` and so on. Source: Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169, Gemini CLI 0.61, opencode
-1.18.33, Qwen Code 0.24, Cline 3.0.65, droid 0.215 and auggie 0.36, observed. Codex drops the text and the images that
+1.18.33, Qwen Code 0.24, Cline 3.0.65, droid 0.215 and auggie 0.36, observed. opencode and Copilot CLI hand no image
+part on to a model that is not known to see. Codex drops the text and the images that
 stand beside a structure; Cline hands on both, so that its model reads everything twice."""
 _ORDINARY = Traits()
 _SPECIAL = tuple(TRAITS)
