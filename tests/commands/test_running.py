@@ -1,5 +1,6 @@
 """What runs while a command waits: output comes as it is printed, a terminal gives input and is told the progress."""
 
+import json
 import re
 import signal
 import subprocess
@@ -117,3 +118,16 @@ def test_tests_that_draw_name_the_command_that_shows_what_they_drew(live):
     done = live.run("test", "test_gate.py")
     assert re.search(r"the tests showed a picture: codriver image [0-9a-f]+-\d+\n", done.stderr)
     assert "base64" not in done.stdout + done.stderr + live.run("log").stdout
+
+
+def test_a_replay_tells_a_terminal_which_evaluation_runs_again(live, tmp_path):
+    file, gate = tmp_path / "slow.jsonl", tmp_path / "gate"
+    head = {"format": "codriver-recording", "version": 1, "dialect": "python", "repl": "python"}
+    code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    rows = [head, {"id": "e-1", "code": "1", "values": ["1"]}, {"id": "e-2", "code": code}]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with Terminal(live.command("replay", str(file)), live.environ) as terminal:
+        terminal.shows("codriver: evaluation 2 of 2 runs again in a fresh REPL (python) (")
+        gate.touch()
+        terminal.shows("2 evaluations: 2 the same, 0 differ")
+        assert terminal.end() == 0

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import posix_only
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from live_server import Live, environ, own_settings, serving, until
 from terminal import Terminal
 
+from codriver.commands.terminal import Styled, wrapped
 from relay.relay_process import claimed
 
 WAIT_S = 60
@@ -364,3 +367,19 @@ def test_an_encoding_that_cannot_say_a_character_is_no_failure(live, client):
         assert (done.returncode, done.stderr) == (0, "")
         assert r"\xe9" in done.stdout or r"\u00e9" in done.stdout
     assert os.environ.get("PYTHONIOENCODING") is None
+
+
+@given(st.lists(st.text(alphabet="ab \n", max_size=60), max_size=4), st.integers(20, 60), st.integers(0, 10))
+def test_lines_are_broken_between_words_and_say_the_same(texts, columns, hang):
+    told = "".join(one.text for one in wrapped(map(Styled, texts), columns, hang))
+    assert told.split() == "".join(texts).split()
+    for line in told.split("\n"):
+        assert len(line.rstrip()) <= columns or len(line.split()) == 1 or line.startswith(" " * (columns - 2))
+
+
+def test_a_line_goes_on_below_its_text_and_no_word_is_cut():
+    text = "wrong  server  this is what has to be done about it"
+    assert "".join(one.text for one in wrapped([Styled(text)], 30, 15)) == (
+        "wrong  server  this is what\n               has to be done\n               about it"
+    )
+    assert wrapped([Styled("no room")], 10, 8) == [Styled("no room")]

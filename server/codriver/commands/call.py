@@ -351,7 +351,7 @@ def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_
         if value != "None":  # as Python's own prompt has it
             say(value)
     for line in words:
-        say(line, err=True)
+        say(line, err=True, hang=2)
 
 
 def _with_pictures_named(value: str, answer: dict[str, Any]) -> str:

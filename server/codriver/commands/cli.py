@@ -141,13 +141,13 @@ def main() -> None:
     except click.ClickException as error:
         words = StringIO()
         error.show(words)
-        say(words.getvalue(), err=True, end="")
+        say(words.getvalue(), err=True, end="", hang=2)
         status = error.exit_code
     except click.Abort:
         say("Aborted!", err=True)
         status = FAILED
     except CodriverError as error:
-        say(f"codriver: {error}", err=True)
+        say(f"codriver: {error}", err=True, hang=2)
         status = error.exit_status if isinstance(error, StartError) else FAILED
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""

@@ -206,7 +206,7 @@ def _document(
     recording = chosen.recording
     runs = FreshRuns(workspace, recording.repl, timeout_s, is_strict=is_strict)
     origin = Origin(chosen.key, recording.repl, datetime.now(UTC).strftime("%Y-%m-%d"), name)
-    with patience(lambda: f"a fresh REPL is started ({recording.repl}), in which the code runs again"):
+    with patience(lambda: runs.progress.words(recording.repl)):
         checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
         document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
     tell(document.checked)

@@ -23,7 +23,7 @@ from codriver.settings import trust
 from codriver.settings.layers import load
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -46,6 +46,26 @@ MODULE: Final = "codriver_exported"
 """The name of a Python document's module while it is verified."""
 
 
+@dataclass(slots=True)
+class Progress:
+    """The evaluations of a fresh run that have begun, `of` so many."""
+
+    begun: int = 0
+    of: int = 0
+
+    def counted(self, evaluations: Iterable[Recorded]) -> Iterator[Recorded]:
+        """The evaluations, each counted when its turn comes."""
+        for evaluation in evaluations:
+            self.begun += 1
+            yield evaluation
+
+    def words(self, repl: str) -> str:
+        """The standing of the run, for the line of a terminal."""
+        if not self.begun:
+            return f"a fresh REPL is started ({repl}), in which the code runs again"
+        return f"evaluation {self.begun} of {self.of} runs again in a fresh REPL ({repl})"
+
+
 @dataclass(frozen=True, slots=True)
 class FreshRuns:
     """Fresh REPLs of one kind for one workspace: `words` start one, and each evaluation may take `timeout_s`."""
@@ -55,6 +75,7 @@ class FreshRuns:
     timeout_s: float
     is_strict: bool = False
     """Whether a picture reproduces only by the same bytes."""
+    progress: Progress = field(default_factory=Progress)
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
     """Takes out of what fresh REPLs say the secrets of the environment, and what their applications hide."""
 
@@ -71,7 +92,8 @@ class FreshRuns:
         async with self.repl() as repl:
             settings = load(self.workspace, environ=os.environ).settings
             told = PrintLimits(settings.max_length, settings.max_depth)
-            checked = await verified(repl, evaluations, dialect, self.clean, told)
+            self.progress.of = len(evaluations)
+            checked = await verified(repl, evaluations, dialect, self.clean, told, self.progress)
             await repl.run("0")  # before it runs, and as it ends, the application tells what it hides by now
         judged = map(strictly, checked) if self.is_strict else checked
         return tuple(without_secrets(one, self.clean) for one in judged)
@@ -119,12 +141,14 @@ async def verified(
     dialect: str,
     clean: Callable[[str], str] = str,
     told: PrintLimits = TOLD,
+    progress: Progress | None = None,
 ) -> tuple[Checked, ...]:
     """Evaluations checked in this REPL, one after the other; `clean` is applied to all that it says.
 
     `told`: the limits by which agents were told values.
     """
-    asking = verifying(evaluations, dialect)
+    progress = progress or Progress()
+    asking = verifying(progress.counted(evaluations), dialect)
     try:
         question = next(asking)
         while True:

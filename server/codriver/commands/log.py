@@ -38,6 +38,8 @@ WHEN = "a server writes its own within 30 s of a change, mostly in 2, and when i
 JUDGED_CODES = 20
 """So many of a session are read to find out its language; most of what one language has the other cannot read."""
 SHOWN_CHARACTERS = 2000
+HANG = 40
+"""Where the text of an entry begins in its line."""
 SHOWN_BYTES = 2**18
 """What is asked for at once to be printed for people: more would hold up the server, and nobody could read it."""
 COLOURS = {
@@ -234,7 +236,7 @@ def _print(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -
         if as_json:
             say_json(entry)
         else:
-            say(*line)
+            say(*line, hang=HANG)
 
 
 @click.command("history", short_help="Search the code that was evaluated in this workspace.")
@@ -322,7 +324,7 @@ def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
         text = marked(text, lambda one: f"<<{one.words}: {command}>>")
     if len(text) > SHOWN_CHARACTERS:
         text = text[:SHOWN_CHARACTERS] + f"… ({len(text)} characters)"
-    indented = text.replace("\n", "\n" + " " * 40)
+    indented = text.replace("\n", "\n" + " " * HANG)
     styled = Styled(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
     return [f"{entry['line']:>6} {when} {where}  ", styled]
 

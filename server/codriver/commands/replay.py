@@ -68,7 +68,7 @@ def replay_command(
     if repl is None and recording.repl not in by_word():
         raise click.UsageError(f"the recording names a command line, {recording.repl!r}: say it yourself with --repl")
     runs = FreshRuns(workspace, repl or recording.repl, timeout, is_strict=pictures == STRICT)
-    with patience(lambda: f"a fresh REPL is started ({runs.words}), in which the code runs again"):
+    with patience(lambda: runs.progress.words(runs.words)):
         checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
     cases = _cases(recording, checked, file.stem)
     if junit is not None:

@@ -183,7 +183,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     with reading("server_health"):
         lines = list(_health_lines(health))
     for line in lines:
-        say(replace(line, text=one_line(line.text)))
+        say(replace(line, text=one_line(line.text)), hang=4)
 
 
 def _is_watched(says: Says) -> bool:

@@ -213,7 +213,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
         pieces = [
             Styled(text, fg=TONES.get(tone), bold=tone == "head") for tone, text in report.pieces(is_brief=is_quiet)
         ]
-        say(*pieces, end="" if is_quiet else "\n")
+        say(*pieces, end="" if is_quiet else "\n", hang=report.indent)
     sys.exit(report.exit_status)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -33,6 +34,8 @@ PATIENCE_S = 2.0
 """How long a person waits without a word."""
 TICK_S = 1.0
 """How often the clock behind the word is drawn."""
+WORDS = re.compile(r"(\s*)(\S*)")
+"""A word, and the space before it."""
 ERASE = "\x1b[K"
 """What takes away the rest of a line. Source: ECMA-48, EL."""
 
@@ -48,10 +51,15 @@ class Styled:
     reverse: bool = False
 
 
-def say(*pieces: str | Styled, err: bool = False, end: str = "\n") -> None:
-    """Write the pieces as one text, to standard output or standard error."""
+def say(*pieces: str | Styled, err: bool = False, end: str = "\n", hang: int | None = None) -> None:
+    """Write the pieces as one text, to standard output or standard error.
+
+    With `hang`, lines that are too long for a terminal are broken between words, and go on so far from the left.
+    """
     stream = sys.stderr if err else sys.stdout
     styled = harmless(pieces) if stream.isatty() else as_styled(pieces)
+    if hang is not None and stream.isatty():
+        styled = wrapped(styled, shutil.get_terminal_size().columns, hang)
     text = "".join(map(_painted, styled)) if wants_colour(stream) else plain(styled)
     encoding = stream.encoding or "utf-8"
     sayable = (text + end).encode(encoding, "backslashreplace").decode(encoding)
@@ -193,6 +201,26 @@ def _waiting() -> Waiting | None:
     context = click.get_current_context(silent=True)
     found = context.meta.get(WAITING) if context else None
     return found if isinstance(found, Waiting) else None
+
+
+def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
+    """The pieces with their lines broken between words, where there is room for some behind the indent of `hang`."""
+    if columns < 2 * hang:
+        return list(pieces)
+    column, told = 0, []
+    for piece in pieces:
+        parts = list[str]()
+        for space, word in WORDS.findall(piece.text):
+            column = len(space) - space.rfind("\n") - 1 if "\n" in space else column + len(space)
+            if word and column + len(word) > columns and column > hang and "\n" not in space:
+                parts.append("\n" + " " * hang)
+                column = hang
+            else:
+                parts.append(space)
+            parts.append(word)
+            column += len(word)
+        told.append(replace(piece, text="".join(parts)))
+    return told
 
 
 def harmless(pieces: Iterable[str | Styled]) -> list[Styled]:

@@ -17,7 +17,7 @@ from codriver.documents.python_steps import python_steps
 from codriver.documents.steps import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from codriver.core.pictures import Picture
     from codriver.documents.recordings import Recorded
@@ -141,7 +141,7 @@ def steps_of(code: str, dialect: str) -> tuple[Step, ...]:
     return (Step(code.strip(), "expression"),) if code.strip() else ()
 
 
-def verifying(evaluations: Sequence[Recorded], dialect: str) -> Verifying:
+def verifying(evaluations: Iterable[Recorded], dialect: str) -> Verifying:
     """Ask for every step of the evaluations in order, and give what each came to."""
     checked: list[Checked] = []
     own: set[tuple[str, str]] = set()

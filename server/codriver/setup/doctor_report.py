@@ -59,6 +59,11 @@ class Report:
         """0 when nothing is wrong, else 1."""
         return int(any(check.state == "wrong" for check in self.checks))
 
+    @property
+    def indent(self) -> int:
+        """Where the texts of the checks begin in their lines."""
+        return max((len(check.area) for check in self.checks), default=0) + 9  # a mark of five, and two spaces twice
+
     def to_json(self) -> dict[str, object]:
         """The report as JSON values, with camelCase keys."""
         return {
