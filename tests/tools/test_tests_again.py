@@ -164,3 +164,17 @@ def test_what_is_green_by_a_name_that_its_file_has_not_is_told(client, write):
     told = "bound anew in the REPL, so a new process has it otherwise: rate_c.extra"
     assert (answer["ok"], [note for note in answer["notes"] if "rate_c" in note]) == (True, [told])
     client.call("evaluate_code", code="del rate_c.extra")
+
+
+def test_a_right_edit_is_kept_though_a_test_is_red_in_this_repl_alone(live, client, write):
+    write(once_b=ONCE + "\n\ndef other():\n    return 1\n")
+    write(test_once_b=CLEAN.format("once_b") + "\ndef test_other():\n    assert once_b.other() == 2\n")
+    assert counts(ask(client, namespace="test_once_b.py")) == (2, 1, 1, 0)
+    act = {"load": True, "test": ["test_once_b.py"], "onFailure": "restore"}
+    edit = {"filePath": "once_b.py", "oldText": "return 1", "newText": "return 3"}
+    wrong = client.call("edit_files", edits=[edit], **act)
+    assert (wrong["ok"], wrong["onlyInThisRepl"], "restored" in wrong) == (False, ["test_once"], True), wrong
+    assert "test_other" in str(wrong["results"])
+    right = client.call("edit_files", edits=[{**edit, "newText": "return 2"}], **act)
+    assert (right["ok"], right["onlyInThisRepl"]) == (True, ["test_once"]), right
+    assert "return 2" in (live.workspace / "once_b.py").read_text()

@@ -6,6 +6,7 @@ Nothing of the user's runs a second time for it: the REPL kept the objects that 
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,9 @@ from codriver.tools.acts.affected_tests import Choice, TestsRun, choose, with_no
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_runs import TestArguments, run_tests
+from codriver.tools.acts.tests_again import look_again
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of
+from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +43,7 @@ TEST_S: Final = 25.0
 LEAST_S: Final = 1.0
 MOST_NAMED: Final = 20
 TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
-               "stoppedIn", "stacks")  # fmt: skip
+               "stoppedIn", "stacks", "onlyInThisRepl")  # fmt: skip
 """The fields that an answer tells of tests that failed."""
 ONLY_HERE: Final = (
     "{words}; that is of this REPL alone, as the tests pass in a new process: the edit is kept, the REPL has the "
@@ -138,6 +140,7 @@ class LiveSteps:
         is_affected = list(self._tests) == [AFFECTED]
         choice = await self._choice(outcome, is_affected=is_affected)
         passed: list[str] = []
+        only_here: list[str] = []
         count, has_run = 0, False
         ends_at = anyio.current_time() + TESTS_S
         for number, run in enumerate(choice.runs):
@@ -155,12 +158,15 @@ class LiveSteps:
                 self.fields = _failure(found, run.shown)
                 return False
             has_run = True
+            named = found.get("onlyInThisRepl")
+            only_here += named if isinstance(named, list) else []
             count += _whole_number(found.get("passed"))
             passed += [f"{row['ns']}/{row['test']}" for row in _rows(found)]
         if not has_run:
             return self._found_none(outcome)
         more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
         self.fields = words_of_passes(count, choice) if is_affected else {"tests": [*passed[:MOST_NAMED], *more]}
+        self.fields |= {"onlyInThisRepl": only_here} if only_here else {}
         return True
 
     async def _run(self, run: TestsRun, left_s: float, *, is_fresh: bool = False) -> tuple[dict[str, object], bool]:
@@ -181,7 +187,25 @@ class LiveSteps:
             )
         except (RefusedError, ReplDisconnectedError) as error:
             return _words_of(error), False
-        return dict(answer.fields), answer.ok
+        fields, is_well = dict(answer.fields), answer.ok
+        if is_well or is_fresh or fields.get("reason") != "tests-failed":
+            return fields, is_well
+        return await self._with_only_here(fields, left_s)
+
+    async def _with_only_here(self, fields: dict[str, object], left_s: float) -> tuple[dict[str, object], bool]:
+        """The fields of a run that failed; all is well where a new process passes whatever fails in this REPL."""
+        call, ledger = self._call, self._call.services.ledger.tests
+        evaluation = evaluation_of(call.state, str(fields["evaluationId"]))
+        with suppress(RefusedError, ReplDisconnectedError):
+            await look_again(call, evaluation, self._who, left_s, is_all=True)
+        names = ledger.only_live.get(evaluation.id, ())
+        count = _whole_number(fields.get("failed")) + _whole_number(fields.get("errors"))
+        if not names:
+            return fields, False
+        told = {**fields, "onlyInThisRepl": list(names)}
+        if len(names) < count:
+            return told, False
+        return {**told, "results": [row for row in _rows(fields) if row.get("outcome") == "pass"]}, True
 
     async def _passes_anew(self, outcome: Outcome) -> bool:
         """Whether the tests pass in a new process of Python, where the load failed in the REPL that lives."""

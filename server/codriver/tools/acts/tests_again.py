@@ -38,10 +38,10 @@ PYTHON: Final = ".py"
 COLLECTION: Final = "(collection)"
 
 
-async def look_again(call: Call, evaluation: Evaluation, who: str, wait_s: float) -> None:
+async def look_again(call: Call, evaluation: Evaluation, who: str, wait_s: float, *, is_all: bool = False) -> None:
     """Run what is red of a run, and was not before or with nothing edited, in a new process, within `wait_s`.
 
-    The ledger has what passes there. Nothing is done for a run that is known, or was stopped.
+    `is_all`: whatever is red. The ledger has what passes there. A run that is known, or was stopped, is left alone.
     """
     repl, known = call.state.repls.get(evaluation.repl), call.services.ledger.tests
     is_meant = repl is not None and repl.dialect == "python" and evaluation.status == "failed"
@@ -50,7 +50,7 @@ async def look_again(call: Call, evaluation: Evaluation, who: str, wait_s: float
     report = await report_of(call, evaluation)
     if report is None or report.get("fresh") or report.get("stopped"):
         return
-    rows = await _in_question(call, evaluation, report)
+    rows = await _in_question(call, evaluation, report, is_all=is_all)
     if not rows:
         return
     tests = TestSelection(only=tuple((row["ns"], row["test"]) for row in rows), fresh=True, again=True)
@@ -81,7 +81,7 @@ async def _run(call: Call, evaluation: Evaluation, who: str, tests: TestSelectio
     return current
 
 
-async def _in_question(call: Call, evaluation: Evaluation, report: Json) -> list[Json]:
+async def _in_question(call: Call, evaluation: Evaluation, report: Json, *, is_all: bool) -> list[Json]:
     """The red tests that may be red in this REPL alone: they were not before, or nothing was edited since they were."""
     red = {known for known, outcome in outcomes(report).items() if outcome != PASSES}
     runs = [one for one in await runs_before(call, evaluation.repl, evaluation.session) if one[0].id != evaluation.id]
@@ -94,7 +94,7 @@ async def _in_question(call: Call, evaluation: Evaluation, report: Json) -> list
             continue
         last = next((run for run in runs if not run[1].get("fresh") and known in outcomes(run[1])), None)
         was_red = last is not None and outcomes(last[1])[known] != PASSES
-        if not was_red or (last in same and not any(one.get(known, PASSES) != PASSES for one in again)):
+        if is_all or not was_red or (last in same and not any(one.get(known, PASSES) != PASSES for one in again)):
             rows[known] = row
     return list(rows.values())[:MOST_AGAIN]
 
