@@ -44,6 +44,8 @@ HY_NOTE = (
 MAX_TEXT_CHARS = 8 * 2**20
 MAX_EDITS = 200
 MAX_TESTS = 20
+TESTED = frozenset({"tests", "passed"})
+"""The fields of an answer whose tests passed."""
 TEXT = "text"
 """The type of edit whose old and new text its reader gave."""
 EVALUATE = EVALUATING[0]
@@ -245,7 +247,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
         return Answer({"files": rows, "count": len(rows), **steps.fields, **told(ended.put_back)}, ok=False)
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
     for place, row in enumerate(rows):
-        row.update(_of_load(steps.rows.get(place, {}), is_tested="tests" in steps.fields))
+        row.update(_of_load(steps.rows.get(place, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
     return Answer({**fields, **steps.fields}, ok=not failed)
 
 
