@@ -108,3 +108,9 @@ def test_calls_that_may_only_not_have_been_recorded_are_no_difference():
     now = read_run("e2", told((0, "total", [], "1")).replace("false", "true"))
     assert differences(before, run((0, "total", [], "1")))
     assert differences(before, now) == []
+
+
+def test_calls_within_a_failed_one_are_told_before_others():
+    calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
+    calls += [(0, "total", ["bad"], "!AssertionError()"), (31, "price", ["{}", "9"], "8")]
+    assert "  #32 shop.price({}, 9) -> 8" in outline(run(*calls))

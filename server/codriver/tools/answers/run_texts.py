@@ -143,13 +143,13 @@ def _groups(calls: Sequence[CallMade]) -> list[Group]:
 
 
 def _tree(run: Run, most: int) -> Iterator[str]:
-    """The lines of the tree: first those that lead to errors, then those nearer to its roots."""
+    """The lines of the tree: first those that lead to errors, or are called there, then those nearer to its roots."""
     children, failing = run.children(), _failing(run)
     waiting: list[tuple[bool, int, int, Group]] = []
 
-    def push(calls: Sequence[CallMade], depth: int) -> None:
+    def push(calls: Sequence[CallMade], depth: int, *, is_within: bool = False) -> None:
         for group in _groups(calls):
-            is_well = not any(call.number in failing for call in group.calls)
+            is_well = not (is_within or any(call.number in failing for call in group.calls))
             heapq.heappush(waiting, (is_well, depth, group.told.number, group))
 
     push(children.get(0, ()), 0)
@@ -157,7 +157,7 @@ def _tree(run: Run, most: int) -> Iterator[str]:
     while waiting and len(shown) < most:
         _, depth, number, group = heapq.heappop(waiting)
         shown.append((number, depth, group))
-        push(children.get(number, ()), depth + 1)
+        push(children.get(number, ()), depth + 1, is_within=number in failing)
     for _, depth, group in sorted(shown, key=lambda one: one[0]):
         yield line(group.told, INDENT * depth, len(group.calls))
 
