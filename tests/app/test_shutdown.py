@@ -38,6 +38,7 @@ STEPS = (
     "give up what runs on",
     "end the evaluations",
     "turn away who waits for a thread",
+    "close the page",
     "close the listener",
 )
 
