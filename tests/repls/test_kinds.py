@@ -26,7 +26,7 @@ MOON = kinds.Kind(
     "moonlisp",
     ("moon",),
     suffixes=(".moon",),
-    telling_suffix=".moon",
+    telling_suffixes=(".moon",),
     marks=("moon.edn",),
     needed_packages=(("package.json", "moonlisp"),),
     port_files=(".moon/port",),

@@ -53,9 +53,9 @@ GROUPS = '[dependency-groups]\ndev = ["basilisp", {include-group = "x"}]'
         ({"package.json": '{"devDependencies": {"nbb": "1"}}'}, "nbb", "package.json requires nbb"),
         ({"package.json": SQUINT}, "squint nrepl-server", "package.json requires squint-cljs"),
         ({"pyproject.toml": '[project]\ndependencies = ["Basilisp>=0.5"]'}, "lisp", "pyproject.toml requires basilisp"),
-        ({"pyproject.toml": '[project.optional-dependencies]\nx = ["hy"]'}, "hy", "pyproject.toml requires hy"),
+        ({"pyproject.toml": '[project.optional-dependencies]\nx = ["hy"]'}, "python", "pyproject.toml"),
         ({"pyproject.toml": '[tool.poetry.dependencies]\nhy = "1"'}, "hy", "pyproject.toml requires hy"),
-        ({"pyproject.toml": GROUPS}, "lisp", "pyproject.toml requires basilisp"),
+        ({"pyproject.toml": GROUPS}, "python", "pyproject.toml"),
         ({"src/app/core.lpy": ""}, "lisp", "src/app/core.lpy"),
         ({"main.hy": ""}, "hy", "main.hy"),
         ({"pyproject.toml": "[project]\nname = 'hyper'\ndependencies = ['hypothesis']"}, "python", "pyproject.toml"),
@@ -91,7 +91,7 @@ def test_a_project_of_two_kinds_is_told_as_both(workspace):
 
 def test_a_pyproject_that_cannot_be_read_does_not_stop_the_look(workspace):
     write(workspace, {"pyproject.toml": "[", "a.lpy": ""})
-    assert [project.repl for project in find_projects(workspace)] == ["lisp", "python"]
+    assert [project.repl for project in find_projects(workspace)] == ["python", "lisp"]
 
 
 def test_a_port_file_says_that_a_repl_runs(workspace):

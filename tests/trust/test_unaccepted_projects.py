@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+from pathlib import Path
 
 import forked
 import pytest
@@ -81,11 +82,11 @@ PYTHONS = {
     "notebooks": {"look.ipynb": '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', **APP},
     "mono repo": {**PYPROJECT, **VENV, "shop/deps.edn": "{}", "shop/src/a.clj": "(ns a)", **APP},
 }
+CLOJURE = {"src/a.clj": "(ns a)"}
 LISPS = {
-    "deps.edn": ({"deps.edn": "{}", "src/a.clj": "(ns a)"}, "clojure"),
-    "Leiningen": ({"project.clj": "(defproject a)", "src/a.clj": "(ns a)"}, "lein"),
-    "nbb": ({"nbb.edn": "{}", "package.json": '{"dependencies": {"nbb": "1"}}', "a.cljs": "(ns a)"}, "nbb"),
-    "Hy": ({"a.hy": "(+ 1 2)"}, "hy"),
+    "deps.edn": ({"deps.edn": '{:deps {x/y {:local/root "x"}}}', **CLOJURE}, ["clojure", "basilisp"]),
+    "Leiningen": ({"project.clj": '(defproject a) (spit "ran" 1)', **CLOJURE}, ["clojure", "basilisp"]),
+    "Hy": ({"a.hy": "(+ 1 2)"}, ["hy"]),
 }
 
 
@@ -122,10 +123,43 @@ def test_a_linked_working_tree_answers_while_the_environment_of_its_main_checkou
 
 
 @pytest.mark.parametrize("kind", LISPS)
-def test_every_fresh_lisp_project_says_in_a_sentence_what_starts_its_repl(tmp_path, kind):
-    files, word = LISPS[kind]
-    make(tmp_path / "workspace", files, tmp_path / "ran")
+def test_every_fresh_lisp_project_answers_in_its_language_until_its_own_repl_comes(tmp_path, kind):
+    files, dialects = LISPS[kind]
+    make(tmp_path / "workspace", {**files, **VENV, "node_modules/.bin/clojure": None}, tmp_path / "ran")
+    with plain_client(tmp_path) as (client, _):
+        first = client.call("evaluate_code", code="(+ 1 2)", timeoutMs=WAIT_S * 1000)
+        assert first["result"] == "3"
+        (note,) = [note for note in first["notes"] if "codriver trust" in note]
+        assert note.endswith(TRUST.format(tmp_path / "workspace"))
+        assert "codriver trust" not in str(client.call("evaluate_code", code="(+ 1 3)"))
+        (row,) = client.call("list_sessions")["sessions"]
+        assert row["dialect"] in dialects
+        assert note in row["notes"]
+        assert not (tmp_path / "ran").exists()
+        assert not list((tmp_path / "workspace").glob("**/ran"))
+        assert not list((tmp_path / "workspace").glob(".nrepl-port"))
+
+
+def test_a_lisp_that_stood_in_is_the_projects_own_once_the_workspace_is_accepted(tmp_path):
+    workspace = tmp_path / "workspace"
+    make(workspace, {"a.hy": "(+ 1 2)"}, tmp_path / "ran")
+    where = "(.getcwd (__import__ \"os\"))"
+    with plain_client(tmp_path) as (client, run):
+        outside = client.call("evaluate_code", code=where, timeoutMs=WAIT_S * 1000)["result"]
+        assert outside != repr(str(workspace))
+        assert run("trust").returncode == 0
+        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the project's own REPL")
+        assert client.call("evaluate_code", code=where, timeoutMs=WAIT_S * 1000)["result"] == repr(str(workspace))
+        assert "codriver trust" not in str(client.call("list_sessions"))
+        until(lambda: not Path(outside.strip("'")).exists(), "the empty folder to be gone")
+
+
+def test_a_lisp_project_whose_repl_lies_in_it_says_in_one_sentence_who_can_have_it(tmp_path):
+    workspace = tmp_path / "workspace"
+    make(workspace, {"package.json": '{"dependencies": {"nbb": "1"}}', "node_modules/.bin/nbb": None}, tmp_path / "ran")
     with plain_client(tmp_path) as (client, _):
         refused = client.call("evaluate_code", code="(+ 1 2)", timeoutMs=2000)
-        assert f"repl = ['{word}']" in refused["hint"]
-        assert "codriver trust" in refused["hint"]
+        assert refused["hint"] == f"the REPL of this project (nbb) runs files of it: {TRUST.format(workspace)}"
+        (row,) = client.call("list_sessions")["sessions"]
+        assert (row["phase"], row["note"]) == ("stopped", refused["hint"])
+        assert not (tmp_path / "ran").exists()

@@ -74,6 +74,8 @@ class LiveSettings:
                 added = _added(named_kernels(before.kernels, os.environ), kernels)
                 nrepl, repl = _added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl)
                 self.discovery.ask(nrepl, repl, added)
+                if news.accepted:
+                    await self.discovery.choose_again()
 
 
 def _added(before: tuple[T, ...], after: tuple[T, ...]) -> tuple[T, ...]:

@@ -308,7 +308,7 @@ class Server:
             commands=settings.repl,
             kernels=named_kernels(settings.kernels, os.environ),
             port_files=settings.port_files,
-            python=settings.python,
+            recipe_of=self._parts.recipe_of,
         )
         discovery.begin()
         self._live.discovery, self._live.server_kernels = discovery, self._parts.server_kernels

@@ -39,7 +39,7 @@ from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
 from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL
-from codriver.repls.launch.recipes import Recipe, recipe
+from codriver.repls.launch.recipes import Recipe, is_embedded, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_record import SessionRecord
 from codriver.repls.supervisor import Repls
@@ -128,6 +128,7 @@ class Parts:
     logbook: Logbook
     recorder: RunRecorder
     repls: Repls
+    recipe_of: Callable[[str], Recipe]
     server_kernels: ServerKernels
     clients: Clients
     services: Services
@@ -170,8 +171,11 @@ def build(
         nonlocal parts
 
         def recipe_of(words: str) -> Recipe:
-            python = live.settings.python
-            return recipe(words, workspace, os.environ, is_accepted=trust.is_accepted, is_asked=is_asked, python=python)
+            settings = live.settings
+            # The user who starts a server asks for the REPLs that are named, and else for our own alone.
+            asks = is_asked and (words in settings.repl or is_embedded(words))
+            accepted = trust.is_accepted
+            return recipe(words, workspace, os.environ, is_accepted=accepted, is_asked=asks, python=settings.python)
 
         connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(
@@ -184,9 +188,9 @@ def build(
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
-            repls=repls, server_kernels=server_kernels, clients=clients, services=services, work=services.work,
-            skills=skills, core=core, protocol=protocol, watcher=Watcher(services), kept=kept, seen=seen,
-            cut_off=tuple(Say(words, error=True) for words in services.editor.recover()),
+            repls=repls, recipe_of=recipe_of, server_kernels=server_kernels, clients=clients, services=services,
+            work=services.work, skills=skills, core=core, protocol=protocol, watcher=Watcher(services), kept=kept,
+            seen=seen, cut_off=tuple(Say(words, error=True) for words in services.editor.recover()),
         )  # fmt: skip
         return {**performers, **_performers(parts)}
 

@@ -148,6 +148,8 @@ class Origin:
     """The address, the port file's path, the word or command line to start, the connection file, or the URL."""
     is_merely_found: bool = False
     """Nobody named the kernel to us: it is a human's, used by its key alone or where it is the only REPL."""
+    stands_in: str = ""
+    """Of one that we start: which it is, where the project's own cannot be started, and why, as everybody is told."""
 
     @property
     def is_claim(self) -> bool:
@@ -190,6 +192,11 @@ class Repl:
     def dialect(self) -> str:
         """The dialect it speaks, or is expected to."""
         return self.profile.dialect if self.profile else self.expected_dialect
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether it stands in for the project's own REPL, and gives way to that."""
+        return self.awaits_trust or bool(self.origin.stands_in)
 
     @property
     def is_coming(self) -> bool:

@@ -42,9 +42,11 @@ def walk(
             waiting.extend((folder, depth + 1) for folder in sorted(entry.path for entry in folders))
 
 
-def files_of(folder: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize) -> Iterator[Path]:
+def files_of(
+    folder: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize, max_depth: int = sys.maxsize
+) -> Iterator[Path]:
     """The files of the walk whose names end so, those of one folder by name; a link may be among them."""
-    for _path, _depth, entries in walk(folder, max_entries=max_entries):
+    for _path, _depth, entries in walk(folder, max_entries=max_entries, max_depth=max_depth):
         yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
 
 

@@ -47,8 +47,8 @@ class Kind:
     """Endings of the source files that it can load."""
     file_dialect: str = ""
     """The dialect of the files; empty if the REPL starts in that dialect."""
-    telling_suffix: str | None = None
-    """The ending of a source file that shows such a project where nothing else does."""
+    telling_suffixes: tuple[str, ...] = ()
+    """The endings of files that show such a project where nothing else does."""
     marks: tuple[str, ...] = ()
     """Files that make a folder such a project, the most telling first."""
     needed_packages: tuple[tuple[str, str], ...] = ()
@@ -66,6 +66,8 @@ class Kind:
     launcher: Launcher = "program"
     arguments: tuple[str, ...] = ()
     """What follows the program in its command; of a worker, the name of its language."""
+    needs_project: bool = False
+    """It does not start in an empty folder."""
     is_slow: bool = False
     """Its first start may fetch dependencies or compile."""
     notes: tuple[str, ...] = ()
@@ -90,7 +92,7 @@ _CLOJURE_BY_HAND: Final = (
 
 PYTHON: Final = Kind(
     "Python", "py", "python", ("python",),
-    suffixes=(".py",), telling_suffix=".py", precedence=1,
+    suffixes=(".py",), telling_suffixes=(".py", ".ipynb"), precedence=1,
     marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
     # Of REPLs in running applications, where `.nrepl-port` is another's; see `embedded_port_file.py`.
     port_files=tuple(f".codriver/app{number}.port" for number in ("", "-2", "-3", "-4")),
@@ -122,7 +124,7 @@ KINDS: tuple[Kind, ...] = (
         suffixes=(".cljs", ".cljc"), file_dialect="clojurescript", marks=("shadow-cljs.edn",),
         precedence=-1,  # its projects may have a deps.edn too
         port_files=(".shadow-cljs/nrepl.port",), programs=("shadow-cljs",),
-        install="run `npm install --save-dev shadow-cljs`", arguments=("server",), is_slow=True,
+        install="run `npm install --save-dev shadow-cljs`", arguments=("server",), is_slow=True, needs_project=True,
         notes=("the REPL starts in Clojure: evaluate (shadow/repl :BUILD) to enter a ClojureScript build",),
         by_hand="npx shadow-cljs server",
     ),
@@ -140,7 +142,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "Basilisp", "lpy", "basilisp", ("lisp",),
-        suffixes=(".lpy", ".cljc"), telling_suffix=".lpy", needed_packages=(("pyproject.toml", "basilisp"),),
+        suffixes=(".lpy", ".cljc"), telling_suffixes=(".lpy",), needed_packages=(("pyproject.toml", "basilisp"),),
         install="run `pip install 'basilisp>=0.5.1,<0.6'`",
         launcher="worker", arguments=("lisp",), is_slow=True, by_hand="codriver serve --repl lisp",
     ),
@@ -152,7 +154,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "Hy", "hy", "hy", ("hy",),
-        suffixes=(".hy",), telling_suffix=".hy", needed_packages=(("pyproject.toml", "hy"),), programs=("hy",),
+        suffixes=(".hy",), telling_suffixes=(".hy",), needed_packages=(("pyproject.toml", "hy"),), programs=("hy",),
         install="run `pip install hy hy-nrepl`", launcher="python-program", arguments=("-m", "hy_nrepl.server"),
         by_hand="codriver serve --repl hy",
     ),
@@ -161,7 +163,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "Jupyter kernel", "jup", "python", (JUPYTER,), protocol=JUPYTER,
         install="run `pip install ipykernel` in the project's environment",
-        launcher="jupyter", by_hand="codriver serve --repl jupyter",
+        launcher="jupyter", needs_project=True, by_hand="codriver serve --repl jupyter",
     ),
 )  # fmt: skip
 
@@ -181,6 +183,12 @@ def kind_of(words: str) -> Kind | None:
     """The kind that the words after `--repl` name; None of a command line. `jupyter:SPEC` names a kernelspec."""
     word, colon, _spec = words.strip().partition(":")
     return by_word().get(word) if not colon or word == JUPYTER else None
+
+
+def title_of(words: str) -> str:
+    """The name for people of the REPL that the words after `--repl` name; of a command line the words themselves."""
+    found = kind_of(words) or next((kind for kind in KINDS if kind.repl == words), None)
+    return found.title if found else words
 
 
 def port_files() -> tuple[str, ...]:

@@ -7,9 +7,11 @@ connection is over. A life that ends by itself dispatches `ReplLost`; one that w
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -225,15 +227,24 @@ class Repls:
     async def _live_through(self, repl: Repl, recipe: recipes.Recipe) -> str:
         """Live through one process of ours; why it, or the connection, ended."""
         file = recipe.connection_file
-        async with processes.start(
-            recipe.command,
-            cwd=self._workspace,
-            env=recipe.env,
-            on_output=lambda stream, text: self._events.process_said(repl.id, stream, text),
-            port_file=recipe.port_file,
-            start_timeout_s=recipe.start_timeout_s,
-            farewell=partial(say_farewell, file) if file else None,
-        ) as running:
+        async with AsyncExitStack() as stack:
+            folder, port_file = self._workspace, recipe.port_file
+            if recipe.is_apart:
+                folder = Path(
+                    stack.enter_context(TemporaryDirectory(prefix="codriver-repl-", ignore_cleanup_errors=True))
+                )
+                port_file = folder / port_file.name if port_file is not None else None
+            running = await stack.enter_async_context(
+                processes.start(
+                    recipe.command,
+                    cwd=folder,
+                    env=recipe.env,
+                    on_output=lambda stream, text: self._events.process_said(repl.id, stream, text),
+                    port_file=port_file,
+                    start_timeout_s=recipe.start_timeout_s,
+                    farewell=partial(say_farewell, file) if file else None,
+                )
+            )
             address = kinds.address_of(recipe.protocol, str(file or await running.endpoint()))
             self._core.report(actions.ReplStarted(repl.id, address, recipe.caution, recipe.awaits_trust))
             async with anyio.create_task_group() as tasks:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver.errors import StartError
 from codriver.files import toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.repls.launch.projects import find_projects, is_python_or_empty, running_repls
+from codriver.repls.launch.projects import find_projects, is_empty, running_repls
 from codriver.setup import made_folders
 from codriver.setup.agent_files import Wanted, plan_agent_files
 from codriver.setup.change_plan import (
@@ -195,7 +195,7 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
         if not named and not running_repls(workspace):
             lines.append(
                 "REPL       codriver starts a Python REPL of its own"
-                if is_python_or_empty(workspace)
+                if is_empty(workspace)
                 else 'REPL       none is started: start one, or write repl = ["python"], or another, into codriver.toml'
             )
     lines += [f"REPL       running, as {file} says; codriver connects to it" for file in running_repls(workspace)]

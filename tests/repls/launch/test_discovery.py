@@ -1,10 +1,12 @@
 """Discovery of REPLs by their port files, over real files in a workspace."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import anyio
 import pytest
@@ -18,9 +20,9 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, State
 from codriver.core.values import Capability, Profile
-from codriver.repls.launch import discovery, recipes
-from codriver.repls.launch.discovery import Discovery
-from codriver.repls.launch.recipes import WORKER
+from codriver.repls.launch import recipes
+from codriver.repls.launch.discovery import Choice, Discovery, choose
+from codriver.repls.launch.recipes import WORKER, RecipeError, recipe
 from codriver.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +56,14 @@ class Shell:
 @asynccontextmanager
 async def finding(workspace):
     shell = Shell()
-    discovery = Discovery(core=shell.core, workspace=workspace, addresses=(), commands=("none",), port_files=())
+    discovery = Discovery(
+        core=shell.core,
+        workspace=workspace,
+        addresses=(),
+        commands=("none",),
+        port_files=(),
+        recipe_of=partial(recipe, workspace=workspace, environ=os.environ),
+    )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(discovery.run)
         yield shell
@@ -170,11 +179,13 @@ def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_
         ({"README.md": "", "shop.lpy": "(ns shop)"}, ["process:lisp"]),
         ({"shop.py": "", "test_shop.lpy": "(ns test-shop)"}, ["process:python"]),
         ({"pyproject.toml": "[tool.poetry.dependencies]\nbasilisp = {optional = true}"}, ["process:python"]),
-        ({"Cargo.toml": "", "examples/deep/x.lpy": ""}, []),
-        ({"package.json": "{}", "docs/x.lpy": ""}, []),
-        ({"README.md": "", "src/app.py": "", "examples/x.lpy": ""}, []),
-        ({"deps.edn": "{}", "shop.lpy": ""}, []),
-        ({"pyproject.toml": "[project]\ndependencies = ['hy']", "shop.hy": ""}, ["process:python"]),
+        ({"Cargo.toml": "", "examples/deep/x.lpy": ""}, ["process:lisp"]),
+        ({"package.json": "{}", "docs/x.md": ""}, []),
+        ({"README.md": "", "src/app.py": "", "examples/x.lpy": ""}, ["process:python"]),
+        ({"notes/look.ipynb": "{}"}, ["process:python"]),
+        ({"deps.edn": "{}", "shop.lpy": ""}, ["process:clojure"]),
+        ({"project.clj": "", "pyproject.toml": ""}, ["process:lein"]),
+        ({"pyproject.toml": "[project]\ndependencies = ['hy']", "shop.hy": ""}, ["process:hy"]),
     ],
 )
 async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, files, default):
@@ -182,7 +193,14 @@ async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, f
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     shell = Shell()
-    finder = Discovery(core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=())
+    finder = Discovery(
+        core=shell.core,
+        workspace=tmp_path,
+        addresses=(),
+        commands=(),
+        port_files=(),
+        recipe_of=partial(recipe, workspace=tmp_path, environ=os.environ),
+    )
     finder.begin()
     assert shell.core.state.life.is_searching
     assert "evaluate" in shell.core.state.capabilities()
@@ -196,21 +214,55 @@ async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, f
     assert ("evaluate" in shell.core.state.capabilities()) == bool(default)
 
 
-def test_where_basilisp_is_not_installed_a_project_that_requires_it_has_python(tmp_path, monkeypatch):
+def made(workspace, python="auto"):
+    return partial(recipe, workspace=workspace, environ=os.environ, python=python)
+
+
+def test_where_basilisp_is_not_installed_a_project_that_requires_it_has_python_which_says_so(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['basilisp']")
-    assert discovery._kind_to_start(tmp_path, "auto").repl == "lisp"
+    assert choose(tmp_path, made(tmp_path)) == Choice("lisp")
     monkeypatch.setattr(recipes, "_has_basilisp", lambda *_: False)
-    assert discovery._kind_to_start(tmp_path, "auto").repl == "python"
+    found = choose(tmp_path, made(tmp_path))
+    assert (found.repl, found.problem) == ("python", None)
+    assert found.stands_in.startswith(
+        "this is Python instead, as the REPL of this project (Basilisp) cannot be started"
+    )
     (tmp_path / "pyproject.toml").unlink()
     (tmp_path / "shop.lpy").touch()
-    assert discovery._kind_to_start(tmp_path, "auto").repl == "lisp", "its start tells what is missing"
+    found = choose(tmp_path, made(tmp_path))
+    assert found.repl == "lisp"
+    assert "is not installed" in found.problem
 
 
 @pytest.mark.parametrize(("name", "kind"), [("pyproject.toml", "python"), ("Cargo.toml", None)])
 def test_an_interpreter_that_is_not_there_is_told_by_the_start_that_fails(tmp_path, name, kind):
     (tmp_path / name).touch()
-    wanted = discovery._kind_to_start(tmp_path, str(tmp_path / "no-such-python"))
+    wanted = choose(tmp_path, made(tmp_path, str(tmp_path / "no-such-python")))
     assert (wanted and wanted.repl) == kind
+
+
+CAN_START = {
+    ("clojure", "python"): ("clojure", ""),
+    ("python",): ("python", "this is Python instead, as Clojure with deps.edn is not here"),
+    ("lisp",): ("lisp", "this is Basilisp instead, as Clojure with deps.edn is not here"),
+    (): ("clojure", ""),
+}
+
+
+@pytest.mark.parametrize("able", CAN_START)
+def test_the_first_repl_that_can_be_started_is_and_says_which_one_it_stands_in_for(tmp_path, able):
+    for name in ("deps.edn", "pyproject.toml"):
+        (tmp_path / name).touch()
+
+    def recipe_of(words):
+        if words not in able:
+            error = RecipeError(words, "it is not here")
+            error.said = f"{error.said.partition('(')[2].partition(')')[0]} is not here"
+            raise error
+
+    found = choose(tmp_path, recipe_of)
+    assert (found.repl, found.stands_in) == CAN_START[able]
+    assert (found.problem is None) == bool(able)
 
 
 def test_the_first_call_to_a_server_of_a_large_workspace_waits_for_its_repl(tmp_path):
@@ -237,19 +289,22 @@ def test_where_no_repl_is_wanted_the_first_call_says_so(tmp_path):
         assert "no REPL is connected" in refused["message"]
 
 
-def test_the_setting_for_a_projects_own_repl_is_told_with_its_value(tmp_path):
+def test_a_project_whose_repl_cannot_be_started_is_told_so_at_once_and_never_that_it_starts(tmp_path):
+    if shutil.which("nbb"):
+        pytest.skip("nbb is in PATH here, and so could be started")
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    (workspace / "deps.edn").write_text("{}")
+    (workspace / "nbb.edn").write_text("{}")
     with serving(tmp_path) as live, live.client() as client:
         client.tools()
-        trusted = "put repl = ['clojure'] in codriver.toml and have the user run `codriver trust`"
-        assert trusted in client.call("evaluate_code", code="1 + 1")["hint"]
+        refused = client.call("evaluate_code", code="1 + 1")
+        assert "the REPL of this project (nbb) cannot be started: there is no 'nbb'" in refused["hint"]
         with live.client() as newcomer:
-            assert trusted in newcomer.about["instructions"]
-        (workspace / "deps.edn").unlink()
-        (workspace / "nbb.edn").write_text("{}")
-        live_until(lambda: "['nbb']" in client.call("evaluate_code", code="1 + 1")["hint"], "the other project")
+            assert "nbb is stopped: the REPL of this project (nbb) cannot" in newcomer.about["instructions"]
+            assert "starting" not in newcomer.about["instructions"]
+        (row,) = client.call("list_sessions")["sessions"]
+        assert (row["phase"], row["note"] in refused["hint"]) == ("stopped", True)
+        assert row["note"] in live.run("status").stdout.replace("\n", " ")
 
 
 def test_what_listens_but_is_no_repl_is_told_of_by_status_doctor_and_log(tmp_path):

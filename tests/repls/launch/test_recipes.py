@@ -182,7 +182,7 @@ def test_any_command_line_is_taken_with_its_program_where_that_was_found(place):
 
 @pytest.mark.parametrize(
     ("words", "program"),
-    [("python", ".venv/bin/python"), ("nbb", "node_modules/.bin/nbb"), ("./mine", "mine"), ("hy", "venv/bin/hy")],
+    [("python", ".venv/bin/python"), ("nbb", "node_modules/.bin/nbb"), ("./mine", "mine")],
 )
 def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words, program):
     workspace, environ = place
@@ -269,16 +269,47 @@ def test_an_active_environment_in_a_workspace_that_nobody_accepted_is_none(place
     assert (made.command[0], "codriver trust" in made.caution) == (sys.executable, True)
 
 
-@pytest.mark.parametrize("words", ["bb", "lein", "bb --main mine", "hy"])
+@pytest.mark.parametrize("words", ["bb --main mine", "shadow-cljs"])
 def test_no_repl_that_runs_files_of_the_project_is_started_in_a_workspace_that_nobody_accepted(place, words):
     workspace, environ = place
-    for name in ("bb", "lein", "python3"):
+    for name in ("bb", "shadow-cljs"):
         install(Path(environ["PATH"]), name)
     assert recipe(words, workspace, environ).command
     with pytest.raises(
         RecipeError, match=r"nobody has accepted this checkout.*codriver trust.*runs files of the project"
     ):
         recipe(words, workspace, environ, is_accepted=nobody)
+
+
+@pytest.mark.parametrize(("words", "program"), [("bb", "bb"), ("lein", "lein"), ("clojure", "lein"), ("hy", "hy")])
+def test_a_lisp_that_lies_outside_is_started_in_an_empty_folder_with_nothing_of_the_checkout(place, words, program):
+    workspace, environ = place
+    install(workspace / "node_modules" / ".bin", program)
+    install(workspace / ".venv" / "bin", program)
+    own = install(Path(environ["PATH"]), program)
+    within = {
+        "PATH": f"{workspace}/node_modules/.bin:bin:{environ['PATH']}",
+        "NODE_OPTIONS": f"--require {workspace}/x",
+    }
+    made = recipe(words, workspace, {**environ, **within, "PWD": str(workspace)}, is_accepted=nobody)
+    assert made.command[0] in {str(own), str(Path(sys.executable).parent / program)}
+    assert str(workspace) not in f"{made.command} {made.env} {made.port_file}"
+    assert (made.is_apart, made.awaits_trust) == (True, True)
+    assert made.caution.startswith("this is a REPL of ")
+    assert made.caution.endswith(f"to have the project's own, ask your human to run: codriver trust (in {workspace})")
+
+
+def test_what_the_jvm_is_given_of_a_checkout_that_nobody_accepted_is_nothing(place, tmp_path, monkeypatch):
+    workspace, environ = place
+    install(Path(environ["PATH"]), "java")
+    monkeypatch.setattr(recipes, "JAR_FOLDERS", (tmp_path / "jars",))
+    (tmp_path / "jars").mkdir()
+    for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl"):
+        (tmp_path / "jars" / f"{name}.jar").touch()
+    (workspace / "src").mkdir()
+    (workspace / "deps.edn").write_text('{:paths ["src"]}')
+    assert str(workspace / "src") in str(recipe("clojure", workspace, environ).command)
+    assert str(workspace) not in str(recipe("clojure", workspace, environ, is_accepted=nobody).command)
 
 
 def test_our_own_worker_is_started_in_any_workspace(place):

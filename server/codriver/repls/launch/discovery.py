@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 
 from codriver.core.actions import ReplForgotten, ReplFound, Say, Searching
+from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.repls import kinds
 from codriver.repls.jupyter.finding.connection_files import key_of_kernel
 from codriver.repls.launch.port_files import watch
-from codriver.repls.launch.project_python import AUTO
-from codriver.repls.launch.projects import embedded_kinds
-from codriver.repls.launch.recipes import RecipeError, recipe
+from codriver.repls.launch.projects import repls_to_start
+from codriver.repls.launch.recipes import RecipeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
     from codriver.repls.jupyter.finding.named_kernels import NamedKernel
     from codriver.repls.launch.port_files import Found
+    from codriver.repls.launch.recipes import Recipe
 
 RECHECK_S = 0.25
 """How soon a port file is looked at again whose fate the state of a REPL decides."""
@@ -43,15 +43,15 @@ class Discovery:
         addresses: Sequence[str],
         commands: Sequence[str],
         port_files: Sequence[str],
+        recipe_of: Callable[[str], Recipe],
         kernels: Sequence[NamedKernel] = (),
-        python: str = AUTO,
     ) -> None:
         self._core = core
         self._workspace = workspace
         self._addresses = addresses
         self._commands = commands
         self._kernels = kernels
-        self._python = python
+        self._recipe_of = recipe_of
         self._port_files = (*kinds.port_files(), *port_files)
         self._found: tuple[Found, ...] = ()
         self._news = anyio.Event()
@@ -78,8 +78,8 @@ class Discovery:
             tasks.start_soon(self._watch)
             await self._news.wait()
             if not self._is_asked:
-                default = () if self._found else await self._default()
-                self._dispatch(*default, Searching(is_under_way=False))
+                await self._choose()
+                self._dispatch(Searching(is_under_way=False))
             while True:
                 self._news = anyio.Event()
                 # A port file may belong to a process that we are just starting: such a file is looked at again.
@@ -97,16 +97,30 @@ class Discovery:
     def _is_asked(self) -> bool:
         return bool(self._addresses or self._commands or self._kernels)
 
-    async def _default(self) -> tuple[Action, ...]:
-        """The start of a REPL of our own, where the workspace asks for one."""
+    async def choose_again(self) -> None:
+        """Start what can be started now that the user has accepted the workspace, where no REPL was asked for.
+
+        What stands in for it gives way by itself.
+        """
+        if not self._is_asked:
+            await self._choose()
+
+    async def _choose(self) -> None:
+        """Start a REPL of our own where none was found, as the files of the workspace call for one."""
+        if self._found:
+            return
         try:
-            kind = await anyio.to_thread.run_sync(_kind_to_start, self._workspace, self._python)
+            choice = await anyio.to_thread.run_sync(choose, self._workspace, self._recipe_of)
         except OSError as error:
-            return (Say(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True),)
-        if kind is None:
-            return ()
-        words = f"no REPL was found and none asked for, so codriver starts its own {kind.title} REPL (key {kind.key})"
-        return (Say(words), _asked_command(kind.repl))
+            self._dispatch(Say(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True))
+            return
+        if choice is None or f"process:{choice.repl}" in self._core.state.repls:
+            return
+        found = _asked_command(choice.repl)
+        found = replace(found, problem=choice.problem, origin=replace(found.origin, stands_in=choice.stands_in))
+        does = "codriver starts its own" if choice.problem is None else "codriver would start, and cannot,"
+        words = f"no REPL was found and none asked for, so {does} {choice.title} REPL (key {found.key})"
+        self._dispatch(Say(words), found)
 
     def _reconcile(self) -> bool:
         """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already.
@@ -161,17 +175,41 @@ class Discovery:
             self._core.report(*actions)
 
 
-def _kind_to_start(workspace: Path, python: str) -> kinds.Kind | None:
-    """The kind of REPL to start where none was asked for; None where the files call for none.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The REPL to start where none was asked for. `repl`: the text for the setting."""
 
-    It is the first that can be started; where none can, the last, whose start tells why.
+    repl: str
+    problem: str | None = None
+    """Why it cannot be started."""
+    stands_in: str = ""
+    """In words: what it is, where another is the project's, and why that one is not started."""
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return kinds.title_of(self.repl)
+
+
+def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None:
+    """The REPL to start where none was asked for; None where the files call for none.
+
+    It is the first that can be started, and stands in for the first of all. Blocks.
+
+    Raises:
+        OSError: the workspace cannot be read.
     """
-    wanted = None
-    for wanted in embedded_kinds(workspace):
-        with suppress(RecipeError):  # Basilisp is not installed
-            recipe(wanted.repl, workspace, os.environ, python=python)
-            break
-    return wanted
+    first: Choice | None = None
+    for repl in repls_to_start(workspace):
+        try:
+            recipe_of(repl)
+        except RecipeError as error:
+            first = first or Choice(repl, error.said)
+            continue
+        if first is None:
+            return Choice(repl)
+        return Choice(repl, stands_in=f"this is {kinds.title_of(repl)} instead, as {first.problem}")
+    return first
 
 
 def _asked_address(text: str) -> ReplFound:

@@ -21,7 +21,7 @@ from codriver.repls.kinds import PYTHON
 from codriver.systems.programs import is_path, python_in_path, python_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
 AUTO: Final = "auto"
 ENVIRONMENTS: Final = (".venv", "venv")
@@ -83,8 +83,8 @@ def find_safe_python(
     if found.path != sys.executable:
         for folder in inside:
             if lies_in(found.path, folder, workspace) and not is_accepted(folder):
-                return replace(_outside(workspace, environ, inside), waits_for=folder)
-    return found if found.whose != OF_PATH or is_accepted(workspace) else _outside(workspace, environ, inside)
+                return replace(_outside(workspace, environ), waits_for=folder)
+    return found if found.whose != OF_PATH or is_accepted(workspace) else _outside(workspace, environ)
 
 
 def checkouts(workspace: Path) -> tuple[Path, ...]:
@@ -101,26 +101,32 @@ def lies_in(program: str, folder: Path, workspace: Path) -> bool:
     )
 
 
-def _outside(workspace: Path, environ: Mapping[str, str], inside: Iterable[Path]) -> Interpreter:
+def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what leads into the checkouts, or is of Python: a PATH of folders outside them alone."""
+    inside = checkouts(workspace)
+    names = [str(path) for folder in inside for path in (folder, os.path.realpath(folder))]
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in OF_FOLDER and not name.startswith("PYTHON") and not any(one in value for one in names)
+    }
+    folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    return {**kept, "PATH": os.pathsep.join(folder for folder in folders if _is_outside(folder, workspace))}
+
+
+def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
     """`python3` of the folders of `PATH` that lie in no checkout, else Codriver's own."""
-
-    def is_outside(path: str) -> bool:
-        return Path(path).is_absolute() and not any(lies_in(path, folder, workspace) for folder in inside)
-
-    folders = [folder for folder in environ.get("PATH", os.defpath).split(os.pathsep) if is_outside(folder)]
-    path = os.pathsep.join(folders)
-    named = python_in_path(path) if folders else None
-    if named is not None and is_outside(named):
-        names = [str(folder) for folder in inside]
-        kept = {
-            name: value
-            for name, value in environ.items()
-            if name not in OF_FOLDER and not name.startswith("PYTHON") and not any(one in value for one in names)
-        }
-        found = _executable(named, {**kept, "PATH": path})
-        if found and is_outside(found):
+    outside = outside_environment(workspace, environ)
+    named = python_in_path(outside["PATH"]) if outside["PATH"] else None
+    if named is not None and _is_outside(named, workspace):
+        found = _executable(named, outside)
+        if found and _is_outside(found, workspace):
             return Interpreter(found, OF_PATH, _caution(workspace, found))
     return _own(workspace)
+
+
+def _is_outside(path: str, workspace: Path) -> bool:
+    return Path(path).is_absolute() and not any(lies_in(path, folder, workspace) for folder in checkouts(workspace))
 
 
 def _executable(program: str, environ: Mapping[str, str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
@@ -16,13 +16,17 @@ from codriver.files.workspace_walk import files_of
 from codriver.repls import kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 PORT_FILE: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 PROJECT_FILE: Final = Rules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files that are about agents and clients: a workspace that holds nothing else is as good as empty."""
+CLOJURE: Final = "clojure"
+"""The dialect of which Basilisp is a kind."""
+BASILISP: Final = "lisp"
 SOURCES_SEEN: Final = 2000
 """How many files are looked at to find out what language a folder without a project file has."""
 
@@ -43,7 +47,11 @@ class Project:
 
 
 def find_projects(workspace: Path) -> tuple[Project, ...]:
-    """Every kind of project that the workspace shows, the one to use first."""
+    """Every kind of project that the workspace shows, the one to use first.
+
+    Files that make a folder a project come before packages that it requires, and Lisp before Python, in which many a
+    tool of a Lisp project is written; sources count from the top down, and packages of extras and groups last.
+    """
     found: dict[str, Project] = {}
     for project in _find(workspace):
         found.setdefault(project.repl, project)
@@ -55,37 +63,28 @@ def repl_of_project(workspace: Path) -> str:
     return next((project.repl for project in _find(workspace)), "")
 
 
-def embedded_kinds(workspace: Path) -> Iterator[kinds.Kind]:
-    """The kinds of REPL to start where none was asked for, of those that come with Codriver; the best first.
+def repls_to_start(workspace: Path) -> tuple[str, ...]:
+    """The REPLs of which the first that can be started is, where none was asked for: texts for the setting `repl`.
 
-    Basilisp's where the project requires it, or has its sources at the top and shows no other project; Python's where
-    Python is at the top, or nothing at all.
-
-    Raises:
-        OSError: the folder cannot be read.
-    """
-    needs, names = _python_needs(workspace, is_required=True), _names_at_top(workspace)
-    embedded = [kind for kind in kinds.KINDS if kind.launcher == "worker"]
-    yield from (kind for kind in embedded if any(package in needs for _, package in kind.needed_packages))
-    if _is_python_or_empty(names):
-        yield kinds.PYTHON
-    elif not kinds.project_marks().intersection(names):
-        at_top = tuple(Path(name).suffix for name in names)
-        yield from (kind for kind in embedded if kind.telling_suffix in at_top)
-
-
-def is_python_or_empty(workspace: Path) -> bool:
-    """Whether the folder shows Python at its top, or nothing at all. Names that begin with a dot show nothing.
+    They are those of the projects here, and Basilisp's after those of Clojure; in an empty folder Python's.
 
     Raises:
         OSError: the folder cannot be read.
     """
-    return _is_python_or_empty(_names_at_top(workspace))
+    if not _names_at_top(workspace):
+        return (kinds.PYTHON.repl,)
+    found = [project.repl for project in find_projects(workspace)]
+    has_clojure = any(kind.dialect == CLOJURE for kind in kinds.KINDS if kind.repl in found)
+    return tuple(dict.fromkeys([*found, *([BASILISP] if has_clojure else [])]))
 
 
-def _is_python_or_empty(names: Collection[str]) -> bool:
-    python = kinds.PYTHON
-    return not names or any(name in python.marks or name.endswith(python.suffixes) for name in names)
+def is_empty(workspace: Path) -> bool:
+    """Whether the folder shows nothing. Names that begin with a dot, and files about agents, show nothing.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    return not _names_at_top(workspace)
 
 
 def _names_at_top(workspace: Path) -> list[str]:
@@ -98,18 +97,39 @@ def running_repls(workspace: Path) -> tuple[str, ...]:
 
 
 def _find(workspace: Path) -> Iterator[Project]:
-    needs = {"package.json": _node_needs(workspace), "pyproject.toml": _python_needs(workspace)}
-    for precedence in sorted({kind.precedence for kind in kinds.KINDS}):
-        equals = [kind for kind in kinds.KINDS if kind.precedence == precedence]
-        for kind in equals:
-            yield from (_project(kind, name) for name in kind.marks if is_file(workspace / name))
-        for kind in equals:
-            for file, package in kind.needed_packages:
-                if package in needs.get(file, ()):
-                    yield _project(kind, f"{file} requires {package}")
-        for kind in equals:
-            if kind.telling_suffix and (source := _source(workspace, kind.telling_suffix)):
-                yield _project(kind, source)
+    others = sorted(
+        (kind for kind in kinds.KINDS if kind.dialect != kinds.PYTHON.dialect), key=lambda kind: kind.precedence
+    )
+    all_kinds = [*others, kinds.PYTHON]
+    for kind in others:
+        yield from _by_marks(kind, workspace)
+    yield from _by_needs(others, workspace, is_required=True)
+    yield from _by_marks(kinds.PYTHON, workspace)
+    for kind in [kinds.PYTHON, *others]:
+        yield from _by_source(kind, workspace, max_depth=0)
+    for kind in [kinds.PYTHON, *others]:
+        yield from _by_source(kind, workspace)
+    yield from _by_needs(all_kinds, workspace)
+
+
+def _by_marks(kind: kinds.Kind, workspace: Path) -> Iterator[Project]:
+    yield from (_project(kind, name) for name in kind.marks if is_file(workspace / name))
+
+
+def _by_needs(some: Iterable[kinds.Kind], workspace: Path, *, is_required: bool = False) -> Iterator[Project]:
+    python = _python_needs(workspace, is_required=is_required)
+    needs = {"package.json": _node_needs(workspace), "pyproject.toml": python}
+    for kind in some:
+        for file, package in kind.needed_packages:
+            if package in needs.get(file, ()):
+                yield _project(kind, f"{file} requires {package}")
+
+
+def _by_source(kind: kinds.Kind, workspace: Path, *, max_depth: int = sys.maxsize) -> Iterator[Project]:
+    if kind.telling_suffixes:
+        found = next(files_of(workspace, kind.telling_suffixes, max_entries=SOURCES_SEEN, max_depth=max_depth), None)
+        if found is not None:
+            yield _project(kind, found.relative_to(workspace).as_posix())
 
 
 def is_file(path: Path) -> bool:
@@ -166,12 +186,6 @@ def _table(value: object) -> dict[str, Any]:
 
 def _names(value: object) -> tuple[str, ...]:
     return tuple(_table(value))
-
-
-def _source(workspace: Path, suffix: str) -> str | None:
-    """The first source file that ends so, relative to the workspace; None when there is none near the top."""
-    found = next(files_of(workspace, (suffix,), max_entries=SOURCES_SEEN), None)
-    return None if found is None else found.relative_to(workspace).as_posix()
 
 
 def port_text(workspace: Path, name: str) -> str:

@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +23,17 @@ from codriver.files.working_trees import main_checkout
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.jupyter.finding.connection_files import OWN_PREFIX, runtime_folder
 from codriver.repls.jupyter.finding.kernelspecs import KernelSpecError, command_of, find_kernelspec, kernel_folders
-from codriver.repls.kinds import NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of
+from codriver.repls.kinds import KINDS, NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of, title_of
 from codriver.repls.launch.processes import SUPERVISED
-from codriver.repls.launch.project_python import AUTO, Interpreter, checkouts, find_python, find_safe_python, lies_in
+from codriver.repls.launch.project_python import (
+    AUTO,
+    Interpreter,
+    checkouts,
+    find_python,
+    find_safe_python,
+    lies_in,
+    outside_environment,
+)
 from codriver.systems.programs import is_path, passes_quotes_on, program_in, split_command
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
@@ -36,6 +45,9 @@ if TYPE_CHECKING:
 UNACCEPTED: Final = "--unaccepted"
 """The worker's option for a workspace that nobody has accepted."""
 TRUST: Final = "codriver trust"
+
+NOWHERE: Final = Path(os.devnull)
+"""The place of a project of which nothing is read."""
 
 WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
 
@@ -67,6 +79,8 @@ class RecipeError(StartError):
         super().__init__(f"`--repl {words}` cannot work here: {problem}")
         self.words = words
         self.problem = problem
+        self.said = f"the REPL of this project ({title_of(words)}) cannot be started: {problem}"
+        """The same of a REPL that nobody asked for."""
 
 
 class NotAcceptedError(RecipeError):
@@ -74,6 +88,7 @@ class NotAcceptedError(RecipeError):
 
     def __init__(self, words: str, folder: Path, why: str) -> None:
         super().__init__(words, f"nobody has accepted this checkout: {to_accept(folder)}; {why}")
+        self.said = f"the REPL of this project ({title_of(words)}) runs files of it: {to_accept(folder)}"
 
 
 def to_accept(folder: Path) -> str:
@@ -100,6 +115,8 @@ class Recipe:
     """Words in the last output of a process that ended, and what that means."""
     awaits_trust: bool = False
     """It is another than the one for a workspace that its user has accepted."""
+    is_apart: bool = False
+    """It is started in an empty folder, in which the path of its port file is to be taken, if it has one."""
     withheld: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By capability that it has and that is not used: what to do to have it."""
 
@@ -133,16 +150,16 @@ def recipe(
     `is_asked`: the user starts it here and now, so that any REPL may be. Our own worker still runs nothing of a
     workspace that nobody has accepted before code is evaluated in it.
 
-    In a workspace that the user has not accepted, which `is_accepted` tells of a folder, our own worker alone is
-    started, and by no program that lies there or in the main checkout of a linked working tree: whoever made the
-    checkout made the program too, and every other REPL runs files of the project as it starts. Only the interpreter
-    that runs the server may lie there.
+    In a workspace that the user has not accepted, which `is_accepted` tells of a folder, no program is started that
+    lies there or in the main checkout of a linked working tree: whoever made the checkout made the program too. Only
+    the interpreter that runs the server may lie there. Every REPL but our own worker runs files of the folder that it
+    starts in, and so is started in an empty one, if it can be.
 
     Raises:
         RecipeError: it cannot work on this machine, or is a program of a checkout that nobody has accepted.
     """
-    project, kind = Project(workspace, environ, python), kind_of(words)
-    is_worker = kind is not None and kind.launcher == "worker"
+    project = Project(workspace, environ, python)
+    is_worker = is_embedded(words)
     if is_asked:
         found = _recipe(words, project)
         is_bare = is_worker and not is_accepted(workspace)
@@ -151,10 +168,10 @@ def recipe(
         safe = find_safe_python(workspace, environ, python, is_accepted)
         found = _recipe(words, replace(project, safe=safe))
         return _whole(found) if is_accepted(workspace) else _isolated(found, workspace)
-    found = _recipe(words, project)
     if not is_accepted(workspace):
         # A project's tool reads its file of settings, Python takes modules from the folder it starts in, R a profile.
-        raise NotAcceptedError(words, workspace, "this REPL runs files of the project as it starts")
+        return _apart(words, replace(project, safe=find_safe_python(workspace, environ, python, is_accepted)))
+    found = _recipe(words, project)
     program = found.command[0]
     for folder in checkouts(workspace):
         if program != sys.executable and lies_in(program, folder, workspace) and not is_accepted(folder):
@@ -179,12 +196,40 @@ def _isolated(found: Recipe, workspace: Path) -> Recipe:
     )
 
 
+def _apart(words: str, project: Project) -> Recipe:
+    """The recipe of a REPL of the language of the one that `words` name, which is started in an empty folder.
+
+    Raises:
+        NotAcceptedError: it cannot do without the project, or no program from outside of the checkouts starts it.
+        RecipeError: it cannot be started in the project either.
+    """
+    workspace = project.workspace
+    inside = checkouts(workspace)
+    outside = Project(NOWHERE, outside_environment(workspace, project.environ), AUTO, project.safe)
+    wanted = next((kind for kind in KINDS if kind.repl == words.strip()), None) or kind_of(words)
+    alike = [kind for kind in KINDS if wanted is not None and kind.dialect == wanted.dialect]
+    for kind in alike if wanted is not None and not wanted.needs_project else ():
+        with suppress(RecipeError):
+            found = replace(_recipe(kind.repl, outside), awaits_trust=True, is_apart=True)
+            if kind.launcher != "worker" and not any(lies_in(found.command[0], one, workspace) for one in inside):
+                said = f"this is a REPL of {kind.title.partition(' with ')[0]} alone, started in an empty folder"
+                return replace(found, caution=f"{said}: to have the project's own, {to_accept(workspace)}")
+    _recipe(words, project)
+    raise NotAcceptedError(words, workspace, "this REPL runs files of the project as it starts")
+
+
 def _whole(found: Recipe) -> Recipe:
     """The recipe with the PYTHONPATH of the client, of which the server was started without the project's part."""
     env = dict(found.env)
     if given := env.pop(CLIENTS_PATH, None):
         env["PYTHONPATH"] = given
     return replace(found, env=env)
+
+
+def is_embedded(words: str) -> bool:
+    """Whether the REPL that `words` name is our own worker."""
+    kind = kind_of(words)
+    return kind is not None and kind.launcher == "worker"
 
 
 def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, python: str = AUTO) -> None:

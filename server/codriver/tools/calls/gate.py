@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
     from codriver.tools.calls.base import Tool
 
+TRUST = "codriver trust"
 LOOK_S = 0.02
 SEARCH_S = 10.0
 """The first search for REPLs takes a second at most, on a disk that answers."""
@@ -125,6 +126,8 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
         for repl in state.repls.values()
         if repl.phase in ("stopped", "waiting") and repl.note
     )
+    if waiting := [repl.note for repl in state.repls.values() if repl.note and TRUST in repl.note]:
+        return "; ".join(waiting)
     why = f" ({gone})" if gone else ""
     start = "start one (its port file is found within a second)"
     if settings.repl or why:
@@ -136,4 +139,5 @@ def to_name_one(state: State) -> str:
     """The words for naming a REPL in the settings: the one that the files call for, Python's where they say nothing."""
     repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
     trusted = " and have the user run `codriver trust`" if state.repl_needs_trust else ""
-    return f"put repl = ['{repl}'] in codriver.toml{trusted}" if repl else "name one as repl in codriver.toml"
+    is_known = f", or have the user run `codriver init`, which has {repl} started" if state.repl_of_files else ""
+    return f"put repl = ['{repl}'] in codriver.toml{trusted}{is_known}" if repl else "name one as repl in codriver.toml"

@@ -10,7 +10,7 @@ import anyio
 from codriver.core import callers, lanes
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
-from codriver.core.records import dataclass
+from codriver.core.records import dataclass, replace
 from codriver.core.repl_connections import other_tree
 from codriver.core.state import Session, free_name, without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
@@ -41,6 +41,8 @@ class Target:
     """The caller's lane, where the session is not it: the REPL is not connected yet, or has no lane left."""
     beside: tuple[str, ...] = ()
     """The keys of other REPLs that could be meant as well, where this is the one that the caller has used."""
+    gave_way: tuple[str, ...] = ()
+    """The keys of the REPLs that stood in for this one."""
 
     @property
     def key(self) -> str:
@@ -162,9 +164,12 @@ def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
-    """The note, once, for a caller that stays in the REPL that it has used: which others there are."""
+    """The note, once, for a caller that could mean another REPL: which others there are, or which gave way."""
     note = f"in {target.repl.key}, as before; replSessionKey names another: {', '.join(target.beside)}"
-    is_news = bool(target.beside) and call.services.told.places.is_news(evaluation, note)
+    if target.gave_way:
+        stood_in = ", ".join(target.gave_way)
+        note = f"in {target.repl.key}, the project's own REPL, to which {stood_in} gave way; replSessionKey names that"
+    is_news = bool(target.beside or target.gave_way) and call.services.told.places.is_news(evaluation, note)
     return (note,) if is_news else ()
 
 
@@ -182,7 +187,8 @@ def resolve(
     the caller has `used` the REPL, by its id, if the caller has used one of them only.
 
     A REPL that was never reached, such as one behind a stale port file, does not make the others ambiguous; nor does a
-    kernel that was merely found, which stands in for no REPL that was asked for or that we started.
+    kernel that was merely found, which stands in for no REPL that was asked for or that we started. One that stands in
+    for the project's own gives way to that.
 
     Raises:
         NoReplError, AmbiguousSessionError, UnknownSessionError, ReplStoppedError: as they say.
@@ -198,6 +204,8 @@ def resolve(
         if not reachable:
             raise NoReplError(tuple(repls), to_name_one(state))
         reachable = [repl for repl in reachable if repl.dialect in dialects] or reachable
+        gave_way = tuple([repl.key for repl in reachable if _gives_way(repl, reachable)])
+        reachable = [repl for repl in reachable if repl.key not in gave_way]
         only, *others = reachable
         if others:
             habit = [repl for repl in reachable if repl.id in used]
@@ -205,7 +213,7 @@ def resolve(
                 raise AmbiguousSessionError(reachable)
             beside = tuple([repl.key for repl in reachable if repl is not habit[0]])
             return Target(habit[0], habit[0].sessions[MAIN_SESSION], beside=beside)
-        return Target(only, only.sessions[MAIN_SESSION])
+        return Target(only, only.sessions[MAIN_SESSION], gave_way=gave_way)
     for repl in state.repls.values():
         for session in repl.sessions.values():
             if session_key(repl, session.name) == key and (may_leave or not session.is_leaving):
@@ -215,6 +223,17 @@ def resolve(
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     named = [session_key(repl, one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
     raise UnknownSessionError(key, named)
+
+
+def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
+    """Whether a REPL stands in for one that is there: where Python stands in for Lisp, for any; else for its like."""
+    return repl.is_stand_in and any(
+        other.phase == "connected"
+        and not other.is_stand_in
+        and other_tree(other) is None
+        and (bool(repl.origin.stands_in) or other.dialect == repl.dialect)
+        for other in others
+    )
 
 
 def own(call: Call, key: str | None, who: str) -> Target:
@@ -245,14 +264,14 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
     if lane is None or not (lanes.are_given(repl) or repl.profile is None):
         return target
     if repl.profile is None:
-        return Target(repl, target.session, lane, target.beside)
+        return replace(target, repl=repl, lane=lane)
     found = lanes.find(call.state, repl, lane, call.client)
     if found is None or found.client != call.client:
         call.dispatch(LaneWanted(repl.id, lane))
         repl = call.state.repls[repl.id]
         found = lanes.find(call.state, repl, lane, call.client)
     session = target.session if found is None else found
-    return Target(repl, session, lane if found is None else None, target.beside)
+    return replace(target, repl=repl, session=session, lane=lane if found is None else None)
 
 
 def _lane(call: Call, who: str) -> Lane | None:
