@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,7 @@ import anyio
 from codriver.core import callers, lanes
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
-from codriver.core.records import dataclass, replace
+from codriver.core.records import dataclass
 from codriver.core.repl_connections import other_tree
 from codriver.core.state import Session, free_name, without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
