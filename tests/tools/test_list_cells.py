@@ -18,7 +18,8 @@ def code(source, **more):
 
 OUT = {"output_type": "stream", "name": "stdout", "text": "x"}
 ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
-NO_KERNEL = "run_cell needs a kernel: codriver serve --repl jupyter"
+HOW = "in codriver.toml and have the user run codriver trust: a running server starts it"
+NO_KERNEL = f"run_cell needs a kernel: put repl = ['jupyter'] {HOW}"
 CHANGED = "notifications/tools/list_changed"
 
 
@@ -82,7 +83,7 @@ def test_many_cells_are_told_as_far_as_an_answer_goes_and_the_rest_by_from(liste
 def test_a_cell_without_a_kernel_is_refused_with_the_way_to_one(listed, client):
     listed(book(code("1")))
     refused = client.call("run_cell", filePath="work/x.ipynb", cell="0")
-    assert (refused["reason"], "--repl jupyter" in refused["hint"]) == ("capability-missing", True)
+    assert (refused["reason"], "'jupyter'] in codriver.toml" in refused["hint"]) == ("capability-missing", True)
 
 
 def test_what_is_no_notebook_is_refused_with_the_reason(live, client, listed):

@@ -261,7 +261,8 @@ def test_of_a_cell_no_more_code_is_run_than_of_any_file(client, notebook):
 @pytest.mark.parametrize(
     ("origin", "formerly", "hint"),
     [
-        ("python", set(), "codriver serve --repl jupyter"), ("jupyter:ir", set(), "the REPL k is starting: call again"),
+        ("python", set(), "put repl = ['python', 'jupyter'] in codriver.toml"),
+        ("jupyter:ir", set(), "the REPL k is starting: call again"),
         ("jupyter", {"evaluate", "cells"}, None),
     ],
 )  # fmt: skip

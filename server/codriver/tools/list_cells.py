@@ -13,6 +13,7 @@ from codriver.editing.file_changes import NotEditableError, editable_path
 from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.gate import to_have_kernel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
         fields["sessionKey"] = repl.key
     notes = [f"{omitted} more: list_cells with from {arguments.start + len(shown)}"] if omitted else []
     if CELLS not in call.state.capabilities():
-        notes.append("run_cell needs a kernel: codriver serve --repl jupyter")
+        notes.append(f"run_cell needs a kernel: {to_have_kernel(call.state)}")
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 

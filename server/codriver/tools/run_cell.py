@@ -22,6 +22,7 @@ from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.gate import to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
 from codriver.tools.ledgers.cell_writes import Write, stamp_of
 from codriver.tools.list_cells import CELLS, kernel_of
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from codriver.core.state import Repl
+    from codriver.core.state import Repl, State
     from codriver.editing.notebooks import Cell, Notebook
 
 MAX_IMAGES = 10
@@ -77,10 +78,11 @@ class NoKernelError(RefusedError):
 
     reason = "no-kernel"
 
-    def __init__(self, name: str, kernelspec: str, keys: Sequence[str], why: str) -> None:
-        words = f":{kernelspec}" if kernelspec and kernelspec != "python3" else ""
-        choice = f"call again with replSessionKey set to one of: {', '.join(keys)}; or " if keys else ""
-        start = f"have the user start one for it: codriver serve --repl jupyter{words}"
+    def __init__(self, state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> None:
+        choice = (
+            f"call again with replSessionKey set to one of: {', '.join(keys)}; or, for one of its own, " if keys else ""
+        )
+        start = to_have_kernel(state, "" if kernelspec == "python3" else kernelspec)
         super().__init__(f"{name} has no kernel of its own{why}: nothing was run", hint=choice + start)
 
 
@@ -177,11 +179,11 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
     if key is not None:
         target = resolve(call.state, key)
         if not _runs_cells(target.repl):
-            raise NoKernelError(path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
+            raise NoKernelError(call.state, path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
         return target
     free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_merely_found]
     if len(free) != 1:
-        raise NoKernelError(path.name, notebook.kernel, keys, "")
+        raise NoKernelError(call.state, path.name, notebook.kernel, keys, "")
     return resolve(call.state, free[0])
 
 

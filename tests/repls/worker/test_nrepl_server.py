@@ -27,3 +27,12 @@ def test_what_cannot_be_done_is_answered(python, op, word):
 def test_an_unknown_session_is_answered(python):
     assert "unknown-session" in python.evaluate("1", session="none")[-1]["status"]
     assert "unknown-session" in python.evaluate("1", session=["none"])[-1]["status"]
+
+
+def test_a_working_folder_that_an_evaluation_sets_is_told_once(python, tmp_path):
+    before = python.evaluate("import os\nbefore = os.getcwd()")
+    moved = python.evaluate(f"os.chdir({str(tmp_path)!r})")
+    after = python.evaluate(f"os.chdir(before)\nos.chdir({str(tmp_path)!r})")
+    python.evaluate("os.chdir(before)")
+    told = [texts(answer, "codriver/folder") for answer in (before, moved, after)]
+    assert told == [[], [str(tmp_path)], []]

@@ -94,6 +94,7 @@ class Reply:
         """Bytes of its texts that were not held."""
         self.is_failed = False
         self._edited = ""
+        self._folder = ""
 
     def take(self, message: Message) -> None:
         """Pass on what `message` says, in its order: output, value, request for input.
@@ -102,8 +103,8 @@ class Reply:
         """
         if APP_EVENTS in message.fields and (frame := message.text(APP_EVENTS)):
             self._pass_on_events(frame)
-        out, err, value, namespace, ex, root_ex, edited = message.texts(
-            "out", "err", "value", "ns", "ex", "root-ex", "codriver/edited"
+        out, err, value, namespace, ex, root_ex, edited, folder = message.texts(
+            "out", "err", "value", "ns", "ex", "root-ex", "codriver/edited", "codriver/folder"
         )
         if out:
             self._print("out", out)
@@ -119,6 +120,7 @@ class Reply:
         self._ex = ex or self._ex
         self._root_ex = root_ex or self._root_ex
         self._edited = edited or self._edited
+        self._folder = folder or self._folder
         if RUN in message.fields and (run := message.text(RUN)):
             self._listener(self._evaluation, CallsRecorded(run))
         if "codriver/error" in message.fields:
@@ -161,10 +163,11 @@ class Reply:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on edited files of what it used, and on what was not held of it."""
+        """Notes on edited files of what it used, on the working folder that it set, and on what was not held of it."""
         words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
         edited = [f"{one}{adapter_values.LOAD_IT}" for one in self._edited.split("\n") if one]
-        return (*edited, *([words] if self.left_out else []))
+        moved = f"{self._folder} is the working folder of everybody in this REPL now, where relative paths begin"
+        return (*edited, *([moved] if self._folder else []), *([words] if self.left_out else []))
 
     @property
     def is_over(self) -> bool:

@@ -9,7 +9,8 @@ Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, li
 own; what printing cut of the values of an evaluation that has `codriver/keep`, its id, is told as `codriver/cut`, and
 `codriver/value` (`evaluation`, `path`, `from`) tells more of it; print options called `default-…` yield to the user's
 own; modules that an evaluation used and whose files were edited since their load are told, in words, as
-`codriver/edited`; an evaluation with `codriver/trace`, names or none, tells the calls that it made as `codriver/run`.
+`codriver/edited`, and the working folder, where it changed that, as `codriver/folder`; an evaluation with
+`codriver/trace`, names or none, tells the calls that it made as `codriver/run`.
 Started with `--supervised` it ends with its parent.
 
 Its folders, of which each may import from those before it: `basics`, `runs`, `python` and `lisp`, `tries`, `serving`,

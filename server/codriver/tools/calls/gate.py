@@ -9,6 +9,7 @@ import anyio
 from codriver.core.values import LISP, PYTHON
 from codriver.errors import RefusedError
 from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.kinds import JUPYTER
 from codriver.settings.model import spelled
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
         and (not is_of_kernels or repl.origin.text.startswith("jupyter"))
     )
     if is_of_kernels and not coming:
-        return "a Jupyter kernel has it: the user starts one with codriver serve --repl jupyter, or in a notebook"
+        return f"a Jupyter kernel has it: {to_have_kernel(state)}"
     if coming:
         return f"the REPL {coming} is starting: call again when list_sessions shows it connected"
     gone = "; ".join(
@@ -133,6 +134,13 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
     if settings.repl or why:
         return f"no connected REPL has it{why}: {start}, or see list_sessions"
     return f"no connected REPL has it: {to_name_one(state)}, or {start}"
+
+
+def to_have_kernel(state: State, kernelspec: str = "") -> str:
+    """The words for adding a Jupyter kernel to this server, beside the REPLs that it has started."""
+    started = [repl.origin.text for repl in state.repls.values() if repl.owned and not repl.is_stand_in]
+    wanted = ", ".join(f"'{words}'" for words in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
+    return f"put repl = [{wanted}] in codriver.toml and have the user run codriver trust: a running server starts it"
 
 
 def to_name_one(state: State) -> str:

@@ -98,6 +98,8 @@ class Job:
         """Or the lines on which they begin, where they run as one."""
         self.edited: list[str] = []
         """Modules that its code used and whose files were edited since their load, in words."""
+        self.folder = ""
+        """The working folder in which it began."""
         self.over = threading.Event()
         self.is_begun = False
         self.is_interrupted = False

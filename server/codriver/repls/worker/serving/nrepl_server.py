@@ -342,6 +342,7 @@ class Server:
 
     def _act(self, job: Job) -> None:
         job.connection.wait_for_room()
+        job.folder = working_folder()
         with sensitive_texts.evaluating(job.message.get("codriver/origin")), recorded(job, self._dialect.roots):
             if job.message["op"] == "codriver/value":
                 self._dialect.show_part(job)
@@ -381,7 +382,9 @@ class Server:
         # Code without a value tells where it ran here.
         space = self._dialect.find(job.message.get("ns")) or job.session.namespace
         edited = {"codriver/edited": "\n".join(job.edited)} if job.edited else {}
-        self._end(job, status, {"ns": self._dialect.name_of(space), **edited})
+        folder = working_folder()
+        moved = {"codriver/folder": folder} if folder != job.folder else {}
+        self._end(job, status, {"ns": self._dialect.name_of(space), **edited, **moved})
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
         with self._lock:
@@ -429,3 +432,11 @@ class Server:
             strip_own(failure)
             why = "".join(traceback.format_exception(type(failure), failure, failure.__traceback__))
             job.send({"err": "Error in sys.excepthook:\n" + why + "\nOriginal exception was:\n" + text})
+
+
+def working_folder() -> str:
+    """The working folder of the process; empty where it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""

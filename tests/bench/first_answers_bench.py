@@ -1,0 +1,145 @@
+"""Whether every kind of fresh project answers through every real client, with a plain entry and without `init`.
+
+`python tests/bench/first_answers_bench.py [KIND ...] [--client NAME]`: a table of kinds by clients. `3` is the answer
+to `1+2`, or to `(+ 1 2)` where the project is a Lisp's; `one sentence` the refusal that says who can have the REPL, or
+the same in the instructions; `by session 2` that the client's first gave its model no tool: given a task at once, a
+client may not wait for servers.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(TESTS / "support")]
+
+from linked_tree import git  # noqa: E402
+from live_server import RELAY  # noqa: E402  # of the folder just added
+from real_clients import AGENTS, Place, program  # noqa: E402
+from scripted_model import serving_model  # noqa: E402
+
+from codriver.setup.change_plan import apply, plan  # noqa: E402
+from codriver.setup.clients import Environment, Launch, known_clients  # noqa: E402
+
+CLIENTS = ("claude-code", "codex", "gemini", "opencode", "copilot")
+SESSIONS = 3
+PYPROJECT, APP = {"pyproject.toml": '[project]\nname = "shop"\n'}, {"app.py": "answer = 42\n"}
+VENV = {".venv/bin/python": None}
+NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+CLJ = {"src/a.clj": "(ns a)"}
+KINDS = {
+    "deps.edn": {"deps.edn": "{}", **CLJ},
+    "Leiningen": {"project.clj": "(defproject a)", **CLJ},
+    "nbb": {"package.json": '{"dependencies": {"nbb": "1"}}', "node_modules/.bin/nbb": None, "a.cljs": "(ns a)"},
+    "Hy": {"a.hy": "(+ 1 2)"},
+    "venv": {**PYPROJECT, **APP, **VENV},
+    "uv": {**PYPROJECT, **APP, **VENV, "uv.lock": "version = 1\n", ".python-version": "2.7\n"},
+    "poetry": {"pyproject.toml": '[tool.poetry]\nname = "shop"\n', **APP, "poetry.lock": ""},
+    "conda": {"environment.yml": "name: shop\n", **APP, "env/bin/python": None, "env/conda-meta/history": ""},
+    "Django": {**VENV, "manage.py": "", "shop/settings.py": "", **APP},
+    "Flask": {"requirements.txt": "flask\n", **APP, "venv/bin/python": None},
+    "Flask, start_repl": {"requirements.txt": "flask\n", **APP, "venv/bin/python": None},
+    "notebooks": {"look.ipynb": NOTEBOOK},
+    "mono repo": {**PYPROJECT, **VENV, "shop/deps.edn": "{}", "shop/src/a.clj": "(ns a)", **APP},
+    "worktree": {**PYPROJECT, **APP},
+}
+LISPS = ("deps.edn", "Leiningen", "nbb", "Hy")
+SENTENCE = "the REPL of this project ("
+APPLICATION = "import codriver_seam, time; codriver_seam.start_repl(); time.sleep(600)"
+
+
+def make(folder: Path, files: dict[str, str | None]) -> None:
+    """The files of a project. A program of it, of which the text is None, leaves a mark where it runs."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\ntouch {folder.parent}/ran\n" if text is None else text)
+        path.chmod(0o700)
+
+
+def as_worktree(place: Place) -> None:
+    """Make the workspace a linked working tree of a checkout that has an environment."""
+    main = place.workspace.parent / "main"
+    place.workspace.rename(main)
+    git("init", str(main))
+    git("-C", str(main), "add", "-A")
+    git("-C", str(main), "commit", "-m", "first")
+    git("-C", str(main), "worktree", "add", str(place.workspace))
+    make(main, VENV)
+
+
+def first_answer(kind: str, client: str) -> str:
+    """What the model of a client was told, in a few words."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        place = Place(Path(folder))
+        place.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"
+        make(place.workspace, KINDS[kind])
+        if kind == "worktree":
+            as_worktree(place)
+        place.trust()
+        launch = Launch(Path(sys.executable), Path(RELAY), place.workspace)
+        (change,) = plan([known_clients()[client]], launch, Environment(place.home, "linux", place.environment))
+        apply(change)
+        running = [sys.executable, "-c", APPLICATION] if kind.endswith("start_repl") else ["sleep", "0"]
+        app = subprocess.Popen(running, cwd=place.workspace, env=place.environment)
+        try:
+            return session_after_session(place, client, "(+ 1 2)" if kind in LISPS else "1+2")
+        finally:
+            app.kill()
+            app.wait()
+            place.run(sys.executable, "-m", "codriver", "stop")
+
+
+def session_after_session(place: Place, client: str, code: str) -> str:
+    shown = ""
+    with serving_model({"code": code}) as model:
+        (command, *words), variables = AGENTS[client](place, model.url)
+        for number in range(SESSIONS):
+            try:
+                shown = place.run(program(command), *words, **variables)
+            except subprocess.TimeoutExpired:
+                shown = "timed out"
+            if model.results:
+                return judged(place, json.dumps(model.results[0])) + (f" by session {number + 1}" if number else "")
+        if any(SENTENCE in asked for asked in model.heard):
+            return "one sentence in the instructions"
+    return f"no call: {shown[-80:]}"
+
+
+def judged(place: Place, told: str) -> str:
+    told = told.replace("\\", "").replace('": ', '":')
+    if (place.workspace.parent / "ran").exists():
+        return "RAN SOMETHING OF THE CHECKOUT"
+    if '"result":"3"' in told:
+        return "3"
+    return "one sentence" if SENTENCE in told else told[:160]
+
+
+def say(*words: str) -> None:
+    sys.stdout.write(" ".join(words) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Ask, and print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("kinds", nargs="*", default=list(KINDS))
+    parser.add_argument("--client", action="append", choices=CLIENTS)
+    options = parser.parse_args()
+    clients = options.client or CLIENTS
+    cells = [(kind, client) for kind in options.kinds for client in clients]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = {cell: pool.submit(first_answer, *cell) for cell in cells}
+        say("| project |", " | ".join(clients), "|\n|", " | ".join(["---"] * (len(clients) + 1)), "|")
+        for kind in options.kinds:
+            say("|", kind, "|", " | ".join(found[kind, client].result() for client in clients), "|")
+    good = sum(cell.result().startswith(("3", "one sentence")) for cell in found.values())
+    say(f"{good} of {len(cells)}")
+
+
+if __name__ == "__main__":
+    main()
