@@ -170,13 +170,7 @@ def build(
         """The performers, made with the core that they report to."""
         nonlocal parts
 
-        def recipe_of(words: str) -> Recipe:
-            settings = live.settings
-            # The user who starts a server asks for the REPLs that are named, and else for our own alone.
-            asks = is_asked and (words in settings.repl or is_embedded(words))
-            accepted = trust.is_accepted
-            return recipe(words, workspace, os.environ, is_accepted=accepted, is_asked=asks, python=settings.python)
-
+        recipe_of = partial(_recipe_of, workspace, live, is_asked)
         connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(
             core=core, tasks=tasks, connectors=connectors, workspace=workspace,
@@ -196,6 +190,14 @@ def build(
 
     Core(state=State(), settings=live.settings, now=now_ms, handlers=HANDLERS, performers=reporting)
     return parts
+
+
+def _recipe_of(workspace: Path, live: LiveSettings, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # for `partial`
+    """The recipe for a REPL. The user who starts a server asks for those that are named, and else for our own alone."""
+    settings = live.settings
+    asks = is_asked and (words in settings.repl or is_embedded(words))
+    accepted, python = trust.is_accepted, settings.python
+    return recipe(words, workspace, os.environ, is_accepted=accepted, is_asked=asks, python=python)
 
 
 def _performers(parts: Parts) -> Mapping[type[effects.Effect], Performer]:

@@ -79,7 +79,7 @@ def repls_to_start(workspace: Path) -> tuple[str, ...]:
 
 
 def is_empty(workspace: Path) -> bool:
-    """Whether the folder shows nothing. Names that begin with a dot, and files about agents, show nothing.
+    """True where the folder shows nothing. Names that begin with a dot, and files about agents, show nothing.
 
     Raises:
         OSError: the folder cannot be read.

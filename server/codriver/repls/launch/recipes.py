@@ -227,7 +227,7 @@ def _whole(found: Recipe) -> Recipe:
 
 
 def is_embedded(words: str) -> bool:
-    """Whether the REPL that `words` name is our own worker."""
+    """True where the REPL that `words` name is our own worker."""
     kind = kind_of(words)
     return kind is not None and kind.launcher == "worker"
 

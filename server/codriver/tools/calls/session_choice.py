@@ -227,7 +227,7 @@ def resolve(
 
 
 def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
-    """Whether a REPL stands in for one that is there: where Python stands in for Lisp, for any; else for its like."""
+    """True where a REPL stands in for one that is there: for any where Python stands in for Lisp, else for its like."""
     return repl.is_stand_in and any(
         other.phase == "connected"
         and not other.is_stand_in

@@ -1,6 +1,6 @@
 """Whether every kind of fresh project answers through every real client, with a plain entry and without `init`.
 
-`python tests/bench/first_answers_bench.py [KIND ...] [--client NAME]`: a table of kinds by clients. `3` is the answer
+`python tests/bench/first_answers.py [KIND ...] [--client NAME]`: a table of kinds by clients. `3` is the answer
 to `1+2`, or to `(+ 1 2)` where the project is a Lisp's; `one sentence` the refusal that says who can have the REPL, or
 the same in the instructions; `by session 2` that the client's first gave its model no tool: given a task at once, a
 client may not wait for servers.
