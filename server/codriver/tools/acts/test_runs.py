@@ -22,8 +22,8 @@ from codriver.tools.acts.tests_again import look_again, of_same_code, told_only_
 from codriver.tools.answers.answer_budget import budget, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
 from codriver.tools.answers.error_reports import without_interruption, without_own_traceback
-from codriver.tools.answers.evaluation_answers import describe, tells_frames
-from codriver.tools.answers.lean_answers import FAILED_AGAIN, Evaluating, lean, reader_of, wants_detail
+from codriver.tools.answers.evaluation_answers import describe, hint_again
+from codriver.tools.answers.lean_answers import Evaluating, lean, reader_of, wants_detail
 from codriver.tools.answers.telling import Telling
 from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, unsaid_default
@@ -264,8 +264,7 @@ async def _notes(call: Call, evaluation: Evaluation, report: Json) -> tuple[str,
 
 async def _hint(call: Call, evaluation: Evaluation, report: Json) -> str:
     """The hint on red tests: at the second failure of one, that its frames can be looked at."""
-    is_again = tells_frames(call, evaluation) and await _fails_again(call, evaluation, report)
-    return FAILED_AGAIN if is_again else FAILED
+    return (await _fails_again(call, evaluation, report) and hint_again(call, evaluation)) or FAILED
 
 
 async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:

@@ -16,7 +16,7 @@ from codriver.tools.answers.advisers import Asking, notes_for
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import fails_again, with_notes
 from codriver.tools.answers.answer_texts import fill_in_texts, look_for_images
-from codriver.tools.answers.lean_answers import FAILED_AGAIN, lean, reader_of, wants_detail
+from codriver.tools.answers.lean_answers import AND_TRACE, FAILED_AGAIN, lean, reader_of, wants_detail
 from codriver.tools.answers.telling import NOTHING_NEW, Telling
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.session_choice import key_of
@@ -123,8 +123,8 @@ async def _described(
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
-        if transcript is not None and tells_frames(call, evaluation) and fails_again(call, evaluation, transcript):
-            fields["hint"] = FAILED_AGAIN
+        if transcript is not None and fails_again(call, evaluation, transcript):
+            fields["hint"] = hint_again(call, evaluation) or fields["hint"]
     is_named = not asking.is_same or fields["notes"] != asking.repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=bool(left_out), is_named=is_named)
     telling.take_back(fields, shown)
@@ -220,10 +220,12 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
     return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.taken))
 
 
-def tells_frames(call: Call, evaluation: Evaluation) -> bool:
-    """True where code can be evaluated in the frames of this failure, so that a hint may say so."""
+def hint_again(call: Call, evaluation: Evaluation) -> str:
+    """The hint at the second failure of the same code or test, by what the REPL can do; empty without frames."""
     repl = call.services.core.state.repls.get(evaluation.repl)
-    return repl is not None and repl.profile is not None and "frame" in repl.profile.capabilities
+    if repl is None or repl.profile is None or "frame" not in repl.profile.capabilities:
+        return ""
+    return FAILED_AGAIN + (AND_TRACE if repl.dialect == "python" else "")
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:

@@ -38,6 +38,8 @@ FAILED_AGAIN = (
     "it failed a second time: trace tells its calls, stacktrace numbers frames, evaluate_code with frame looks in one"
 )
 """The hint at the second failure of the same code or test, which is never left out."""
+AND_TRACE = '; trace: "true" records the calls of the next run'
+"""Its end where calls can be recorded."""
 AT_ONCE_MS = 100
 """An evaluation that takes less took no time for its reader."""
 
@@ -170,7 +172,7 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_cut: bool, is_nam
         "notes": not notes,
         "elapsedMs": (type(elapsed) is int and elapsed < AT_ONCE_MS) or (goes_on and get("status") in LIVE),
         "outputLines": not is_cut and (goes_on or not (get("stdout") or get("stderr"))),
-        "hint": has_failed and get("hint") != FAILED_AGAIN,
+        "hint": has_failed and not str(get("hint")).startswith(FAILED_AGAIN),
     }
 
 
