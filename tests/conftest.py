@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 SLOW = {
     "app": "event_loop hot_reload portability serving shutdown",
     "clients": "client_libraries inspector sdk_clients",
-    "commands": "commands demo pictures terminal testing watch",
+    "commands": "commands demo export export_secrets first_hour odd_texts pictures terminal testing watch",
     "datalog": "against_reference",
     "docs": "ci_recipe server_pages",
     "documents": "exported_sessions",
@@ -57,7 +57,7 @@ SLOW = {
     "tools": "affected_tests byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads edit_python "
     "error_chains failure_places found_tests frames fresh_results images interrupt_evaluation isolation lanes "
     "lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests stacktrace symbol_answers symbol_info "
-    "tests_again tests_of_other_repls try_code wait_for watch_app what_changed_in_lisp",
+    "tests_again tests_of_other_repls try_code wait_for watch_app what_changed what_changed_in_lisp",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "limits load presence_files python_path starving",
 }
@@ -66,9 +66,10 @@ SLOW = {
 
 LONGEST = (
     "docs/test_github_action.py", "trust/test_load.py", "trust/test_hostile_checkout.py", "setup/test_real_",
-    "repls/test_adapter_", "page/test_page.py", "commands/test_commands.py", "app/test_serving.py",
-    "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_run_tests.py", "tools/test_tests_again.py",
-    "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py", "tools/test_edit_acts.py", "relay/",
+    "repls/test_adapter_", "commands/test_export_secrets.py", "page/test_page.py", "commands/test_commands.py",
+    "app/test_serving.py", "commands/test_terminal.py", "tools/test_found_tests.py", "tools/test_run_tests.py",
+    "tools/test_tests_again.py", "tools/test_affected_tests.py", "tools/test_interrupt_evaluation.py",
+    "tools/test_edit_acts.py", "relay/",
     "lisp/test_edit_laws.py", "trust/", "tools/test_edit_loads.py", "tools/test_note_edit.py",
     "commands/test_pictures.py", "app/", "clients/", "net/", "seam/test_other_repls.py", "log/test_history_crash.py",
 )  # fmt: skip
