@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 import pytest
+import real_kernels
+from application import SEAM
 from live_server import WAIT_S, serving, until
 from other_user import BECOME, needs_root
 from page_client import Events, PageClient, opened
@@ -33,6 +35,15 @@ def test_the_command_prints_an_address_and_opens_nothing(live, page):
     again = live.run("watch", "--web")
     assert again.stdout == f"{page.address}\n"
     assert "ten minutes" in again.stderr
+
+
+def test_without_a_server_or_with_options_for_lines_there_is_no_page(live, tmp_path):
+    assert live.run("watch", "--web", "--who", "ann").returncode == 2
+    (tmp_path / ".git").mkdir()
+    alone = live.run("watch", "--web", "--workspace", str(tmp_path))
+    assert alone.returncode == 3
+    assert "no codriver server runs" in alone.stderr
+    assert alone.stdout == ""
 
 
 def test_the_port_and_the_token_lie_where_only_this_user_can_read(live, page):
@@ -205,6 +216,42 @@ def test_a_row_of_an_answer_leads_to_its_evaluation(page, client):
     assert page.call("lead", row=[1e9, "nothing of it"]) == {"evaluation": None}
 
 
+def test_the_events_of_an_application_are_rows_of_their_own(page, client):
+    install = "import sys; sys.path.insert(0, SEAM); import codriver_seam as seam; seam.install(True)"
+    assert client.call("evaluate_code", code=install.replace("SEAM", repr(str(SEAM))), timeoutMs=60_000)["ok"]
+    assert client.call("watch_app", topic="error")["ok"]
+    client.call("evaluate_code", code="seam.emit('error', 'ValueError', message='no stock')")
+    with Events(page) as events:
+        row = events.row(kind="app", op="error", status="failed")
+    assert "no stock" in row["text"]
+
+
+def test_recorded_calls_of_an_evaluation_are_told_as_a_tree(live, page, client):
+    (live.workspace / "steps.py").write_text("def f(n):\n    return g(n) + 1\n\n\ndef g(n):\n    return n * 2\n")
+    asked = client.call("evaluate_code", code="import steps\nsteps.f(3)", trace="true", timeoutMs=60_000)
+    told = page.tool("get_evaluation", evaluationId=asked["evaluationId"], part="trace", length=60_000)
+    assert "steps.f(3) -> 7\n  #2 steps.g(3) -> 6" in told["text"]
+    assert "trace" in page.tool("get_evaluation", evaluationId=asked["evaluationId"])
+
+
+def test_what_a_kernel_shows_is_told_in_its_own_kind(tmp_path):
+    kernel = real_kernels.kernel("ipykernel")
+    with serving(tmp_path, "--kernel", f"jup={kernel.file}", "--repl", "none") as live, live.client() as client:
+        page = opened(live)
+
+        def shown(bundle):
+            code = f"display({bundle!r}, raw=True)"
+            asked = client.call("evaluate_code", code=code, timeoutMs=60_000)
+            return page.call("shown", evaluation=asked["evaluationId"])
+
+        assert shown({"text/plain": "x", "text/markdown": "**b**"}) == {
+            "markdown": [{"tag": "p", "spans": [["strong", "b"]]}]
+        }
+        assert shown({"text/plain": "x", "text/latex": "$x^2$"}) == {"latex": "$x^2$"}
+        assert "<b>hi</b>" in page.frame(shown({"text/plain": "x", "text/html": "<b>hi</b>"})["address"])[2]
+        assert shown({"text/plain": "x"}) == {}
+
+
 def test_history_and_runs_of_before_are_told(tmp_path):
     with serving(tmp_path) as live, live.client() as client:
         client.call("evaluate_code", code="'of before'", who="ann", timeoutMs=60_000)
@@ -299,7 +346,10 @@ def test_the_page_closes_when_nobody_has_looked_for_a_while_and_its_address_with
         until(lambda: not [*(live.folder / "state").rglob("page.json")], "the page to be closed")
         with pytest.raises(ConnectionError):
             page.call("handoff")
-        assert opened(live).token != page.token
+        again = opened(live)
+        assert again.token != page.token
+        with Events(again) as events:
+            assert events.next()[0] == "hello"
 
 
 def test_the_next_server_goes_on_with_the_port_and_the_token(tmp_path):

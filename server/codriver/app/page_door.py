@@ -37,6 +37,7 @@ class PageDoor:
         """While it is open."""
         self._opening = anyio.Lock()
         self._scope = anyio.CancelScope()
+        """Of the page while it is open."""
 
     async def open(self) -> Mapping[str, object]:
         """Open it, unless it is; its port, or in words why it cannot be opened. Its token is in the record alone."""
@@ -78,8 +79,12 @@ class PageDoor:
         self._tasks.start_soon(self._serve, self._page, listener)
 
     async def _serve(self, page: PageServer, listener: SocketListener) -> None:
+        """Serve the page until it is closed. Whatever fails ends the page alone."""
+        self._scope = anyio.CancelScope()
         with self._scope:
             try:
                 await page.serve(listener, self._idle_s)
+            except Exception:
+                logger.exception("the page ended by a fault")
             finally:
                 self._port = None

@@ -113,7 +113,9 @@ async def trace_part(
         pairs = run_texts.differences(other, run)
         text = "\n".join(run_texts.difference_lines(pairs)) or f"no recorded call differs from those of {diff_with}"
         return {"part": "trace", "text": text}
-    lines = run_texts.walk(run, path, WALK_LINES if most_bytes is None else len(run.calls) + 1)
+    # As much as is asked for has room for all calls, and for what is said behind them.
+    most = WALK_LINES if most_bytes is None else len(run.calls) + run_texts.OUTLINE_LINES
+    lines = run_texts.walk(run, path, most)
     shown = [lines[0], *lines[1 + start :]]
     left = most_bytes or WALK_BYTES
     kept: list[str] = []
