@@ -24,8 +24,6 @@ if sys.platform == "win32":
         return ""
 
 else:
-    import pwd
-    import resource
 
     def started_at() -> float:
         """The time at which the machine was started, in seconds since the epoch."""
@@ -38,12 +36,18 @@ else:
     def user_name(number: int) -> str | None:
         """The name of a user; None where no name is known."""
         try:
+            import pwd  # noqa: PLC0415  # some builds of Python lack it, and a refusal is rare
+
             return pwd.getpwuid(number).pw_name
-        except KeyError:
+        except (ImportError, KeyError):
             return None
 
     def allow_open_files(wanted: int) -> str:
         """Let this process open so many files, as far as the system allows; its words of refusal, else nothing."""
+        try:
+            import resource  # noqa: PLC0415  # as above
+        except ImportError:
+            return ""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard != resource.RLIM_INFINITY:
             wanted = min(wanted, hard)

@@ -16,8 +16,6 @@ if sys.platform == "win32":
         raise OSError("a console of Windows is no terminal that answers")
 
 else:
-    import termios
-    import tty
 
     @contextlib.contextmanager
     def unechoed(keys: int) -> Iterator[None]:
@@ -26,6 +24,11 @@ else:
         Raises:
             OSError: this is no terminal.
         """
+        try:
+            import termios  # noqa: PLC0415  # some builds of Python lack it
+            import tty  # noqa: PLC0415  # as above
+        except ImportError as error:
+            raise OSError("this Python knows no terminals") from error
         try:
             before = termios.tcgetattr(keys)
         except termios.error as error:
