@@ -29,15 +29,13 @@ _IMPORT: Final = re.compile(
 _NS: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"]+)(.*?)(?=^\(|\Z)", re.DOTALL | re.MULTILINE)
 _WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
 
-Stamp = tuple[int, int]
-
 
 class ImportGraph:
     """The imports of the files that were asked about, for the life of a server. Any thread may call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[Path, tuple[Stamp, str, frozenset[str]]] = {}
+        self._known: dict[Path, tuple[files.Stamp, str, frozenset[str]]] = {}
         """By file: its stamp, the namespace that it is in Lisp, and the names that it imports."""
 
     def importers(self, changed: Iterable[Path], among: Iterable[Path], root: Path) -> dict[Path, int]:
@@ -53,10 +51,10 @@ class ImportGraph:
                         names.setdefault(name, set()).add(file)
         return _reached(changed, imports, names)
 
-    def _read(self, file: Path) -> tuple[Stamp, str, frozenset[str]] | None:
+    def _read(self, file: Path) -> tuple[files.Stamp, str, frozenset[str]] | None:
         try:
             status = file.stat()
-            stamp = status.st_mtime_ns, status.st_size
+            stamp = files.stamp_of(status)
             known = self._known.get(file)
             if known is not None and known[0] == stamp:
                 return known
