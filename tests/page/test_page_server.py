@@ -260,7 +260,8 @@ def test_history_and_runs_of_before_are_told(tmp_path):
         history = page.call("history", part="before")
         (row,) = history["rows"]
         assert row[1:] == ["ann", "py", "'of before'"]
-        assert history["forget"].endswith("eval-history.transit.json")
+        assert history["forget"].startswith("codriver stop --workspace ")
+        assert "&& codriver forget history --workspace " in history["forget"]
         assert page.call("history", part="nothing such")["count"] == 0
         ((name, begin, end, count),) = page.call("runs")["rows"]
         assert begin <= end

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core.recent import Recent
-from codriver.files.paths import history_file
 from codriver.page import page_questions
 from codriver.page.markdown_blocks import blocks
 from codriver.page.page_admission import FRAMES
@@ -106,9 +105,9 @@ class PageCalls:
             case "lead":
                 return {"evaluation": page_questions.evaluation_of(services, list(given.get("row", ())))}
             case "history":
-                file = typed([str(history_file(services.workspace))])
+                here = typed(["--workspace", str(services.workspace)])
                 found_code = await page_questions.history(services, client, str(given.get("part", "")))
-                return {**found_code, "forget": f"codriver stop && rm {file}"}
+                return {**found_code, "forget": f"codriver stop {here} && codriver forget history {here}"}
             case "runs":
                 return await page_questions.runs(services, client)
             case "run":
