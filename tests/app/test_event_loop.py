@@ -53,5 +53,5 @@ def test_uvloop_is_taken_where_it_is_installed_unless_the_settings_say_otherwise
 def test_without_uvloop_only_a_setting_that_demands_it_is_an_error(monkeypatch):
     monkeypatch.setattr(serve, "find_spec", lambda _name: None)
     assert not serve._takes_uvloop(Settings())
-    with pytest.raises(serve.UvloopMissingError, match=r"pip install 'codriver\[fast\]'"):
+    with pytest.raises(serve.UvloopMissingError, match=r"uv tool install '\.\[fast\]'"):
         serve._takes_uvloop(Settings(event_loop="uvloop"))

@@ -29,6 +29,7 @@ STEPS = (
     "add what waits to the log",
     "finish the lists for relays",
     "finish the record of clients",
+    "remove the files of pictures",
     "close the long texts",
     "delete the kernels that servers started for us",
     "end the REPLs",

@@ -79,14 +79,13 @@ def test_all_that_is_remembered_can_be_forgotten_and_what_stays_is_said(folder):
         assert live.run("history").stdout == ""
 
 
-@pytest.mark.parametrize(("file", "kind"), [("deps.edn", "Clojure with deps.edn (deps.edn)"), ("a.hy", "Hy (a.hy)")])
-def test_a_project_without_its_repl_is_named_and_how_it_gets_it(folder, file, kind):
+@pytest.mark.parametrize("file", ["deps.edn", "a.hy"])
+def test_a_project_without_its_own_repl_is_answered_and_told_how_it_gets_it(folder, file):
     (folder / file).write_text("{}" if file.endswith("edn") else "(print 1)")
     with serving(folder.parent) as live:
         done = live.run("eval", "(+ 1 2)")
-        assert done.returncode == 6
-        assert f"This is {kind}: `codriver init` has its REPL started" in done.stderr
-        assert kind in live.run("status").stdout
+        assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr
+        assert "ask your human to run: codriver trust" in done.stderr
 
 
 def test_a_person_at_the_servers_terminal_is_told_what_it_finds_and_who_comes(folder):

@@ -284,5 +284,5 @@ def test_every_file_of_the_templates_is_used():
     used |= set(re.findall(r'template = "(.*)"', (folder / "clients.toml").read_text()))
     used |= set(re.findall(r'^"(.*)" = ', (folder / "printed.toml").read_text(), re.MULTILINE))
     # What `make_packages.py` reads and writes is held by a test of its own, and so is what lies in folders.
-    used |= {"packages.toml", "make_packages.py", "server.json"}
+    used |= {"packages.toml", "make_packages.py", "server.json", "live-debugger.md"}
     assert {file.name for file in shipped_folder("wrapper-config").iterdir() if file.is_file()} == used

@@ -21,7 +21,7 @@ PLUGIN = ROOT / "wrapper-config" / "plugin"
 
 INSTALLED = {
     "claude-code": (["plugin", "install", "codriver@codriver"], "Successfully installed plugin: codriver@codriver"),
-    "copilot": (["plugin", "install", "codriver@codriver"], "Installed 3 skills"),
+    "copilot": (["plugin", "install", "codriver@codriver"], "Installed 4 skills"),
     "codex": (["plugin", "add", "codriver@codriver"], "Added plugin `codriver` from marketplace `codriver`"),
 }
 EXTENDED = ["gemini", "qwen"]

@@ -294,9 +294,10 @@ def test_a_workspace_that_cannot_be_written_is_refused_in_words(tmp_path):
         assert "a folder of yours that you can write, without links, or choose another --workspace" in said
 
 
-def test_a_relay_that_cannot_be_installed_is_said_in_words(tmp_path):
-    with small_disk(tmp_path / "config") as disk, read_only(disk):
-        said = refused_start(tmp_path, "--repl", "none")
+def test_a_relay_that_cannot_be_installed_is_said_in_words_and_the_server_serves(tmp_path):
+    with small_disk(tmp_path / "config") as disk, read_only(disk), serving(tmp_path, "--repl", "none") as live:
+        said = live.greeting + live.process.stdout.readline()
+        assert "codriver listens on" in said
         assert "cannot install the relay" in said
         assert "XDG_CONFIG_HOME" in said
 
