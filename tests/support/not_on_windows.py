@@ -10,7 +10,12 @@ GIT = "asks git, which is not installed in Wine"
 TOKEN = "talks to a server without its token, which one on Windows always wants"
 WINE = "calls what Wine lacks"
 OPEN = "renames or removes what is open, as Windows does not"
+OTHERS = "is about another system, which it stands in for"
 REASONS: dict[str, dict[str, str]] = {
+    "systems/test_file_names.py": {OTHERS: "test_a_name_that_leads_to_a_listed_file_becomes_that_ones"},
+    "systems/test_programs.py": {
+        OTHERS: "test_the_path_of_a_program_with_a_window_on_macos_gets_the_folders_of_a_shell"
+    },
     "files/test_paths.py": {LINKS: "test_a_workspace_has_one_state_however_it_is_reached"},
     "files/test_place.py": {
         LINKS: "test_a_folder_exchanged_for_a_link_at_any_moment_never_leads_out "
