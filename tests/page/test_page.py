@@ -274,7 +274,7 @@ def test_handoff_runs_and_history_are_views_of_their_own(page, client):
     page.shows("No run of before is remembered yet", "#panel")
     page.press("5")
     page.shows("'for the history'", "#panel")
-    page.shows("codriver stop && rm ", "#panel code")
+    page.shows("codriver forget history", "#panel code")
     page.press("Escape")
     page.until("!document.querySelector('#live').hidden")
 
