@@ -1,12 +1,12 @@
 """Processes of another user of this machine, for tests that only root can run."""
 
 import contextlib
-import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import posix_only
 import pytest
 
 import codriver
@@ -15,7 +15,7 @@ NOBODY = 65534
 WAIT_S = 60
 BECOME = f"os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})\n"
 needs_root = pytest.mark.skipif(
-    not hasattr(os, "getuid") or os.getuid() != 0 or sys.platform != "linux",
+    not posix_only.is_root() or sys.platform != "linux",
     reason="only root can take another user's place, and only Linux tells whose a listener is: run the tests as root",
 )
 WORKER = f"""

@@ -259,7 +259,7 @@ def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str
 
 
 def difference_line(pair: Pair) -> str:
-    """A call that differs, with what it was before and what it is now."""
+    """Line about one call of two compared runs: its values before and now."""
     before, now = pair.before, pair.now
     if now is None and before is not None:
         return shorten(f"no longer: {said(before)}{outcome(before)}")
