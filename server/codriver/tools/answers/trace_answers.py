@@ -60,7 +60,8 @@ def check_tracing(repl: Repl, asked: object) -> None:
     Raises:
         CapabilityMissingError: it does not.
     """
-    if asked not in {None, False} and repl.profile is not None and repl.dialect not in TRACING:
+    is_known = repl.profile is not None or repl.dialect != "unknown"
+    if asked not in {None, False} and is_known and repl.dialect not in TRACING:
         raise CapabilityMissingError("trace", message=NOT_HERE)
 
 
