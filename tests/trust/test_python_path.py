@@ -84,8 +84,12 @@ def test_a_server_that_the_user_starts_runs_nothing_of_it_before_code_is_evaluat
 def test_no_kernel_is_started_that_would_run_it(planted):
     workspace, mark, env = planted
     (workspace / "codriver.toml").write_text("repl = ['jupyter']\n")
-    done = command(workspace, env, "call", "--start", "list_sessions", "{}")
-    assert "nobody has accepted this checkout" in done.stdout, (done.stdout, done.stderr)
+
+    def sessions():
+        return command(workspace, env, "call", "--start", "list_sessions", "{}").stdout
+
+    said = until(lambda: "" if '"starting"' in (told := sessions()) else told, "the end of the start")
+    assert "nobody has accepted this checkout" in said
     untouched(mark)
 
 
