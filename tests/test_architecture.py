@@ -480,6 +480,7 @@ SECRETS_DOORS = {"log", "protocol", "protocol/sdk"}
 # Who makes the object that takes them out, and hands it on.
 REDACTOR_IS_MADE_BY = {
     "app/wiring.py": "the server's, for those two doors",
+    "app/first_session.py": "that of `init`, for what the second door says first",
     "commands/fresh_runs.py": "that of a REPL without a server, whose texts enter no log: for what a command writes",
 }
 

@@ -47,3 +47,20 @@ def test_the_agent_evaluates(tmp_path, name):
     # Once, though some read both folders. The server's instructions have the beginning of it alone.
     assert heard.count("Orient, explore, build up") == (name != "cline")
     assert ("Live REPL: the MCP server" in heard) == (name != "gemini")
+
+
+def test_the_first_session_of_an_agent_that_waits_for_no_server_has_the_tools_from_its_first_request(tmp_path):
+    place = Place(tmp_path)
+    place.trust()
+    (place.workspace / "module.py").write_text("")
+    with serving_model({"code": "6 * 7"}) as model:
+        (command, *words), variables = AGENTS["codex"](place, model.url)
+        agent = program(command)
+        place.run(sys.executable, "-m", "codriver", "init", "--client", "codex")
+        try:
+            shown = place.run(agent, *words, **variables)
+        finally:
+            place.run(sys.executable, "-m", "codriver", "stop")
+    assert "evaluate_code" in model.heard[0], shown
+    told = json.dumps(model.results[0]).replace("\\", "").replace('": ', '":')
+    assert '"result":"42"' in told, shown

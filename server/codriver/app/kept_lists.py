@@ -68,15 +68,17 @@ class KeptLists:
         await self._writes.end()
 
 
-def write(workspace: Path, client: Answer) -> None:
+def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
     """Add a client to the file of a workspace, in place of what it said of that client. Blocks.
 
-    Without a word where it cannot be written: it is only there to save time.
+    `only_new`: what it says of that client stays. Without a word where it cannot be written: it is only there to save
+    time.
     """
     try:
-        status = workspace.stat()
-        path = state_folder() / "lists" / f"{status.st_dev}-{status.st_ino}.json"
+        path = _file(workspace)
         about = circumstances(workspace)
+        if only_new and any(_who(one) == _who(client) for one in _clients(path, about)):
+            return
         others = [one for one in _clients(path, about) if _who(one) != _who(client)]
         text = json.dumps({**about, "clients": [client, *others[: MAX_CLIENTS - 1]]}).encode()
         if len(text) > MAX_BYTES:
@@ -86,6 +88,14 @@ def write(workspace: Path, client: Answer) -> None:
             _forget_oldest(path.parent)
     except OSError as error:
         logger.info("the list of tools is not kept for relays: %s", error)
+
+
+def forget(workspace: Path) -> None:
+    """Remove the file of a workspace, without a word where it cannot be."""
+    try:
+        _file(workspace).unlink(missing_ok=True)
+    except OSError as error:
+        logger.info("the list of tools for relays stays: %s", error)
 
 
 def circumstances(workspace: Path) -> dict[str, object]:
@@ -107,6 +117,11 @@ def stamp_of(file: Path) -> list[int] | None:
         return list(files.stamp_of(file.stat()))
     except OSError:
         return None
+
+
+def _file(workspace: Path) -> Path:
+    status = workspace.stat()
+    return state_folder() / "lists" / f"{status.st_dev}-{status.st_ino}.json"
 
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:

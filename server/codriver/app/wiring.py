@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver import __version__
+from codriver.app.first_session import instructions_for
 from codriver.app.hot_reload import Watcher
 from codriver.app.kept_lists import KeptLists
 from codriver.app.live_settings import selection
@@ -46,15 +47,11 @@ from codriver.repls.supervisor import Repls
 from codriver.settings import trust
 from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import held_back
-from codriver.skills import Connected, SkillLibrary, instructions
+from codriver.skills import SkillLibrary
 from codriver.tools.calls.base import Services, client_slug
-from codriver.tools.calls.client_traits import is_lean
-from codriver.tools.calls.gate import on_offer, to_name_one
-from codriver.tools.lean_toolset import LEAN
 from codriver.tools.ledgers.cell_writes import CellWrites
 from codriver.tools.ledgers.clojuredocs_export import Export
 from codriver.tools.ledgers.sent import Ledger
-from codriver.tools.manifest import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -331,17 +328,5 @@ def _load_sdk() -> MakesSdk:
 
 
 def _instructions(services: Services, skills: SkillLibrary, client_name: str, *, are_starting: bool = False) -> str:
-    """The instructions that a client of this name gets when it says who it is.
-
-    `are_starting`: those for the next time, when the REPLs that are there now are on their way.
-    """
     state, settings = services.core.state, services.settings
-    known = state.repls.values()
-    # One that was given up will not start the next time either, where nothing has changed.
-    phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
-    repls = [Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "") for repl in known]
-    offered = {tool.name for tool in on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings)}
-    evaluates = settings.enable_mcp_repl_evaluation
-    is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
-    to_have_one = to_name_one(state) if is_told else ""
-    return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one)
+    return instructions_for(state, settings, skills, client_name, are_starting=are_starting)

@@ -34,11 +34,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
     seen: LanguagesSeen | None = None
 
     def look() -> LanguagesSeen:
-        known = seen.languages if seen else frozenset()
-        wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
-        found = kinds_held(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
-        repl = repl_of_project(workspace)
-        return LanguagesSeen(known | found, repl, needs_trust=_needs_trust(repl, workspace))
+        return look_for_languages(workspace, seen.languages if seen else frozenset())
 
     def is_news(found: LanguagesSeen) -> bool:
         return found != seen
@@ -47,6 +43,14 @@ async def watch_languages(core: Core, workspace: Path) -> None:
     while True:
         seen = await poller.next(is_news)
         core.report(seen)
+
+
+def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
+    """The report of what the files call for now. `known`: the languages that came before. Blocks."""
+    wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
+    found = kinds_held(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
+    repl = repl_of_project(workspace)
+    return LanguagesSeen(known | found, repl, needs_trust=_needs_trust(repl, workspace))
 
 
 def _needs_trust(repl: str, workspace: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.setup.clients import Environment, Launch, Scope
-    from codriver.setup.init import InitOptions
+    from codriver.setup.init import InitOptions, Report
 
 TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
 """The colours of the doctor's report."""
@@ -108,6 +109,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
     left alone without --force. Files in the workspace, which a team may share, name `codriver-relay` or `uvx` and no
     path of this machine. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
     The workspace is then accepted as by `codriver trust`, unless its settings ask for what only you may grant.
+    What the clients will be told first is kept, so that the first session of each has the tools at once.
 
     Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
     cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush.
@@ -150,6 +152,7 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
         _take_back_acceptance(workspace)
     if not options.dry_run and not options.remove:
         _accept(workspace, held)
+        _keep_lists(workspace, report)
     return report.exit_status or int(bool(problems) and not options.remove)
 
 
@@ -164,8 +167,10 @@ def _withheld(workspace: Path) -> tuple[tuple[str, ...] | None, tuple[str, ...]]
 
 
 def _take_back_acceptance(workspace: Path) -> None:
-    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.app import kept_lists  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import trust  # noqa: PLC0415  # as above
 
+    kept_lists.forget(workspace)
     if trust.forget(workspace):
         say(f"{one_line(str(workspace))}: accepted no more; `codriver trust` accepts it again")
 
@@ -179,6 +184,15 @@ def _accept(workspace: Path, held: tuple[str, ...] | None) -> None:
         say(f"codriver: {held_back(line, workspace)}", err=True)
     if held == ():
         trust.accept(workspace, trust.read_tables(workspace))
+
+
+def _keep_lists(workspace: Path, report: Report) -> None:
+    """Keep what the clients with an entry will be told first, so that the first session of each has its tools."""
+    from codriver.app import first_session  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
+
+    with suppress(SettingsError, OSError):  # which were told; no server starts with them
+        first_session.keep(workspace, report.greetings)
 
 
 @click.command("doctor", short_help="Find out what is wrong, and what mends it.")

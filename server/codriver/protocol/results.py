@@ -7,25 +7,17 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
 from codriver.protocol import prompts
 from codriver.protocol.calls import as_json, result_of
-from codriver.protocol.versions import (
-    HANDSHAKE_VERSIONS,
-    MODERN,
-    OLDER,
-    SERVER_KEY,
-    TASKS,
-    TASKS_OFFERED,
-)
-from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, is_lean, traits_of
-from codriver.tools.calls.gate import LOOK_S, await_languages, await_search, on_offer
-from codriver.tools.lean_toolset import LEAN
-from codriver.tools.manifest import MANIFEST
+from codriver.protocol.first_answers import FRESH, FirstAnswers
+from codriver.protocol.versions import MODERN, OLDER, TASKS_OFFERED
+from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
+from codriver.tools.lean_toolset import tools_offered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,32 +28,10 @@ if TYPE_CHECKING:
     from codriver.protocol.calls import Answered
     from codriver.protocol.log_messages import LogMessages
     from codriver.protocol.resources import Resources
-    from codriver.tools.calls.base import Services, Tool
+    from codriver.tools.calls.base import Services
 
     Params: TypeAlias = Mapping[str, Any]
     Result: TypeAlias = dict[str, Any]
-
-NAME, TITLE = "codriver", "Codriver"
-CAPABILITIES: Mapping[str, Any] = MappingProxyType(
-    {
-        "completions": {},
-        "logging": {},
-        "prompts": {"listChanged": False},  # that list is part of the program
-        "resources": {"listChanged": True, "subscribe": True},
-        "tools": {"listChanged": True},
-    }
-)
-WITH_TASKS = frozenset({"evaluate_code", "load_file", "run_cell", "run_tests"})
-"""The tools that a client of 2025-11-25 may call as tasks, if it knows them."""
-COMPLETE: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
-"""Source: MCP 2026-07-28, results."""
-FRESH: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
-"""For lists that may be others at any time. Source: MCP 2026-07-28, caching."""
-
-LIFT = "anthropic/maxResultSizeChars"
-"""In the `_meta` of a tool: the longest answer that is handed on. Source: Claude Code 2.1.330, observed."""
-TOOLSETS = MappingProxyType({False: MANIFEST, True: LEAN})
-"""The tools, by whether the client gets the lean set."""
 
 SETTLING_S = 1.5
 """So long after the start a list of tools waits for the REPLs on their way: there are clients that ask for it once, as
@@ -103,15 +73,13 @@ class Results:
         self._about = about
         self._redactor = redactor
         self.version = about.version
-        self._info = {"name": NAME, "title": TITLE, "version": about.version}
-        self._members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
-        self._beside = f",{as_json(self._members)[1:-1]}"
-        self._listed = {is_lean: tuple(map(_listed, tools)) for is_lean, tools in TOOLSETS.items()}
+        self._first = FirstAnswers(about.version)
+        self._beside = f",{as_json(self._first.members)[1:-1]}"
         self._settled_at = time.monotonic() + SETTLING_S
 
     def told(self, client: ClientSession, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
         """The result as the client's version of the protocol has it. `kept`: for how long the client may keep it."""
-        return {**result, **kept, **self._members} if client.protocol == MODERN else result
+        return self._first.told(client.protocol, result, kept)
 
     def introduce(self, client: ClientSession, name: str | None) -> None:
         """Note who the client of a request is that says so itself, or says nothing of it."""
@@ -122,13 +90,14 @@ class Results:
     def initialize(self, client: ClientSession, params: Params) -> Result:
         """The handshake: the version that both speak, and how to work here."""
         asked = params["protocolVersion"]
-        client.protocol = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        about: Result = {"protocolVersion": client.protocol, "capabilities": {**CAPABILITIES}, "serverInfo": self._info}
+        about = self._first.handshake(asked)
+        client.protocol = about["protocolVersion"]
         client.greeting = asked, about
         client.takes_tasks = client.protocol == OLDER and "tasks" in params["capabilities"]
         name = self._redactor(params["clientInfo"]["name"])
         self._clients.introduce(client, name=name, handshake=client.handshake)
-        capabilities = {**CAPABILITIES, "tasks": {**TASKS_OFFERED}} if client.takes_tasks else about["capabilities"]
+        offered = about["capabilities"]
+        capabilities = {**offered, "tasks": {**TASKS_OFFERED}} if client.takes_tasks else offered
         return {**about, "capabilities": capabilities, "instructions": self._redactor(self._about.instructions(name))}
 
     def initialized(self, client: ClientSession) -> None:
@@ -141,10 +110,7 @@ class Results:
 
     def discover(self, client: ClientSession, _params: Params) -> Result:
         """The answer to what a client without a handshake asks first: how to work here."""
-        capabilities = {**CAPABILITIES, "extensions": {TASKS: {}}}
-        instructions = self._redactor(self._about.instructions(client.name))
-        about = {"supportedVersions": [MODERN], "capabilities": capabilities, "instructions": instructions}
-        return self.told(client, about)
+        return self.told(client, self._first.discovered(self._redactor(self._about.instructions(client.name))))
 
     def call(self, client: ClientSession, answered: Answered) -> str:
         """A tool's answer, as JSON already."""
@@ -157,23 +123,15 @@ class Results:
         await await_languages(repls)
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)
-        result = self.told(client, {"tools": self._shown(client)})
+        lists_once = traits_of(client.name).lists_once
+        offered = tools_offered(repls.state, self._services.settings, client.name, lists_once=lists_once)
+        listed = self._first.tools(client.name, offered, takes_tasks=client.takes_tasks)
+        result = self.told(client, {"tools": listed})
         if not client.takes_tasks and (client.protocol == MODERN or client.handshake):
             if client.greeting is None:  # the next client may ask for it
                 client.greeting = MODERN, self.discover(client, {})
             self._about.keep(client, self._redactor(self._about.starting(client.name)), result)
         return result
-
-    def _shown(self, client: ClientSession) -> list[Result]:
-        state, settings = self._services.core.state, self._services.settings
-        traits, lean = traits_of(client.name), is_lean(settings, client.name)
-        offered = {tool.name for tool in on_offer(TOOLSETS[lean], state, settings, lists_once=traits.lists_once)}
-        shown = [tool for tool in self._listed[lean] if tool["name"] in offered]
-        if client.takes_tasks:
-            shown = [_with_tasks(tool) for tool in shown]
-        if not traits.takes_structure:
-            shown = [{name: value for name, value in tool.items() if name != "outputSchema"} for tool in shown]
-        return [_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
 
     def resources(self, client: ClientSession, _params: Params) -> Result:
         """The resources there are now."""
@@ -228,43 +186,3 @@ class Results:
         """Send the client the log messages of this level and above from now on."""
         self._log_messages.set_level(client, params["level"])
         return {}
-
-
-def _listed(tool: Tool) -> Result:
-    """A tool as it is listed."""
-    listed = {
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "inputSchema": tool.schema,
-        "outputSchema": tool.listed_output,
-        "annotations": {
-            "title": tool.title,
-            "readOnlyHint": tool.read_only,
-            "destructiveHint": tool.destructive,
-            "idempotentHint": tool.idempotent,
-            "openWorldHint": tool.open_world,
-        },
-        "_meta": _for_claude(tool),
-    }
-    return {name: value for name, value in listed.items() if value is not None}
-
-
-def _for_claude(tool: Tool) -> Result:
-    """The `_meta` of a tool for a client that hides most tools behind a search: to show it at once, or to find it.
-
-    Source: Claude Code 2.1.330, `_meta` of a tool.
-    """
-    return {"anthropic/alwaysLoad": True} if tool.is_core else {"anthropic/searchHint": tool.search_hint}
-
-
-def _with_lifted_limit(tool: Result) -> Result:
-    """The tool as it is listed for a client that hands on longer answers of those that ask for it."""
-    if tool["name"] not in LIFTED_TOOLS:
-        return tool
-    return {**tool, "_meta": {**tool["_meta"], LIFT: LIFTED_CHARACTERS}}
-
-
-def _with_tasks(tool: Result) -> Result:
-    """The tool as it is listed for a client that may call it as a task."""
-    return {**tool, "execution": {"taskSupport": "optional"}} if tool["name"] in WITH_TASKS else tool

@@ -163,6 +163,8 @@ class Client:
     """The keys of an entry that have the client run all tools unasked; empty where it knows none."""
     who: str = ""
     """The name of its callers, by which the server remembers that it was connected."""
+    greets: tuple[str, ...] = ()
+    """The name that it says to a server, and the version of MCP that it asks for, where they are known."""
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
@@ -402,4 +404,5 @@ def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
         private=row.get("private", ""),
         approval=MappingProxyType(row.get("approve", {})),
         who=row.get("who", name),
+        greets=tuple(row.get("greets", ())),
     )

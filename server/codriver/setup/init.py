@@ -91,6 +91,8 @@ class Report:
     text: str
     changes: tuple[Change, ...]
     exit_status: int
+    greetings: tuple[tuple[str, str], ...] = ()
+    """Of the clients that were set up: the name that each says to a server, and the version of MCP it asks for."""
 
 
 def run_init(launch: Launch, options: InitOptions, environment: Environment) -> Report:
@@ -135,7 +137,8 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     lines += _next_steps(ended[: len(changes)], ended[len(changes) :], options, launch, environment)
     if options.remove and not options.is_partial:
         lines += _left_elsewhere(clients, launch, environment, options)
-    return Report("\n".join(lines) + "\n", tuple(ended), int(failed))
+    greetings = tuple((one.greets[0], one.greets[1]) for one in clients if one.greets)
+    return Report("\n".join(lines) + "\n", tuple(ended), int(failed), greetings)
 
 
 def _plan_hooks(

@@ -17,13 +17,14 @@ from codriver.tools.calls.backseat_driver import translated
 from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.client_traits import is_lean
 from codriver.tools.calls.envelope import run
-from codriver.tools.calls.gate import refusal
+from codriver.tools.calls.gate import on_offer, refusal
 from codriver.tools.get_evaluation import GetArguments
 from codriver.tools.manifest import BY_NAME, FOR_HOOKS, MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from codriver.core.state import State
     from codriver.settings.model import Settings
 
 ACTIONS: Mapping[str, str] = MappingProxyType(
@@ -136,6 +137,11 @@ LEAN: tuple[Tool, ...] = (
 )
 """At most five, in the order in which clients see them; annotated by the strongest of what each can run."""
 LEAN_BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in LEAN})
+
+
+def tools_offered(state: State, settings: Settings, client_name: str, *, lists_once: bool = False) -> tuple[Tool, ...]:
+    """The tools to list to the client of this name now, of the set that it gets. `lists_once`: as `on_offer` says."""
+    return on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings, lists_once=lists_once)
 
 
 def tool_called(

@@ -22,7 +22,7 @@ from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.protocol.calls import result_of
 from codriver.protocol.error_messages import FAULT, TOO_MANY
-from codriver.protocol.results import WITH_TASKS
+from codriver.protocol.first_answers import WITH_TASKS
 from codriver.protocol.sdk.task_offers import (
     ABLE,
     ERAS,

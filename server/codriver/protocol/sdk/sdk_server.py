@@ -21,8 +21,8 @@ from mcp.shared.exceptions import MCPError
 from codriver.net.client_sessions import ClientSession
 from codriver.protocol import prompts
 from codriver.protocol.error_messages import FAULT, INTERNAL_ERROR, INVALID_PARAMS, RequestRefusedError
+from codriver.protocol.first_answers import NAME, TITLE
 from codriver.protocol.plain_requests import METHODS
-from codriver.protocol.results import NAME, TITLE
 from codriver.protocol.sdk.completions import Completions
 from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks
 from codriver.protocol.sdk.refusal_words import worded

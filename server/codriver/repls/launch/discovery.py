@@ -13,7 +13,7 @@ from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.repls import kinds
 from codriver.repls.jupyter.finding.connection_files import key_of_kernel
-from codriver.repls.launch.port_files import watch
+from codriver.repls.launch.port_files import find, watch
 from codriver.repls.launch.projects import repls_to_start
 from codriver.repls.launch.recipes import RecipeError
 
@@ -87,6 +87,15 @@ class Discovery:
                 with anyio.move_on_after(SETTLED_RECHECK_S if is_settled else RECHECK_S):
                     await self._news.wait()
 
+    def look_once(self) -> None:
+        """Tell the core of all that `begin` and `run` would find now, and watch nothing. Blocks."""
+        self.begin()
+        self._found = find(self._workspace, self._port_files)
+        if not self._is_asked:
+            self._tell(None if self._found else choose(self._workspace, self._recipe_of))
+            self._dispatch(Searching(is_under_way=False))
+        self._reconcile()
+
     async def _watch(self) -> None:
         async for found in watch(self._workspace, self._port_files):
             self._found = found
@@ -114,6 +123,10 @@ class Discovery:
         except OSError as error:
             self._dispatch(Say(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True))
             return
+        self._tell(choice)
+
+    def _tell(self, choice: Choice | None) -> None:
+        """Tell the core of the REPL that was chosen, if it does not know it yet."""
         if choice is None or f"process:{choice.repl}" in self._core.state.repls:
             return
         found = _asked_command(choice.repl)

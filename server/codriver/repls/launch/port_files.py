@@ -91,6 +91,11 @@ async def watch(workspace: Path, names: Sequence[str], *, interval_s: float = 0.
         yield before
 
 
+def find(workspace: Path, names: Sequence[str]) -> tuple[Found, ...]:
+    """The port files that are in `workspace` now; `names` as for `watch`."""
+    return _read_all(workspace, _places(workspace, names), ReadCache())
+
+
 def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
     """The places where a port file may appear: the workspace, its projects, and any other folder that has one now."""
     deadline = time.monotonic() + SEARCH_S

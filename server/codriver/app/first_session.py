@@ -1,0 +1,107 @@
+"""The first session of a client in a workspace: what it will be told, made and kept before any server ran there.
+
+A client that does not wait for a server it starts has our tools from its first request if they are kept. A server
+keeps them for the next time; for the first time `codriver init` does, out of the state in which a server would start:
+its settings, its files, and the REPL that is on its way.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from codriver import __version__
+from codriver.app import kept_lists
+from codriver.app.live_settings import selection
+from codriver.app.workspace_languages import look_for_languages
+from codriver.core.actions import Start
+from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import State
+from codriver.log.redaction import Redactor
+from codriver.protocol.first_answers import FirstAnswers
+from codriver.repls.launch.discovery import Discovery
+from codriver.repls.launch.recipes import recipe
+from codriver.settings import trust
+from codriver.settings.kernels import named_kernels
+from codriver.settings.layers import load
+from codriver.skills import Connected, SkillLibrary, instructions
+from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.gate import to_name_one
+from codriver.tools.lean_toolset import tools_offered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from codriver.settings.model import Settings
+
+
+def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
+    """Keep for relays what clients will be told first: by their names, and the versions of MCP that they ask for.
+
+    A client of which a server has kept more is passed over. Blocks.
+
+    Raises:
+        SettingsError: the settings of the workspace cannot be read.
+        OSError: the workspace cannot be read.
+    """
+    settings = load(workspace, environ=os.environ).settings
+    state = expected_state(workspace, settings)
+    skills, first = SkillLibrary(workspace, selection(settings)), FirstAnswers(__version__)
+    without_secrets = Redactor.from_environment(os.environ)
+    for name, protocol in clients:
+        words = instructions_for(state, settings, skills, name, are_starting=True)
+        offered = tools_offered(state, settings, name, lists_once=traits_of(name).lists_once)
+        kept = first.to_keep(name, protocol, without_secrets, words, offered)
+        kept_lists.write(workspace, kept, only_new=True)
+
+
+def expected_state(workspace: Path, settings: Settings) -> State:
+    """The state of a server that a client starts in the workspace, with its REPLs on their way. Starts nothing.
+
+    Raises:
+        OSError: the workspace cannot be read.
+    """
+    core = Core(
+        state=State(), settings=settings, now=int, handlers=HANDLERS,
+        performers=lambda _: dict.fromkeys(EFFECTS, _not_done),
+    )  # fmt: skip
+    core.report(Start("", 0, __version__, str(workspace)), look_for_languages(workspace))
+    Discovery(
+        core=core,
+        workspace=workspace,
+        addresses=settings.nrepl,
+        commands=settings.repl,
+        kernels=named_kernels(settings.kernels, os.environ),
+        port_files=settings.port_files,
+        recipe_of=partial(
+            recipe, workspace=workspace, environ=os.environ, is_accepted=trust.is_accepted, is_asked=False,
+            python=settings.python,
+        ),
+    ).look_once()  # fmt: skip
+    return core.state
+
+
+def _not_done(effect: object) -> None:
+    """Do nothing: no server is there, and none is started."""
+
+
+def instructions_for(
+    state: State, settings: Settings, skills: SkillLibrary, client_name: str, *, are_starting: bool = False
+) -> str:
+    """The instructions that a client of this name gets when it says who it is.
+
+    `are_starting`: those for the next time, when the REPLs that are there now are on their way.
+    """
+    known = state.repls.values()
+    # One that was given up will not start the next time either, where nothing has changed.
+    phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
+    repls = [Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "") for repl in known]
+    offered = {tool.name for tool in tools_offered(state, settings, client_name)}
+    evaluates = settings.enable_mcp_repl_evaluation
+    is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
+    to_have_one = to_name_one(state) if is_told else ""
+    return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one)

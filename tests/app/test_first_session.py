@@ -1,0 +1,88 @@
+"""`codriver init` keeps for relays what a client is told first, so that its first session has its tools at once."""
+
+import os
+from typing import Any
+
+import pytest
+from client_starts import STARTS
+
+from codriver.app import first_session, kept_lists
+from codriver.setup.clients import known_clients
+from codriver_relay.kept_lists import read_kept
+
+GREETS = {name: client.greets for name, client in known_clients().items() if client.greets}
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith("CODRIVER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    (folder / "app.py").touch()
+    return folder
+
+
+def told(workspace, name):
+    """The instructions, and the names of the tools, with which the relay answers this client's own first lines."""
+    lines = [line.encode() for line in STARTS[name]]
+    is_handshake = not any(b'"server/discover"' in line for line in lines)
+    first = next(line for line in lines if (b'"initialize"' if is_handshake else b'"server/discover"') in line)
+    kept = read_kept(str(workspace), first, is_handshake=is_handshake)
+    if kept is None:
+        return None
+    listed: Any = kept["tools"]["tools"]
+    return kept["greeting"]["instructions"], [tool["name"] for tool in listed]
+
+
+@pytest.mark.parametrize("name", GREETS)
+def test_the_relay_answers_the_first_lines_of_a_real_client_with_the_tools_of_a_repl_on_its_way(workspace, name):
+    first_session.keep(workspace, GREETS.values())
+    instructions, tools = told(workspace, name)
+    assert "py (python, starting)" in instructions
+    assert "evaluate_code" in tools
+
+
+def test_a_client_that_asks_for_the_list_once_is_told_what_comes_with_the_repl(workspace):
+    first_session.keep(workspace, GREETS.values())
+    assert "run_tests" in told(workspace, "codex")[1]
+    assert "run_tests" not in told(workspace, "gemini")[1]
+
+
+def test_a_project_whose_repl_will_not_start_is_told_so_and_gets_no_tools_that_evaluate(workspace):
+    (workspace / "app.py").unlink()
+    (workspace / "package.json").write_text('{"dependencies": {"nbb": "1"}}')
+    program = workspace / "node_modules" / ".bin" / "nbb"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\ntouch {workspace}/ran\n")
+    program.chmod(0o700)
+    first_session.keep(workspace, GREETS.values())
+    instructions, tools = told(workspace, "gemini")
+    assert "nbb is stopped: " in instructions
+    assert "codriver trust" in instructions
+    assert "evaluate_code" not in tools
+    assert not (workspace / "ran").exists()
+
+
+def test_the_list_that_a_server_kept_of_a_client_stays(workspace):
+    name, protocol = GREETS["codex"]
+    mine = {"name": name, "protocol": protocol, "greeting": {"protocolVersion": protocol, "instructions": "mine"}}
+    kept_lists.write(workspace, {**mine, "tools": {"tools": []}})
+    first_session.keep(workspace, GREETS.values())
+    assert told(workspace, "codex") == ("mine", [])
+    assert "evaluate_code" in told(workspace, "opencode")[1]
+
+
+def test_settings_that_change_later_make_the_kept_list_void(workspace):
+    first_session.keep(workspace, GREETS.values())
+    (workspace / "codriver.toml").write_text('toolset = "lean"\n')
+    assert told(workspace, "codex") is None
+
+
+def test_a_file_that_is_forgotten_is_gone_and_is_forgotten_twice_without_a_word(workspace):
+    first_session.keep(workspace, GREETS.values())
+    kept_lists.forget(workspace)
+    kept_lists.forget(workspace)
+    assert told(workspace, "codex") is None
