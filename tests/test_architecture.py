@@ -393,6 +393,7 @@ OPENERS = {
     "repls/worker/serving/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "repls/jupyter/finding/kernel_process.py": "the kernel's tables in /proc",
+    "repls/launch/listening_programs.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
     "repls/seam/seam_forms/__init__.py": "the forms that come with us",

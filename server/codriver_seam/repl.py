@@ -66,6 +66,7 @@ def start_repl(
             _started[0].use_loop(loop)
         return _started[0]
     if WORKER in sys.modules and not _started:
+        sys.modules[WORKER].declined += 1  # type: ignore[attr-defined]  # ours alone, told with what is evaluated
         _log("info", "no REPL is started: this process is a REPL of Codriver's")
         return None
     return _start(os.path.abspath(folder or os.getcwd()), loop)

@@ -19,6 +19,7 @@ from codriver.core.actions import Start
 from codriver.core.dispatch import Core
 from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
+from codriver.core.repl_connections import cautions
 from codriver.core.state import State
 from codriver.log.redaction import Redactor
 from codriver.protocol.first_answers import FirstAnswers
@@ -99,7 +100,10 @@ def instructions_for(
     known = state.repls.values()
     # One that was given up will not start the next time either, where nothing has changed.
     phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
-    repls = [Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "") for repl in known]
+    repls = [
+        Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "", tuple(cautions(state, repl)))
+        for repl in known
+    ]
     offered = {tool.name for tool in tools_offered(state, settings, client_name)}
     evaluates = settings.enable_mcp_repl_evaluation
     is_told = state.repl_of_files and not settings.repl and not state.life.is_searching

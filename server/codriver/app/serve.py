@@ -50,6 +50,7 @@ from codriver.net.server_record import ServerRecord
 from codriver.repls.jupyter.finding.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery
+from codriver.repls.launch.listening_programs import watch_programs
 from codriver.repls.launch.recipes import check_word
 from codriver.settings.durations import from_environment
 from codriver.settings.kernels import check_encrypted, named_kernels
@@ -321,6 +322,7 @@ class Server:
             named_ids=self._parts.server_kernels.ids,
         )
         self._tasks.start_soon(kernels.run)
+        self._tasks.start_soon(watch_programs, self._core, self._workspace)
 
     async def _tell_arrivals(self) -> None:
         arrivals = Arrivals()

@@ -9,7 +9,7 @@ from codriver.core.records import dataclass
 
 if TYPE_CHECKING:
     from codriver.core.state import AppStream, Origin, Seen
-    from codriver.core.values import Failure, Lane, Profile, Request
+    from codriver.core.values import Failure, Lane, ListeningProgram, Profile, Request
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,13 @@ class LanguagesSeen(Action):
     """The text for the setting `repl` that the files call for; empty where they show no project."""
     needs_trust: bool = False
     """Whether the user has to accept the workspace before that REPL is started."""
+
+
+@dataclass(frozen=True)
+class ProgramsSeen(Action):
+    """These programs of the workspace listen on a port now."""
+
+    programs: tuple[ListeningProgram, ...]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.Start: lifecycle.start,
         actions.Listening: lifecycle.listening,
         actions.LanguagesSeen: announcing(lifecycle.languages_seen),
+        actions.ProgramsSeen: lifecycle.programs_seen,
         actions.Searching: announcing(lifecycle.searching),
         actions.Stop: lifecycle.stop,
         actions.Stopped: lifecycle.stopped,

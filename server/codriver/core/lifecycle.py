@@ -11,6 +11,7 @@ from codriver.core.actions import (
     LanguagesSeen,
     LatchError,
     Listening,
+    ProgramsSeen,
     Say,
     Searching,
     Start,
@@ -71,6 +72,11 @@ def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
             repl_needs_trust=action.needs_trust,
         )
     )
+
+
+def programs_seen(state: State, action: ProgramsSeen) -> Outcome:
+    """Remember the programs of the workspace that listen on a port."""
+    return Outcome(replace(state, programs=action.programs))
 
 
 def searching(state: State, action: Searching) -> Outcome:

@@ -31,7 +31,7 @@ from codriver.core.dispatch import Outcome
 from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, Remember, RetryRepl, StartRepl
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, free_name, with_item, with_repl, with_session, without_item
-from codriver.core.values import MAIN_SESSION, Capability
+from codriver.core.values import MAIN_SESSION, PYTHON, Capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,6 +50,8 @@ FOUND_TRIES = 5
 """Tries to reach a kernel that nobody named: by the last, some 8 s later, also one that was restarted is back."""
 MINUTE_MS = 60_000
 KEPT_STARTS = 8
+MOST_BESIDE = 2
+"""Programs that are named as others than a REPL."""
 SEAM: Final = "seam"
 SEAM_OP: Final = "codriver/seam"
 """The op by which Codriver's worker asks it."""
@@ -76,6 +78,28 @@ def stray(state: State, repl: Repl) -> str | None:
         f"REPL {repl.key} runs in {root}, neither in nor above this workspace: the port file {file} may be left from "
         "a REPL that is gone, and then code runs in another project. If so, delete the file and start the REPL again; "
         f"if it is the right one, in a container say, name it with --nrepl {repl.address} and this is not said"
+    )
+
+
+def cautions(state: State, repl: Repl) -> tuple[str, ...]:
+    """The sentences for everybody who evaluates in a REPL first: it is not what they will take it for."""
+    return tuple(filter(None, (stray(state, repl), repl.caution, _beside(state, repl))))
+
+
+def _beside(state: State, repl: Repl) -> str:
+    """The warning about a Python that we started while a program of the workspace, without a REPL known, listens."""
+    if not repl.owned or repl.dialect != PYTHON:
+        return ""
+    profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
+    addresses = [other.address for other in state.repls.values()]
+    known = {*profiles, *(one.pid for one in state.programs if one.address in addresses)}
+    others = [one for one in state.programs if one.pid not in known]
+    if not others:
+        return ""
+    where = " and ".join(f"{one.address} (pid {one.pid})" for one in others[:MOST_BESIDE])
+    return (
+        f"this is not the application that listens on {where}, which has no REPL: "
+        "codriver_seam.start_repl(True) in it, or start_repl() with CODRIVER_SEAM=1, gives it one"
     )
 
 

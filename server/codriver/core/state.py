@@ -18,7 +18,7 @@ from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from codriver.core.values import Evaluation, Lane, Profile
+    from codriver.core.values import Evaluation, Lane, ListeningProgram, Profile
 
 Phase = Literal["stopped", "starting", "started", "stopping"]
 ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
@@ -262,6 +262,8 @@ class State:
     """The text for the setting `repl` that the workspace's files call for; empty where they show no project."""
     repl_needs_trust: bool = False
     """Whether the user has to accept the workspace before that REPL is started."""
+    programs: tuple[ListeningProgram, ...] = ()
+    """Of the workspace, that listen on a port, each port once."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
     app_streams: tuple[AppStream, ...] = ()
     """In the order in which they came."""

@@ -266,6 +266,14 @@ def place_of(kind: Kind, session: str) -> str:
 
 
 @dataclass(frozen=True)
+class ListeningProgram:
+    """A program of the workspace that listens on a port: its process, and the address at which it is reached."""
+
+    pid: int
+    address: str
+
+
+@dataclass(frozen=True)
 class Lane:
     """Whose a lane is: the client by its name, the caller, and the session that the client names for itself, if any."""
 

@@ -10,8 +10,10 @@ import socket
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from codriver.systems.owners import is_mine
 from codriver_relay import peer
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ GONE: Final = peer.GONE[0]
 LISTENING = "0A"
 """The state of a listening socket in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
 TABLES: Final = Path("/proc/net")
+
+ANY = MappingProxyType({"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"})  # noqa: S104  # nothing is bound here
+"""By the address of a listener on all interfaces: that at which this machine reaches it."""
 
 Address = tuple[str, int]
 
@@ -114,6 +119,23 @@ def listening_hosts(port: int, *, folder: Path = TABLES) -> list[str]:
         raise KernelSilentError(0, str(folder))
     listening = [fields[1].split(":") for table in tables for fields in _rows(table) if fields[3] == LISTENING]
     return [_host(words) for words, number in listening if int(number, 16) == port]
+
+
+def listening_sockets(*, folder: Path = TABLES) -> dict[int, str]:
+    """The sockets of this user that listen, as the kernel has them: by inode the address at which they are reached.
+
+    Raises:
+        OSError: there are no such tables.
+    """
+    found = {}
+    for table in (folder / "tcp", folder / "tcp6"):
+        for fields in _rows(table) if table.exists() else ():
+            if fields[3] == LISTENING and is_mine(int(fields[7])):
+                words, _, port = fields[1].partition(":")
+                host = _host(words)
+                shown = f"[{host}]" if ":" in host else host
+                found[int(fields[9])] = f"{ANY.get(host, shown)}:{int(port, 16)}"
+    return found
 
 
 def _rows(table: Path) -> list[list[str]]:

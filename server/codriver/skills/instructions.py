@@ -50,6 +50,8 @@ class Connected:
     dialect: str
     state: str = "connected"
     why: str = ""
+    cautions: tuple[str, ...] = ()
+    """Sentences for who takes it for what it is not."""
 
 
 def instructions(
@@ -76,6 +78,7 @@ def instructions(
 def _say_connected(connected: Sequence[Connected], to_have_one: str) -> str:
     live = [repl for repl in connected if repl.state not in NOT_LIVE]
     away = _say_away([repl for repl in connected if repl.state in NOT_LIVE])
+    away += "".join(f" {_first_clauses(f'{repl.key}: {one}')}." for repl in connected for one in repl.cautions[:1])
     known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _FOUND
     said = f"Codriver: no REPL is connected yet; {known}, see list_sessions."
     if live:

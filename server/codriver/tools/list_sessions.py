@@ -122,7 +122,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
     state, services = call.state, call.services
     life, log = state.life, services.log
     clients = services.client_counters()
-    repls = [_repl_health(repl) for repl in state.repls.values()]
+    repls = [_repl_health(state, repl) for repl in state.repls.values()]
     fields: dict[str, object] = {
         "sessionId": life.session_id,
         "phase": life.phase,
@@ -193,8 +193,9 @@ def repl_row(repl: Repl) -> dict[str, object]:
     return row
 
 
-def _repl_health(repl: Repl) -> dict[str, object]:
-    return repl_row(repl) | ({"caution": repl.caution} if repl.caution else {})
+def _repl_health(state: State, repl: Repl) -> dict[str, object]:
+    cautions = repl_connections.cautions(state, repl)
+    return repl_row(repl) | ({"caution": "; ".join(cautions)} if cautions else {})
 
 
 def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
@@ -213,10 +214,9 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
     row |= _held(_running(state, repl, session))
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile)
-        strange = repl_connections.stray(state, repl)
-        if strange:
+        if repl_connections.stray(state, repl):
             row["elsewhere"] = True
-        notes = [*filter(None, (strange, repl.caution)), *repl.profile.notes]
+        notes = [*repl_connections.cautions(state, repl), *repl.profile.notes]
         if notes:
             row["notes"] = notes
     return row

@@ -1,7 +1,11 @@
 """The worker as an nREPL server."""
 
+from pathlib import Path
+
 import pytest
 from worker_client import texts
+
+import codriver_seam
 
 
 def test_exit_is_an_error_and_the_repl_goes_on(python):
@@ -36,3 +40,11 @@ def test_a_working_folder_that_an_evaluation_sets_is_told_once(python, tmp_path)
     python.evaluate("os.chdir(before)")
     told = [texts(answer, "codriver/folder") for answer in (before, moved, after)]
     assert told == [[], [str(tmp_path)], []]
+
+
+def test_an_application_that_asks_for_a_repl_in_one_of_ours_is_declined_and_that_is_told(python):
+    folder = Path(codriver_seam.__file__).parents[1]
+    python.evaluate(f"import sys; sys.path.insert(0, {str(folder)!r}); import codriver_seam")
+    asked = python.evaluate("codriver_seam.start_repl(True)")
+    later = python.evaluate("1")
+    assert [texts(answer, "codriver/declined") for answer in (asked, later)] == [["1"], []]

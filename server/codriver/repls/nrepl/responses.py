@@ -44,6 +44,9 @@ TRUNCATED: Final = "nrepl.middleware.print/truncated"
 NEED_INPUT: Final = "need-input"
 BESIDE: Final = "codriver/background"
 """The op by which Codriver's worker evaluates on a thread of its own."""
+DECLINED: Final = (
+    "start_repl() started no REPL: this process is a REPL that Codriver started, and not your application's own"
+)
 FRAME: Final = "codriver/frame"
 """The op by which Codriver's worker evaluates in a frame of an error."""
 TRY: Final = "codriver/try"
@@ -95,6 +98,7 @@ class Reply:
         self.is_failed = False
         self._edited = ""
         self._folder = ""
+        self._is_declined = False
 
     def take(self, message: Message) -> None:
         """Pass on what `message` says, in its order: output, value, request for input.
@@ -121,6 +125,7 @@ class Reply:
         self._root_ex = root_ex or self._root_ex
         self._edited = edited or self._edited
         self._folder = folder or self._folder
+        self._is_declined |= "codriver/declined" in message.fields
         if RUN in message.fields and (run := message.text(RUN)):
             self._listener(self._evaluation, CallsRecorded(run))
         if "codriver/error" in message.fields:
@@ -167,7 +172,8 @@ class Reply:
         words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
         edited = [f"{one}{adapter_values.LOAD_IT}" for one in self._edited.split("\n") if one]
         moved = f"{self._folder} is the working folder of everybody in this REPL now, where relative paths begin"
-        return (*edited, *([moved] if self._folder else []), *([words] if self.left_out else []))
+        declined = [DECLINED] if self._is_declined else []
+        return (*edited, *([moved] if self._folder else []), *declined, *([words] if self.left_out else []))
 
     @property
     def is_over(self) -> bool:

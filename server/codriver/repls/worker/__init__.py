@@ -9,7 +9,8 @@ Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, li
 own; what printing cut of the values of an evaluation that has `codriver/keep`, its id, is told as `codriver/cut`, and
 `codriver/value` (`evaluation`, `path`, `from`) tells more of it; print options called `default-…` yield to the user's
 own; modules that an evaluation used and whose files were edited since their load are told, in words, as
-`codriver/edited`, and the working folder, where it changed that, as `codriver/folder`; an evaluation with
+`codriver/edited`, and the working folder, where it changed that, as `codriver/folder`; that an application's wish for a
+REPL of its own was declined here as `codriver/declined`; an evaluation with
 `codriver/trace`, names or none, tells the calls that it made as `codriver/run`.
 Started with `--supervised` it ends with its parent.
 
@@ -21,3 +22,6 @@ imported for type checkers alone, as it takes longer to load than most of this.
 
 Source: nREPL documentation, "Ops"; BEP 3 for bencode.
 """
+
+declined = 0
+"""How often an application in this process asked for a REPL of its own, as `codriver_seam.start_repl` counts."""

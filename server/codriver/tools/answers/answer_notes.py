@@ -129,7 +129,7 @@ def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The notes that a caller has not had on a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
-    notes = (repl_connections.stray(call.services.core.state, repl), repl.caution, outside)
+    notes = (*repl_connections.cautions(call.services.core.state, repl), outside)
     return [note for note in notes if note and call.services.told.places.is_news(evaluation, note)]
 
 

@@ -100,6 +100,8 @@ class Job:
         """Modules that its code used and whose files were edited since their load, in words."""
         self.folder = ""
         """The working folder in which it began."""
+        self.declined = 0
+        """How often an application had asked for a REPL of its own by then."""
         self.over = threading.Event()
         self.is_begun = False
         self.is_interrupted = False

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from .standard_streams import Output
 
 VERSION = "0.2.0"
+PACKAGE = sys.modules[__package__.partition(".serving")[0]]
+"""This worker, where an application's wish for a REPL of its own is counted."""
 EXCEPTHOOK = sys.excepthook
 """As the interpreter starts: another is the user's. Some systems set one of theirs before that."""
 LOCAL_CHARACTERS = 120
@@ -342,7 +344,7 @@ class Server:
 
     def _act(self, job: Job) -> None:
         job.connection.wait_for_room()
-        job.folder = working_folder()
+        job.folder, job.declined = working_folder(), PACKAGE.declined
         with sensitive_texts.evaluating(job.message.get("codriver/origin")), recorded(job, self._dialect.roots):
             if job.message["op"] == "codriver/value":
                 self._dialect.show_part(job)
@@ -384,7 +386,8 @@ class Server:
         edited = {"codriver/edited": "\n".join(job.edited)} if job.edited else {}
         folder = working_folder()
         moved = {"codriver/folder": folder} if folder != job.folder else {}
-        self._end(job, status, {"ns": self._dialect.name_of(space), **edited, **moved})
+        declined = {"codriver/declined": "1"} if PACKAGE.declined != job.declined else {}
+        self._end(job, status, {"ns": self._dialect.name_of(space), **edited, **moved, **declined})
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
         with self._lock:

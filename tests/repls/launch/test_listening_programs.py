@@ -1,0 +1,107 @@
+"""An agent is told that the REPL which we started is not the application that runs beside it."""
+
+import subprocess
+import sys
+
+import pytest
+from live_server import serving, until
+
+from codriver.core.actions import ProgramsSeen, ReplConnected, ReplFound
+from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
+from codriver.core.handlers import HANDLERS
+from codriver.core.repl_connections import cautions
+from codriver.core.state import Origin, State
+from codriver.core.values import ListeningProgram, Profile
+from codriver.repls.launch.listening_programs import ListeningPrograms
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it in files")
+
+SHOP = """
+import socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+sys.stdin.read()
+"""
+LOOK = """
+import sys
+from pathlib import Path
+from codriver.repls.launch.listening_programs import ListeningPrograms
+print(ListeningPrograms(Path(sys.argv[1])).look())
+"""
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """Starts a program that listens, in the workspace or another folder; gives the server's row of it."""
+    running = []
+
+    def start(name="workspace"):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        command = [sys.executable, "-c", SHOP]
+        program = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        running.append(program)
+        return ListeningProgram(program.pid, f"127.0.0.1:{program.stdout.readline().strip()}")
+
+    yield start
+    for program in running:
+        program.communicate()
+
+
+def test_a_program_of_the_workspace_that_listens_is_found_and_one_of_another_folder_is_not(tmp_path, shop):
+    program = shop()
+    shop("other")
+    # In a process of its own, which did not start the programs.
+    command = [sys.executable, "-c", LOOK, str(tmp_path / "workspace")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == repr((program,))
+
+
+def test_what_the_server_itself_started_is_no_application(tmp_path, shop):
+    shop()
+    assert ListeningPrograms(tmp_path / "workspace").look() == ()
+
+
+def test_everybody_who_looks_at_a_repl_is_told_once_that_it_is_not_the_application(tmp_path, shop):
+    program = shop()
+    words = f"this is not the application that listens on {program.address} (pid {program.pid})"
+    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        until(lambda: words in str(client.call("list_sessions")), "the program to be seen")
+        assert words in str(client.call("server_health"))
+        assert words in str(client.call("evaluate_code", code="1")["notes"])
+        assert words not in str(client.call("evaluate_code", code="2"))
+        with live.client() as another:
+            assert words in another.about["instructions"]
+
+
+@pytest.fixture
+def core():
+    """A core that knows a Python of ours, and the key of it."""
+    made = Core(
+        state=State(), settings=None, now=int, handlers=HANDLERS,
+        performers=lambda _: dict.fromkeys(EFFECTS, lambda _: None),
+    )  # fmt: skip
+    made.report(ReplFound("process:python", "py", Origin("process", "python"), dialect="python"))
+    return made
+
+
+def told(core):
+    return cautions(core.state, core.state.repls["process:python"])
+
+
+def test_a_python_of_ours_is_said_not_to_be_the_application_until_that_has_a_repl(core):
+    assert told(core) == ()
+    core.report(ProgramsSeen((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
+    (words,) = told(core)
+    assert words.startswith("this is not the application that listens on 127.0.0.1:5000 (pid 42) and 127.0.0.1:5001")
+    core.report(ReplFound("file:a", "app", Origin("port-file", "a"), "127.0.0.1:5001"))
+    assert told(core)[0].startswith("this is not the application that listens on 127.0.0.1:5000 (pid 42), which")
+    core.report(ReplConnected("file:a", Profile(dialect="python", process_id=42), "127.0.0.1:5001"))
+    assert told(core) == ()
+
+
+def test_a_repl_of_the_applications_own_is_not_said_to_be_another(core):
+    core.report(ProgramsSeen((ListeningProgram(42, "127.0.0.1:5000"),)))
+    core.report(ReplFound("file:a", "app", Origin("port-file", "a"), "127.0.0.1:7000"))
+    assert cautions(core.state, core.state.repls["file:a"]) == ()
