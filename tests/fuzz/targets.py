@@ -17,7 +17,15 @@ from codriver.errors import RefusedError
 from codriver.log import redaction
 from codriver.log.history import History
 from codriver.log.output_log import Entry
-from codriver.log.transit_format import NewerFormatError, UnreadableError, read_transit, transit_pieces
+from codriver.log.transit_format import (
+    FORMAT_VERSION,
+    EntityLines,
+    NewerFormatError,
+    UnreadableError,
+    file_pieces,
+    former_entities,
+    version_of,
+)
 from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
 from codriver.net.fair_threads import Shares
@@ -179,14 +187,16 @@ def door(data):
 
 
 def transit(data):
-    """A file is a history, which is written and read back the same, or is refused as none."""
+    """A file is a history, of which what can be read is written and read back the same, or is refused as none."""
     try:
-        entries = tuple(read_transit([data]))
+        is_now = version_of(data) == FORMAT_VERSION
+        entries = list(EntityLines([data]).entities()) if is_now else former_entities([data])
     except (UnreadableError, NewerFormatError) as error:
         assert str(error)
         return
-    again = tuple(read_transit(transit_pieces(entries)))
-    assert [_whole(entry) for entry in again] == [_whole(entry) for entry in entries]
+    again = EntityLines(file_pieces(entries))
+    assert [_whole(entry) for entry in again.entities()] == [_whole(entry) for entry in entries]
+    assert not again.broken
 
 
 def _whole(entry):

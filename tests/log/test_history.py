@@ -1,9 +1,10 @@
 """What was evaluated survives the end of a server, however it ends."""
 
-import contextlib
 import errno
 import io
+import itertools
 import json
+import os
 import stat
 import sys
 import tracemalloc
@@ -22,7 +23,7 @@ from codriver.log.history import History, UnreadableError, read_history
 from codriver.log.kept_entries import size_of
 from codriver.log.line_numbers import LOST_LINES, RESERVED_LINES
 from codriver.log.output_log import Entry, OutputLog
-from codriver.log.transit_format import journal_line, read_transit, transit_pieces
+from codriver.log.transit_format import HEADER, EntityLines, file_pieces, line_of
 
 pytestmark = pytest.mark.anyio
 
@@ -49,11 +50,7 @@ def ended(path, *entries):
 
 
 def stored(path):
-    return tuple(read_transit([path.read_bytes()]))
-
-
-def journal_of(path):
-    return path.with_name(f"{path.name}.journal")
+    return tuple(EntityLines([path.read_bytes()]).entities())
 
 
 def test_a_first_start_finds_nothing_and_counts_from_one(path):
@@ -70,9 +67,8 @@ def test_what_was_added_is_restored_in_order(path):
 
 def test_the_file_is_transit_of_the_promised_shape(path):
     ended(path, code(3))
-    content = Reader("json").read(io.StringIO(path.read_text()))
-    assert content[Keyword("format-version")] == 1
-    (entity,) = content[Keyword("entities")]
+    header, entity = [Reader("json").read(io.StringIO(line)) for line in path.read_text().splitlines()]
+    assert dict(header) == {Keyword("format-version"): 2}
     assert dict(entity) == {
         Keyword("output/line"): 3,
         Keyword("output/category"): "evaluatedCode",
@@ -104,13 +100,9 @@ def test_half_a_character_is_kept_as_a_mark(path):
 
 def test_files_are_for_their_owner_alone(path):
     history, _ = started(path)
-    history.add(code(1, "x" * module.SMALL_BYTES))
+    history.add(code(1))
     history.flush()
-    history.add(code(2))
-    history.flush()
-    files = list(path.parent.iterdir())
-    assert journal_of(path) in files
-    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize("how", ["closed", "killed"])
@@ -160,18 +152,7 @@ def test_a_lost_counter_goes_on_after_the_history(path):
 
 @pytest.mark.parametrize(
     "content",
-    [
-        "",
-        "{",
-        "[]",
-        "5",
-        '["^ "]',
-        '["^ ","~:format-version",1]',
-        "null",
-        '"~:x"',
-        '["^ ","~:format-version",1,"~:entities",[5]]',
-        '["^ ","~:format-version",1,"~:entities",[["^ ","~:output/line","x"]]]',
-    ],
+    ["", "{", "[]", '["^ "]', '["^ ","~:format-version",1]', '["^ ","~:format-version",1,"~:entities",[5]]'],
 )
 def test_an_unreadable_file_is_set_aside_under_a_dated_name(path, content):
     path.parent.mkdir()
@@ -185,24 +166,34 @@ def test_an_unreadable_file_is_set_aside_under_a_dated_name(path, content):
     assert [entry.line for entry in started(path)[1].entities] == [1]
 
 
-def test_a_file_cut_at_any_length_is_set_aside_or_whole(path):
-    whole = b"".join(transit_pieces([code(1), code(2, "ü")]))
+def test_a_file_cut_at_any_length_gives_every_whole_line_and_is_gone_on_with(path):
+    entries = [code(1, "1"), code(2, "ü")]
+    whole = b"".join(file_pieces(entries))
     path.parent.mkdir()
-    for length in range(len(whole)):
+    for length in (len(HEADER) - 1, len(HEADER), *range(len(whole) - len(line_of(entries[1])) - 1, len(whole) + 1)):
         path.write_bytes(whole[:length])
-        _, loaded = started(path)
-        assert loaded.entities == ()
-        assert "could not be read" in loaded.report
-    path.write_bytes(whole)
-    assert len(started(path)[1].entities) == 2
+        history, loaded = started(path)
+        held = entries[: max(0, whole[:length].count(b"\n") - 1)]
+        assert (list(loaded.entities), loaded.report) == (held, None)
+        history.add(code(4))
+        history.close()
+        assert started(path)[1].entities == (*held, code(4))
+        assert started(path)[1].report is None
+
+
+def test_a_header_cut_at_any_length_is_none(path):
+    path.parent.mkdir()
+    for length in range(HEADER.index(b"]")):
+        path.write_bytes(HEADER[:length])
+        assert "could not be read" in started(path)[1].report
 
 
 def test_a_newer_format_stays_untouched_and_the_run_is_kept_in_memory(path):
     path.parent.mkdir()
-    content = '["^ ","~:format-version",2,"~:entities",{"some":"thing"}]'
+    content = '["^ ","~:format-version",3]\n{"some":"thing"}\n'
     path.write_text(content)
     history, loaded = started(path)
-    assert "format 2" in loaded.report
+    assert "format 3" in loaded.report
     assert "memory only" in loaded.report
     history.add(code(loaded.next_line))
     history.flush()
@@ -222,81 +213,105 @@ def test_a_folder_that_cannot_be_made_leaves_the_run_in_memory(tmp_path):
     assert len(history.snapshot()) == 1
 
 
-def with_journal(path):
-    """A history whose file is large enough to have a journal: the entries in each."""
+def test_a_file_of_version_1_and_its_journal_are_taken_over_once(path):
+    path.parent.mkdir()
+    stream = io.StringIO()
+    entity = {Keyword(f"output/{name}"): value for name, value in code(1, "^(ü)").to_json().items()}
+    Writer(stream, "json").write({Keyword("format-version"): 1, Keyword("entities"): [entity]})
+    path.write_text(stream.getvalue())
+    journal = path.with_name(f"{path.name}.journal")
+    journal.write_text(json.dumps(code(1, "^(ü)").to_json()) + "\n" + json.dumps(code(2).to_json()) + "\n{")
+    assert read_history(path) == (code(1, "^(ü)"), code(2))
+    history, loaded = started(path)
+    assert (loaded.entities, loaded.next_line, loaded.report) == ((code(1, "^(ü)"), code(2)), 3, None)
+    history.close()
+    assert stored(path) == loaded.entities
+    assert path.read_bytes().startswith(HEADER)
+    assert not journal.exists()
+
+
+def test_an_entry_is_appended_and_the_file_stays(path):
     history, _ = started(path)
-    first = code(1, "x" * module.SMALL_BYTES)
-    history.add(first)
+    history.add(code(1))
     history.flush()
-    later = [code(2), code(3, "ü"), code(4)]
-    for entry in later:
-        history.add(entry)
+    before, inode = path.read_bytes(), path.stat().st_ino
+    history.add(code(2, "ü"))
+    history.flush()
+    assert path.read_bytes() == before + line_of(code(2, "ü"))
+    assert path.stat().st_ino == inode
+    assert history.usage()["diskBytes"] == path.stat().st_size
+
+
+def test_a_file_that_is_twice_as_long_as_needed_is_written_anew(path, monkeypatch):
+    monkeypatch.setattr(module, "SMALL_BYTES", 0)
+    history, _ = started(path, max_entities=10)
+    lengths = []
+    for line in range(1, 100):
+        history.add(code(line, "x" * 1000))
         history.flush()
-    return history, first, later
+        lengths.append(path.stat().st_size)
+    assert max(lengths) <= 2 * 10 * (1000 + 2 * module.LINE_BYTES)
+    anew = sum(later < former for former, later in itertools.pairwise(lengths))
+    assert 99 // 15 <= anew <= 99 // 8
+    assert [entry.line for entry in started(path, max_entities=10)[1].entities] == list(range(90, 100))
 
 
-def test_a_large_file_is_not_rewritten_for_each_entry(path):
-    _, first, later = with_journal(path)
-    assert stored(path) == (first,)
-    assert len(journal_of(path).read_bytes().splitlines()) == len(later)
-    assert started(path)[1].entities == (first, *later)
-
-
-def test_a_start_moves_the_journal_into_the_file(path):
-    _, first, later = with_journal(path)
+def test_a_start_writes_a_file_anew_that_is_far_too_long_and_no_other(path):
+    path.parent.mkdir()
+    path.write_bytes(b"".join(file_pieces([code(line, "x" * 10_000) for line in range(1, 101)])))
+    inode = path.stat().st_ino
     started(path)
-    assert stored(path) == (first, *later)
-    assert not journal_of(path).exists()
+    assert path.stat().st_ino == inode
+    started(path, max_entities=10)
+    assert [entry.line for entry in stored(path)] == list(range(91, 101))
 
 
-def test_a_journal_that_is_very_long_and_outgrows_the_file_moves_into_it(path, monkeypatch):
-    monkeypatch.setattr(module, "LONG_JOURNAL_BYTES", 4 * module.SMALL_BYTES)
-    history, _, _ = with_journal(path)
-    for line in (5, 6):
-        history.add(code(line, "y" * 3 * module.SMALL_BYTES))
-        history.flush()
-        assert journal_of(path).exists() == (line == 5)
-    assert len(stored(path)) == 6
-
-
-@pytest.mark.slow
-def test_a_journal_cut_at_any_length_gives_every_whole_line(path):
-    _, first, later = with_journal(path)
-    file, journal = path.read_bytes(), journal_of(path).read_bytes()
-    for length in range(len(journal) + 1):
-        path.write_bytes(file)
-        journal_of(path).write_bytes(journal[:length])
-        _, loaded = started(path)
-        assert loaded.entities == (first, *later[: journal[:length].count(b"\n")])
-        assert loaded.report is None
-
-
-def test_a_broken_line_of_the_journal_takes_no_other_with_it(path):
-    _, first, later = with_journal(path)
-    lines = journal_of(path).read_bytes().splitlines(keepends=True)
-    journal_of(path).write_bytes(lines[0] + b"garbage\n" + lines[2])
+def test_a_broken_line_takes_no_other_with_it_and_the_file_is_set_aside(path):
+    path.parent.mkdir()
+    path.write_bytes(HEADER + line_of(code(1)) + b"garbage\n" + line_of(code(3)))
     _, loaded = started(path)
-    assert loaded.entities == (first, later[0], later[2])
-    assert "1 entries" in loaded.report
-    (aside,) = path.parent.glob("*.journal.unreadable-*")
+    assert loaded.entities == (code(1), code(3))
+    assert "1 lines" in loaded.report
+    (aside,) = path.parent.glob("*.unreadable-*")
     assert b"garbage" in aside.read_bytes()
+    assert stored(path) == (code(1), code(3))
 
 
-def test_an_entry_in_file_and_journal_counts_once(path):
-    _, first, later = with_journal(path)
-    journal = journal_of(path).read_bytes()
-    started(path)
-    journal_of(path).write_bytes(journal)  # as after a crash between the file's renaming and the journal's end
-    assert started(path)[1].entities == (first, *later)
+def test_of_two_entries_with_one_line_the_later_counts(path):
+    path.parent.mkdir()
+    path.write_bytes(b"".join(file_pieces([code(1), code(2), code(2, "later")])))
+    assert started(path)[1].entities == (code(1), code(2, "later"))
 
 
 def test_an_append_after_a_torn_line_is_whole(path):
-    history, first, later = with_journal(path)
-    with journal_of(path).open("ab") as torn:
-        torn.write(b'{"line": 5, "cat')
-    history.add(code(6))
+    history, _ = started(path)
+    history.add(code(1))
     history.flush()
-    assert started(path)[1].entities == (first, *later, code(6))
+    with path.open("ab") as torn:
+        torn.write(b'["^ ","~:output/li')
+    history.add(code(2))
+    history.flush()
+    assert started(path)[1].entities == (code(1), code(2))
+
+
+def test_what_a_failure_tears_is_taken_back(path, monkeypatch):
+    history, _ = started(path)
+    history.add(code(1))
+    history.flush()
+    whole = path.read_bytes()
+
+    def torn(descriptor, content):
+        os.write(descriptor, content[:7])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    history.add(code(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(durable_files, "_write", torn)
+        with pytest.raises(OSError, match="No space"):
+            history.flush()
+    assert path.read_bytes() == whole
+    history.flush()
+    assert stored(path) == (code(1), code(2))
 
 
 def test_what_cannot_be_written_is_written_later(path):
@@ -353,32 +368,6 @@ async def test_the_loop_that_has_nothing_to_do_is_woken_by_what_another_thread_a
     assert stored(path) == (code(1), code(2))
 
 
-async def test_the_loop_moves_the_journal_when_things_are_quiet(path, monkeypatch):
-    monkeypatch.setattr(module, "QUIET_S", 0.0)
-    history, _, _ = with_journal(path)
-    history.add(code(5, "y" * module.SMALL_BYTES))
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(history.run)
-        with anyio.fail_after(10):
-            while journal_of(path).exists():
-                await anyio.sleep(0.01)
-        tasks.cancel_scope.cancel()
-    assert len(stored(path)) == 5
-
-
-async def test_a_short_journal_does_not_move_into_a_long_file(path, monkeypatch):
-    monkeypatch.setattr(module, "QUIET_S", 0.0)
-    monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.001)
-    history, first, later = with_journal(path)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(history.run)
-        await anyio.sleep(0.1)
-        tasks.cancel_scope.cancel()
-    assert stored(path) == (first,)
-    history.close()
-    assert stored(path) == (first, *later)
-
-
 async def test_the_loop_survives_a_disk_that_fails_and_tells_once_that_it_does_and_that_it_is_over(
     path, caplog, monkeypatch
 ):
@@ -405,10 +394,10 @@ async def test_the_loop_survives_a_disk_that_fails_and_tells_once_that_it_does_a
     assert caplog.text.count("cannot be written") == 1
 
 
-def test_a_long_journal_that_cannot_move_does_not_take_the_same_lines_again(path, monkeypatch):
-    monkeypatch.setattr(module, "LONG_JOURNAL_BYTES", 4 * module.SMALL_BYTES)
-    history, _ = started(path)
-    history.add(code(1, "x" * module.SMALL_BYTES))
+def test_a_file_that_cannot_be_written_anew_is_appended_to_and_takes_no_line_twice(path, monkeypatch):
+    monkeypatch.setattr(module, "SMALL_BYTES", 0)
+    history, _ = started(path, max_entities=2)
+    history.add(code(1))
     history.flush()
 
     def full(*_):
@@ -417,35 +406,10 @@ def test_a_long_journal_that_cannot_move_does_not_take_the_same_lines_again(path
     monkeypatch.setattr(durable_files, "replace", full)
     for line in range(2, 22):
         history.add(code(line, "x" * 2000))
-        with contextlib.suppress(OSError):
-            history.flush()
-    assert journal_of(path).stat().st_size < 20 * 2500
+        history.flush()
+    assert [entry.line for entry in stored(path)] == list(range(1, 22))
     monkeypatch.undo()
     assert [entry.line for entry in started(path)[1].entities] == list(range(1, 22))
-
-
-async def test_a_journal_that_cannot_move_is_no_trouble(path, monkeypatch):
-    monkeypatch.setattr(module, "QUIET_S", 0.0)
-    monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.001)
-    told, tries = [], []
-    history, _ = started(path)
-    history.add(code(1, "x" * module.SMALL_BYTES))
-    history.flush()
-    history.add(code(2, "y" * module.SMALL_BYTES))
-    history.flush()
-
-    def refuse(file, _content):
-        tries.append(file)
-        raise PermissionError(errno.EACCES, "no")
-
-    monkeypatch.setattr(durable_files, "replace", refuse)
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(history.run, told.append)
-        with anyio.fail_after(10):
-            while len(tries) < 3:
-                await anyio.sleep(0.001)
-        tasks.cancel_scope.cancel()
-    assert told == []
 
 
 def test_a_query_sees_earlier_runs_as_history(path):
@@ -456,11 +420,6 @@ def test_a_query_sees_earlier_runs_as_history(path):
     query = "[:find [?t ...] :in $ $history :where [$history ?e :output/text ?t]]"
     assert log.query(query, history=history).result == ["(def a 1)", "(def b 2)", "(def c 3)"]
     assert log.query("[:find [?l ...] :where [_ :output/line ?l]]", history=history).result == [5]
-
-
-def test_a_journal_line_is_json_by_the_contracts_keys(path):
-    with_journal(path)
-    assert json.loads(journal_of(path).read_text().splitlines()[0]) == code(2).to_json()
 
 
 def test_a_leftover_of_a_crash_is_cleared(path):
@@ -489,7 +448,7 @@ def test_bytes_are_bounded_in_memory_and_on_disk(path):
     assert usage["entities"] == len(history.snapshot()) == 8
     assert usage["bytes"] <= usage["maxBytes"] == 256 * 1024
     history.close()
-    assert history.usage()["diskBytes"] == path.stat().st_size < 256 * 1024 + 4096
+    assert history.usage()["diskBytes"] == path.stat().st_size
     assert [entry.line for entry in started(path, max_bytes=256 * 1024)[1].entities] == list(range(93, 101))
 
 
@@ -523,7 +482,7 @@ def test_a_disk_that_takes_nothing_does_not_make_memory_grow(path):
     path.rmdir()
     history.flush()
     assert [entry.line for entry in stored(path)] == list(range(93, 101))
-    assert sum(map(len, journal_of(path).read_bytes().splitlines()) if journal_of(path).exists() else [0]) < 300_000
+    assert path.stat().st_size < 300_000
 
 
 def peak_of(work):
@@ -536,16 +495,10 @@ def peak_of(work):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["file", "journal"])
-def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path, where):
+def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path):
     path.parent.mkdir()
-    entries = (code(line, f"{line} " + "x" * 2**20) for line in range(1, 61))
-    if where == "file":
-        with path.open("wb") as file:
-            file.writelines(transit_pieces(entries))
-    else:
-        with journal_of(path).open("wb") as file:
-            file.writelines(map(journal_line, entries))
+    with path.open("wb") as file:
+        file.writelines(file_pieces(code(line, f"{line} " + "x" * 2**20) for line in range(1, 61)))
     path.parent.chmod(0o700)
     (_, loaded), peak = peak_of(lambda: started(path, max_bytes=2**20))
     assert [entry.line for entry in loaded.entities] == list(range(45, 61))
@@ -554,23 +507,19 @@ def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path, whe
     assert held_bytes(path) < 2 * 2**20
 
 
+FORMER = b'["^ ","~:format-version",1,"~:entities",'
 HOSTILE = {
-    "one value without end": lambda: (
-        b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/text","' + b"x" * 20 * 2**20
-    ),
-    "brackets": lambda: b'["^ ","~:format-version",1,"~:entities",[' + b"[],[]," * 2**20,
-    "depth": lambda: b'["^ ","~:format-version",1,"~:entities",' + b"[" * 2**22,
+    "one value without end": lambda: FORMER + b'[["^ ","~:output/text","' + b"x" * 20 * 2**20,
+    "brackets": lambda: FORMER + b"[],[]," * 2**20,
+    "depth": lambda: FORMER + b"[" * 2**22,
     "spaces": lambda: b" " * 2**25,
     "no text": lambda: b"\xff" * 2**22,
     "a number": lambda: b'["^ ","~:format-version",' + b"9" * 2**22 + b"]",
-    "a version": lambda: b'["^ ","~:format-version",true,"~:entities",[]]',
     "keys": lambda: b'["^ ",' + b",".join(b'"%d",1' % number for number in range(10**6)) + b"]",
-    "a line": lambda: (
-        b'["^ ","~:format-version",1,"~:entities",[["^ ","~:output/line",%d,"~:output/category","evaluatedCode",'
-        b'"~:output/text","x","~:output/timestamp",0]]]' % 10**30
-    ),
-    "a code of no key": lambda: b'["^ ","~:format-version",1,"~:entities",[["^ ","^~",1]]]',
-    "more behind its end": lambda: b'["^ ","~:format-version",1,"~:entities",[]]5',
+    "a line without end": lambda: HEADER + b'["^ ","~:output/text","' + b"x" * 40 * 2**20 + b'"]\n',
+    "brackets in a line": lambda: HEADER + b"[],[]," * 2**20 + b"\n",
+    "depth of a line": lambda: HEADER + b"[" * 2**22 + b"\n",
+    "lines without end": lambda: HEADER + b"\n" * 2**22,
 }
 
 
@@ -581,7 +530,7 @@ def test_a_hostile_file_takes_little_memory_and_is_set_aside(path, make):
     path.write_bytes(content)
     (_, loaded), peak = peak_of(lambda: started(path))
     assert "could not be read" in loaded.report
-    assert peak < 60 * 2**20
+    assert peak < 100 * 2**20
     assert [file.read_bytes() == content for file in path.parent.glob("*.unreadable-*")] == [True]
 
 
@@ -593,7 +542,7 @@ def test_a_file_that_is_far_too_large_is_set_aside_unread(path):
     assert "107,374,182,400 bytes" in loaded.report
 
 
-@pytest.mark.parametrize("what", ["file", "journal", "lines"])
+@pytest.mark.parametrize("what", ["file", "lines"])
 @pytest.mark.parametrize("shape", ["link", "pipe", "folder", "dangling link"])
 def test_nothing_but_a_regular_file_is_read_or_written(path, tmp_path, what, shape):
     ended(path, code(1))
@@ -611,7 +560,7 @@ def test_nothing_but_a_regular_file_is_read_or_written(path, tmp_path, what, sha
     before = victim.read_bytes() if victim.exists() else None
     history, loaded = started(path)
     assert str(place) in loaded.report
-    history.add(code(loaded.next_line, "w" * 2 * module.SMALL_BYTES))
+    history.add(code(loaded.next_line))
     history.flush()
     history.add(code(loaded.next_line + 1))
     history.close()
@@ -630,21 +579,10 @@ def test_what_replaces_the_file_is_written_through_no_link(path, tmp_path):
     assert [entry.line for entry in stored(path)] == [1]
 
 
-def test_the_file_is_as_the_transit_library_writes_it(path):
-    entries = [code(1, "^weird"), code(2, "~x ü \x01 😀"), code(3, "`q"), Entry(2**60 // 10**3, "evaluatedCode", "", 0)]
-    keys = {name: Keyword(f"output/{name}") for name in ("line", "category", "text", "timestamp", "who", "evaluation")}
-    stream = io.StringIO()
-    maps = [{keys[name]: value for name, value in entry.to_json().items()} for entry in entries]
-    Writer(stream, "json").write({Keyword("format-version"): 1, Keyword("entities"): maps})
-    assert b"".join(transit_pieces(entries)).decode() == stream.getvalue()
-    for size in (1, 7, 4096):
-        content = b"".join(transit_pieces(entries))
-        assert list(read_transit(content[i : i + size] for i in range(0, len(content), size))) == entries
-
-
 def test_what_is_on_disk_is_read_without_a_server(path):
-    _, first, later = with_journal(path)
-    assert read_history(path) == (first, *later)
+    assert read_history(path) == ()
+    ended(path, code(1), code(2))
+    assert read_history(path) == (code(1), code(2))
     path.write_text("{")
     with pytest.raises(UnreadableError):
         read_history(path)

@@ -10,7 +10,7 @@ import posix_only
 import pytest
 from live_server import Live, environ, serving, until
 
-from codriver.log.transit_format import read_transit
+from codriver.log.transit_format import EntityLines
 from relay.relay_process import RelayProcess, request
 
 SIZE_KIB = 512
@@ -56,7 +56,7 @@ def history_file(live):
 
 def kept(live):
     file = history_file(live)
-    return [entry.text for entry in read_transit([file.read_bytes()])] if file else []
+    return [entry.text for entry in EntityLines([file.read_bytes()]).entities()] if file else []
 
 
 def refused_start(folder, *options):

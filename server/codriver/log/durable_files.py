@@ -32,15 +32,21 @@ def read(path: Path, most_bytes: int) -> Iterator[bytes]:
 def append(path: Path, content: bytes) -> None:
     """Append to a file that only its owner can read, and wait until it is on disk.
 
-    A line that an earlier failure tore is ended first, so that it takes no other with it.
+    What a failure tears is taken back. A line that was torn all the same is ended first, so that it takes no other
+    with it.
     """
     descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
     try:
         size = os.fstat(descriptor).st_size
         if size and _last_byte(path, size) != b"\n":
             content = b"\n" + content
-        _write(descriptor, content)
-        os.fsync(descriptor)
+        try:
+            _write(descriptor, content)
+            os.fsync(descriptor)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, size)
+            raise
     finally:
         os.close(descriptor)
     if not size:

@@ -1,9 +1,8 @@
 """The history: the code evaluated in this workspace, over all runs of its servers.
 
-It is kept in a transit file, `{:format-version 1 :entities [...]}`, that is only ever replaced as a whole. Replacing it
-for every entry gets expensive as it grows, so a file that is no longer small has a journal beside it: new entries are
-appended there, one line of JSON each, and move into the file when the journal is long and things are quiet, when it is
-very long, and at the end. A third small file holds the line up to which the log may count, ahead of what it has given.
+It is kept in a file of lines, each a value of transit, to which new entries are appended. When the file is twice as
+long as its newest entries need, it is replaced as a whole. A small file beside it holds the line up to which the log
+may count, ahead of what it has given.
 
 The promise: `kill -9` at any moment loses at most what was added in the last 500 ms, and never a line number's being
 unique. What is held is bounded in number and in bytes, in memory, on disk, and while a file is read that is larger.
@@ -15,10 +14,10 @@ import asyncio
 import logging
 import os
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import anyio
@@ -33,12 +32,15 @@ from codriver.log.kept_entries import Newest, cut, size_of
 from codriver.log.line_numbers import LineNumbers
 from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import (
+    FORMAT_VERSION,
+    EntityLines,
     NewerFormatError,
     UnreadableError,
-    journal_line,
-    read_journal,
-    read_transit,
-    transit_pieces,
+    file_pieces,
+    former_entities,
+    former_journal,
+    line_of,
+    version_of,
 )
 
 if TYPE_CHECKING:
@@ -56,13 +58,11 @@ MAX_BYTES = 16 * 2**20
 MAX_READ_BYTES = 256 * 2**20
 """The longest file that is read at all, in some 5 s; or four times what may be held, if more."""
 FLUSH_EVERY_S = 0.2  # leaves 250 ms of the promised 500 for the disk, as an entry may wait for 50 in the log
-QUIET_S = 2.0  # without a new entry, until a journal that is worth it moves into the file
-SMALL_BYTES = 8 * 2**10  # up to here the file is replaced at every flush: within a millisecond or two
-WORTH_MOVING = 4
-"""A quiet journal moves into a file that is at most so many times as long."""
-LONG_JOURNAL_BYTES = 2**20
-"""Up to here a journal that is longer than its file waits for quiet: to write the file takes 20 µs an entry."""
-JOURNAL = ".journal"
+LINE_BYTES = 200
+"""The bytes of a line beside its entity's texts, at most in nearly all."""
+SMALL_BYTES = 64 * 2**10
+"""A file may always be longer than needed by so much."""
+FORMER_JOURNAL = ".journal"
 EVALUATED_CODE = "evaluatedCode"
 
 
@@ -87,7 +87,7 @@ class History:
 
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
         self._file = path
-        self._journal = path.with_name(f"{path.name}{JOURNAL}")
+        self._former_journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
         self._line_numbers = LineNumbers(path.with_name(f"{path.name}.lines"))
         self._max_entities = max_entities
         self._max_bytes = max_bytes
@@ -98,8 +98,7 @@ class History:
         lost = "what was evaluated since is in memory only, and lost if the server ends before it can"
         self._trouble = DiskTrouble("the history", path, lost)
         self._file_bytes = 0
-        self._journal_bytes = 0
-        self._added_at_s = 0.0
+        """The length of the file that the next entries are appended to; 0 where it is to be written anew."""
         self._is_writable = False
         self._is_closed = False
         self._sleeper: Callable[[], object] | None = None
@@ -114,12 +113,11 @@ class History:
         """
         problems: list[str] = []
         self._is_writable = True
-        newest = self._new()
+        newest = Newest(self._max_entities, self._max_bytes)
         try:
             make_private_folder(self._file.parent)
             durable_files.sweep(self._file)
-            newest = self._read_file(problems)
-            self._read_journal(newest, problems)
+            newest = self._read(problems)
         except OSError as error:
             self._is_writable = False
             why = f"the history {self._file} cannot be used ({error.strerror or error}); this run's is in memory only"
@@ -128,8 +126,8 @@ class History:
         for entry, size in kept:
             self._held.insert(tuple(entry), size)
         self._line_numbers.load(newest.last_line, problems if self._is_writable else [])
-        if self._journal_bytes or not newest.is_complete:
-            self._rewrite()
+        if self._is_writable and kept and (not newest.is_complete or self._is_too_long(0)) and not self._rewrite():
+            self._file_bytes = 0  # the next flush tries again
         return Loaded(tuple([entry for entry, _ in kept]), self._line_numbers.next_line, "; ".join(problems) or None)
 
     def snapshot(self) -> Snapshot:
@@ -144,7 +142,7 @@ class History:
                 "entities": len(self._held),
                 "bytes": self._held.bytes,
                 "maxBytes": self._max_bytes,
-                "diskBytes": self._file_bytes + self._journal_bytes,
+                "diskBytes": self._file_bytes,
             }
 
     def add(self, entry: Entry) -> None:
@@ -160,7 +158,6 @@ class History:
             evicted = self._held.insert(tuple(entry), size_of(entry))
             if self._is_writable and not self._is_closed:
                 self._pending.append(entry)
-                self._added_at_s = time.monotonic()
                 # Where the disk is behind it must not hold them either.
                 if evicted and self._pending[0].line <= evicted[-1]:
                     self._pending = [e for e in self._pending if e.line > evicted[-1]]
@@ -187,27 +184,19 @@ class History:
             await self._await_work()
             await anyio.sleep(FLUSH_EVERY_S)
             try:
-                if self._pending or self._line_numbers.is_low:
-                    await anyio.to_thread.run_sync(self.flush)
-                elif self._is_worth_moving and time.monotonic() - self._added_at_s >= QUIET_S:
-                    await anyio.to_thread.run_sync(self._compact)
-                else:
-                    continue
+                await anyio.to_thread.run_sync(self.flush)
             except OSError as error:
-                self._added_at_s = time.monotonic()  # a journal that cannot move is tried after another pause
-                # What is in the journal is on disk: that it cannot move into the file loses nothing.
-                if self._pending or self._line_numbers.is_low:
-                    self._trouble.met(error)
+                self._trouble.met(error)
             else:
                 self._trouble.over()
 
     async def _await_work(self) -> None:
-        """Return when there is something to write, or to move once it is quiet."""
+        """Return when there is something to write."""
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
         # Before it is asked whether there is work, so that none is overlooked that comes between.
         self._sleeper = partial(loop.call_soon_threadsafe, woken.set)
         try:
-            if not (self._pending or self._line_numbers.is_low or self._is_worth_moving):
+            if not (self._pending or self._line_numbers.is_low):
                 await woken.wait()
         finally:
             self._sleeper = None
@@ -224,16 +213,19 @@ class History:
                 return
             with self._lock:
                 pending = list(self._pending)
-            lines = b"".join(journal_line(entry) for entry in pending)
-            if not self._file_bytes or self._file_bytes + self._journal_bytes + len(lines) <= SMALL_BYTES:
+            lines = b"".join(map(line_of, pending))
+            if not self._file_bytes:
                 self._replace_file()
-                self._drop_pending(pending[-1].line)
-            else:
-                durable_files.append(self._journal, lines)
-                self._drop_pending(pending[-1].line)  # also where the file cannot be replaced: it is on disk
-                self._journal_bytes += len(lines)
-                if self._journal_bytes > max(self._file_bytes, min(LONG_JOURNAL_BYTES, self._max_bytes)):
-                    self._replace_file()
+            elif not (self._is_too_long(len(lines)) and self._rewrite()):  # to append needs less room on the disk
+                durable_files.append(self._file, lines)
+                self._file_bytes += len(lines)
+            self._drop_pending(pending[-1].line)
+
+    def _is_too_long(self, more_bytes: int) -> bool:
+        """Whether the file, with so many bytes more, is twice as long as its entities need."""
+        with self._lock:
+            needed = self._held.bytes + LINE_BYTES * len(self._held)
+        return self._file_bytes + more_bytes > 2 * needed + SMALL_BYTES
 
     def _drop_pending(self, line: int) -> None:
         """Forget up to this line what waits for the disk."""
@@ -241,84 +233,81 @@ class History:
             self._pending = [entry for entry in self._pending if entry.line > line]
 
     def close(self) -> None:
-        """Write everything, into the file alone, and the exact line to go on with. Blocks; twice is harmless."""
+        """Write everything, and the exact line to go on with. Blocks; twice is harmless."""
         if self._is_closed:
             return
         try:
             self.flush()
-            self._compact()
         except OSError as error:
             logger.warning("the history could not be written at the end: %s", error)
         self._is_closed = True
         self._line_numbers.close()
 
-    @property
-    def _is_worth_moving(self) -> bool:
-        return self._is_writable and self._journal_bytes > 0 and self._file_bytes <= WORTH_MOVING * self._journal_bytes
-
-    def _new(self) -> Newest:
-        return Newest(self._max_entities, self._max_bytes)
-
-    def _read_file(self, problems: list[str]) -> Newest:
-        newest = self._new()
+    def _read(self, problems: list[str]) -> Newest:
+        """Read the files, and note the length of a file that can be appended to."""
         sizes: list[int] = []
         try:
-            for entry in read_transit(_noting(sizes, _pieces(self._file, self._max_bytes))):
-                newest.add(entry)
+            newest, lines = _newest(self._file, self._max_entities, self._max_bytes, sizes)
         except NewerFormatError as error:
             self._is_writable = False
             problems.append(f"{self._file} {error}: it stays untouched, and this run's history is kept in memory only")
-            return self._new()
+            return Newest(self._max_entities, self._max_bytes)
         except UnreadableError as error:
-            if not os.path.lexists(self._file):
-                return newest
-            problems.append(f"{self._file} could not be read ({error}) and is now {set_aside(self._file)}")
-            return self._new()
-        self._file_bytes = sum(sizes)
+            if os.path.lexists(self._file):
+                problems.append(f"{self._file} could not be read ({error}) and is now {set_aside(self._file)}")
+            return Newest(self._max_entities, self._max_bytes)
+        if lines is not None and lines.broken:
+            aside = set_aside(self._file)
+            problems.append(f"{lines.broken} lines of {self._file} could not be read; it is now {aside}")
+        if lines is None or lines.broken or lines.is_torn:
+            newest.is_complete = False
+        else:
+            self._file_bytes = sum(sizes)
         return newest
 
-    def _read_journal(self, newest: Newest, problems: list[str]) -> None:
-        """Add what the journal holds."""
-        broken = 0
+    def _rewrite(self) -> bool:
+        """Whether the file could be replaced."""
         try:
-            for entry in read_journal(_pieces(self._journal, self._max_bytes)):
-                if entry is None:
-                    broken += 1
-                else:
-                    newest.add(entry)
-            self._journal_bytes = self._journal.stat().st_size if self._journal.exists() else 0
-        except UnreadableError as error:
-            problems.append(f"{self._journal} could not be read ({error}) and is now {set_aside(self._journal)}")
-            newest.is_complete = False
-        if broken and self._is_writable:
-            problems.append(
-                f"{broken} entries of {self._journal} could not be read; it is now {set_aside(self._journal)}"
-            )
-
-    def _compact(self) -> None:
-        """Move the journal into the file."""
-        with self._disk:
-            if self._journal_bytes and self._is_writable:
-                self._replace_file()
-
-    def _rewrite(self) -> None:
-        """Write what was read, if there was too much, or some in the journal."""
-        try:
-            with self._disk:
-                if self._is_writable:
-                    self._replace_file()
+            self._replace_file()
         except OSError as error:
             logger.warning("the history's file could not be written anew: %s", error)
+            return False
+        return True
 
     def _replace_file(self) -> None:
-        """Write all entities as the file; what the journal holds is then in it."""
+        """Write all entities as the file."""
         with self._lock:
             records = self._held.records
         sizes: list[int] = []
-        durable_files.replace(self._file, _noting(sizes, transit_pieces(map(Entry.from_record, records))))
+        durable_files.replace(self._file, _noting(sizes, file_pieces(map(Entry.from_record, records))))
         self._file_bytes = sum(sizes)
-        self._journal.unlink(missing_ok=True)
-        self._journal_bytes = 0
+        with suppress(OSError):
+            self._former_journal.unlink()
+
+
+def _newest(
+    path: Path, max_entities: int, max_bytes: int, sizes: list[int] | None = None
+) -> tuple[Newest, EntityLines | None]:
+    """The newest entities of the file, and how its lines were read; a former version's has no lines.
+
+    Raises:
+        UnreadableError: the file holds no history, or there is none.
+        NewerFormatError: a newer version wrote it.
+        OSError: it cannot be read.
+    """
+    newest = Newest(max_entities, max_bytes)
+    pieces = _noting([] if sizes is None else sizes, _pieces(path, max_bytes))
+    head = next(pieces, b"")
+    lines = None
+    if version_of(head) == FORMAT_VERSION:
+        lines = EntityLines(chain([head], pieces))
+        entities = lines.entities()
+    else:
+        journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
+        entities = chain(former_entities(chain([head], pieces)), former_journal(_pieces(journal, max_bytes)))
+    for entity in entities:
+        newest.add(entity)
+    return newest, lines
 
 
 def _noting(sizes: list[int], pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -346,7 +335,7 @@ def forget_history(path: Path) -> None:
     Raises:
         OSError: they cannot be removed.
     """
-    for file in (path, path.with_name(f"{path.name}{JOURNAL}")):
+    for file in (path, path.with_name(f"{path.name}{FORMER_JOURNAL}")):
         with suppress(FileNotFoundError):
             file.unlink()
 
@@ -359,11 +348,7 @@ def read_history(path: Path) -> tuple[Entry, ...]:
         NewerFormatError: a newer version wrote it.
         OSError: it cannot be read.
     """
-    newest = Newest(MAX_ENTITIES, MAX_BYTES)
-    if os.path.lexists(path):
-        for entry in read_transit(_pieces(path, MAX_BYTES)):
-            newest.add(entry)
-    for line in read_journal(_pieces(path.with_name(f"{path.name}{JOURNAL}"), MAX_BYTES)):
-        if line is not None:
-            newest.add(line)
+    if not os.path.lexists(path):
+        return ()
+    newest, _ = _newest(path, MAX_ENTITIES, MAX_BYTES)
     return tuple([entry for entry, _ in newest.with_sizes()])
