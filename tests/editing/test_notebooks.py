@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import do_without
 
-from codriver.editing.notebooks import MARK, NoSuchCellError, NotANotebookError, read_notebook, with_outputs
+from codriver.editing.notebooks import (
+    MARK,
+    NoSuchCellError,
+    NotANotebookError,
+    read_notebook,
+    with_outputs,
+    with_source,
+)
 
 KERNELS = Path(__file__).parents[1] / "jupyter" / ".venv" / "bin" / "python"
 
@@ -220,6 +227,15 @@ def test_a_text_that_is_no_notebook_is_refused_with_the_place(text, why):
     with pytest.raises(NotANotebookError, match=r"x\.ipynb is no notebook of nbformat 4") as told:
         read_notebook(text, "x.ipynb")
     assert why in told.value.message
+
+
+@given(st.booleans(), st.sampled_from([None, 1, 3, "\t"]), texts)
+def test_the_source_of_a_cell_changes_alone_and_stands_as_it_stood(is_whole, indent, source):
+    before = code("a = 1\nb" if is_whole else ["a = 1\n", "b"], id="x", outputs=[{"output_type": "stream"}])
+    wanted = {**before, "source": source if is_whole else source.splitlines(keepends=True)}
+    laid = [json.dumps({"cells": [code(), one], "nbformat": 4}, indent=indent, ensure_ascii=False) + "\n"
+            for one in (before, wanted)]  # fmt: skip
+    assert with_source(laid[0], "x.ipynb", 1, source) == laid[1]
 
 
 def test_what_a_cell_lacks_comes_where_nbformat_has_it():

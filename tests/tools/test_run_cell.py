@@ -201,6 +201,42 @@ def test_a_notebook_that_is_open_in_a_jupyter_server_is_left_to_its_human(client
         assert client.call("run_cell", filePath=notebook.name, cell="c")["ok"]
 
 
+def test_the_code_of_a_cell_is_edited_by_its_id_unless_the_notebook_is_open_elsewhere(client, live, runtime, notebook):
+    text = book(code("(+ 1 2)", id="a"), code(["(str 1)\n", "(+ 1 2)"], id="b"))
+    notebook.write_text(text)
+    edit = {"filePath": notebook.name, "cell": "b", "oldText": "(+ 1 2)", "newText": "(+ 1 3)"}
+    with jupyter_server(runtime, live.workspace, notebook.name) as url:
+        refused = client.call("edit_files", edits=[edit])
+        assert (refused["ok"], refused["reason"]) == (False, "edits-refused")
+        assert f"it is open in the Jupyter Server at {url}" in refused["message"]
+        assert notebook.read_text() == text
+    answer = client.call("edit_files", edits=[edit])
+    assert (answer["ok"], answer["files"][0]["edits"][0]["line"]) == (True, 2), answer
+    assert [cell["source"] for cell in cells_of(notebook)] == ["(+ 1 2)", ["(str 1)\n", "(+ 1 3)"]]
+    assert client.call("undo_edit")["ok"]
+    assert notebook.read_text() == text
+
+
+def test_cells_are_edited_all_or_none_with_other_files(client, live, notebook):
+    text = book(code("x = f(1)", id="a")).replace('"memory"', '"memory", "language": "python"')
+    notebook.write_text(text)
+    beside = live.workspace / "beside.txt"
+    beside.write_text("one")
+    edits = [{"filePath": "beside.txt", "oldText": "one", "newText": "two"},
+             {"filePath": notebook.name, "cell": 0, "oldText": "f(1)", "newText": "f(1"},
+             {"filePath": notebook.name, "cell": "none", "oldText": "f(1)", "newText": "f(2)"},
+             {"filePath": "beside.txt", "cell": "a", "oldText": "one", "newText": "two"}]  # fmt: skip
+    refused = client.call("edit_files", edits=edits)
+    words = {row["index"]: row["message"] for row in refused["problems"]}
+    assert "with this edit the cell does not parse" in words[1]
+    assert "there is no cell 'none'" in words[2]
+    assert "cell is one of a notebook" in words[3]
+    assert (notebook.read_text(), beside.read_text()) == (text, "one")
+    right = {"filePath": notebook.name, "cell_id": "a", "old_string": "f(1)", "new_string": "f(2)"}
+    assert client.call("edit_files", edits=[edits[0], right])["ok"]
+    assert (cells_of(notebook)[0]["source"], beside.read_text()) == ("x = f(2)", "two")
+
+
 def test_a_notebook_that_was_opened_while_its_cell_ran_is_not_written(client, live, runtime, notebook):
     text = book(code("(read-line)"))
     notebook.write_text(text)

@@ -187,9 +187,11 @@ def plan(
     creations = {index: edit for index, edit in edits.items() if isinstance(edit, Create)}
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
     by_words = all(isinstance(edit, ReplaceText) for edit in edits.values())
+    by_cells = all(isinstance(edit, ReplaceText) and edit.cell is not None for edit in edits.values())
     name = show(workspace, path)
     try:
-        before = _read_before(workspace, path, name, creations, is_any_text=by_words)
+        most_bytes = None if by_cells else MAX_FILE_BYTES
+        before = _read_before(workspace, path, name, creations, is_any_text=by_words, most_bytes=most_bytes)
         bom, old = _decoded(path, before.data or b"", name, is_replaced=bool(creations))
         there = None if before.data is None else old
         problems = _problems_of_creation(path, name, creations, is_there=there is not None)
@@ -215,11 +217,17 @@ def plan(
 
 
 def _read_before(
-    workspace: Path, path: Path, name: str, creations: Mapping[int, Create], *, is_any_text: bool
+    workspace: Path,
+    path: Path,
+    name: str,
+    creations: Mapping[int, Create],
+    *,
+    is_any_text: bool,
+    most_bytes: int | None,
 ) -> Snapshot:
     """The file as it is, when it can be what the edits are for."""
     try:
-        before = read(path, workspace, most_bytes=MAX_FILE_BYTES)
+        before = read(path, workspace, most_bytes=most_bytes)
         if not is_any_text:
             check_is_source(path, before.data, *(creation.content for creation in creations.values()))
     except NotEditableError as error:

@@ -1,6 +1,6 @@
-"""Notebook files: their cells, and the outputs of one cell replaced while every other byte stays as it is.
+"""Notebook files: their cells, whose outputs or source are replaced while every other byte stays as it is.
 
-The text is not written anew from its JSON: the spans of two values in it are found, and these alone are replaced, so
+The text is not written anew from its JSON: the spans of values in it are found, and these alone are replaced, so
 that indentation, escapes, the order of keys and what follows the last brace remain those of whoever wrote the file.
 Source: nbformat 4.5, "The Notebook file format"; what is written is what nbformat writes.
 """
@@ -88,6 +88,8 @@ class Notebook:
     name: str
     cells: tuple[Cell, ...]
     kernel: str = ""
+    language: str = ""
+    """That of its code, in small letters; empty where the notebook does not say."""
 
     def cell(self, given: str) -> Cell:
         """The cell with this id, else with this index from 0, as `3` or `cell-3`.
@@ -169,7 +171,11 @@ def read_notebook(text: str, name: str) -> Notebook:
     metadata = top["metadata"].value if "metadata" in top else {}
     spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     kernel = spec.get("name") if isinstance(spec, dict) else None
-    return Notebook(name, tuple(map(_cell, range(len(cells)), cells)), kernel if isinstance(kernel, str) else "")
+    info = metadata.get("language_info") if isinstance(metadata, dict) else None
+    said = [one.get(key) for one, key in ((info, "name"), (spec, "language")) if isinstance(one, dict)]
+    language = next((one.lower() for one in said if isinstance(one, str)), "")
+    found = tuple(map(_cell, range(len(cells)), cells))
+    return Notebook(name, found, kernel if isinstance(kernel, str) else "", language)
 
 
 def with_outputs(
@@ -195,6 +201,21 @@ def with_outputs(
     for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
         text = text[:start] + new + text[end:]
     return text
+
+
+def with_source(text: str, name: str, index: int, source: str) -> str:
+    """The text with the source of the cell `index` replaced, whole or in lines as it stood, and all else as it is.
+
+    Raises:
+        NotANotebookError: it is none.
+    """
+    top = _top(text, name)
+    members = top["cells"].value[index]
+    is_whole = "source" in members and isinstance(members["source"].value, str)
+    style = _style(top, members)
+    value = source if is_whole else source.splitlines(keepends=True)
+    start, end, new = _edit(members, "source", style.shown(value), style)
+    return text[:start] + new + text[end:]
 
 
 def left_out(characters: int) -> dict[str, Any]:

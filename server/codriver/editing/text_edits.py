@@ -35,13 +35,14 @@ _ENDING: Final = re.compile(r"\r\n|\n|\r")
 class ReplaceText:
     """A replacement of the words `old`, which stand once in the text, or once in its scope, by `new`.
 
-    The scope is the definition `name`, in Python, or the place nearest to `line`.
+    The scope is the definition `name`, in Python, or the place nearest to `line`; in a notebook the source of `cell`.
     """
 
     old: str
     new: str
     name: str | None = None
     line: int | None = None
+    cell: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,8 @@ def check(edit: ReplaceText) -> None:
         raise ProblemError(Problem("oldText is empty: give the words to replace, or make a file with type create"))
     if edit.old == edit.new:
         raise ProblemError(Problem("oldText and newText are equal: nothing would change"))
+    if edit.cell is not None:
+        raise ProblemError(Problem("cell is one of a notebook (.ipynb), which this file is not: leave it out"))
 
 
 def _plain(text: str) -> str:

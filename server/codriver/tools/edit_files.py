@@ -23,6 +23,7 @@ from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Arguments, Call, Given, Tool, answer_schema
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
+from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
 from codriver.tools.truth.conflicts import notes_of_edits
 from codriver.tools.truth.drift_notes import notes_of_undo
 
@@ -54,12 +55,12 @@ EVALUATE = EVALUATING[0]
 _OTHER_NAMES: Final = {
     "old_string": "oldText", "oldString": "oldText", "oldName": "oldText",
     "new_string": "newText", "newString": "newText", "newName": "newText",
-    "newForm": "code", "content": "code",
+    "newForm": "code", "content": "code", "cell_id": "cell", "cellId": "cell",
 }  # fmt: skip
 """Names that are understood and not listed: of clients' own editing tools, and those of before."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line"})),
+    "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line", "cell"})),
     "replace": (frozenset({"line", "target_line_text", "code"}), frozenset()),
     "delete": (frozenset({"line", "target_line_text"}), frozenset()),
     "insert": (frozenset({"line", "target_line_text", "code"}), frozenset()),
@@ -94,6 +95,8 @@ class EditArguments(Given):
     old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     name: str | None = None
+    cell: CellName | None = Field(None, json_schema_extra={UNLISTED: True})
+    """Of a notebook, by id or index; listed with its cells."""
     line: int | None = None
     target_line_text: str | None = None
     code: str | None = None
@@ -139,7 +142,7 @@ class EditArguments(Given):
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
             case "text":
-                return ReplaceText(self.old_text or "", self.new_text or "", self.name, self.line)
+                return ReplaceText(self.old_text or "", self.new_text or "", self.name, self.line, self.cell)
             case "replace" | "delete":
                 return Replace(target, self.code or "")
             case "insert":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from codriver import files
 from codriver.core.values import NOTEBOOK
@@ -29,6 +29,8 @@ LINE_BYTES = 8
 """At least of a cell's line in an answer: `"0 code",`."""
 SHOWN_CHARACTERS = 80
 """Of a cell's first line."""
+CellName = Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given)]
+"""A cell as callers name it: its id, or its index from 0, also as a number."""
 
 
 class CellsArguments(Arguments):
@@ -104,7 +106,7 @@ TOOLS = (
     Tool(
         name="list_cells",
         title="List notebook cells",
-        description="A notebook's cells, a line each: index, id, type, [count], first line, outputs; its session.",
+        description="A notebook's cells, a line each: index, id, type, count, first line. edit_files takes cell.",
         arguments=CellsArguments,
         output=answer_schema(cells=TEXTS, count="integer", kernelspec="string", sessionKey="string"),
         run=list_cells,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.file_changes import NotEditableError, UnreadableError, editable_path, read, show
 from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.errors import RefusedError
-from codriver.repls.jupyter.finding.connection_files import RuntimeFolder, runtime_folder
-from codriver.repls.jupyter.finding.notebook_servers import where_open
+from codriver.tools.acts.edit_guard import find_open_notebook
 from codriver.tools.acts.file_loads import FILE
 from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_budget import budget
@@ -25,7 +23,7 @@ from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
 from codriver.tools.ledgers.cell_writes import Write, stamp_of
-from codriver.tools.list_cells import CELLS, kernel_of
+from codriver.tools.list_cells import CELLS, CellName, kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,9 +39,7 @@ class RunCellArguments(Evaluating):
     """Arguments of `run_cell`."""
 
     file_path: str
-    cell: Annotated[str, BeforeValidator(lambda given: str(given) if type(given) is int else given)] = Field(
-        description="Id, or index from 0."
-    )
+    cell: CellName = Field(description="Id, or index from 0.")
     timeout_ms: int | None = Field(None, ge=100, le=600_000)
     repl_session_key: str | None = None
 
@@ -190,11 +186,6 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
 def _runs_cells(repl: Repl) -> bool:
     """Whether it keeps the outputs of cells, or did and is on its way back."""
     return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
-
-
-def find_open_notebook(path: Path) -> str | None:
-    """The Jupyter Server in which a notebook is open, in words; None where it is open in none. Waits for servers."""
-    return where_open(path, RuntimeFolder(runtime_folder(os.environ)).look().servers)
 
 
 TOOLS = (

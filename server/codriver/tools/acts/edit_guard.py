@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
+from codriver.repls.jupyter.finding.connection_files import RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.finding.notebook_servers import where_open
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
 
 OWN_FILE: Final = "codriver.toml"
+NOTEBOOK: Final = ".ipynb"
 PROJECT_FILE: Final = "pyproject.toml"
 CLIENTS_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
@@ -29,11 +33,13 @@ ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in th
 
 
 def why_not(workspace: Path, settings: Settings, change: Change) -> str:
-    """Why a change must not be made; empty where it may."""
+    """Why a change must not be made; empty where it may. Of a notebook it waits for servers that may have it open."""
     path, name = change.path, plain_name(change.path.name)
     is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:
         return "where evaluation is switched off, files of Python and Lisp alone are edited"
+    if path.suffix == NOTEBOOK and change.before.data is not None and (where := find_open_notebook(path)):
+        return f"it is open in {where}, whose copy would not have the edit: ask your human to close it there"
     if settings.allow_edits_of_client_files or not path.is_relative_to(workspace):
         return ""
     if name == OWN_FILE:
@@ -49,6 +55,11 @@ def why_not(workspace: Path, settings: Settings, change: Change) -> str:
     if name in CLIENTS_FILES:
         return f"it says which servers and hooks a client runs: {ASK}"
     return ""
+
+
+def find_open_notebook(path: Path) -> str | None:
+    """The Jupyter Server in which a notebook is open, in words; None where it is open in none. Waits for servers."""
+    return where_open(path, RuntimeFolder(runtime_folder(os.environ)).look().servers)
 
 
 def _settings_in(data: bytes | None) -> object:
