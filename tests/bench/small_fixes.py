@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -27,7 +28,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from live_server import serving  # found beside this folder
+from live_server import EVALUATING, serving  # found beside this folder
 
 LIBRARIES = {
     "boltons": [(f"boltons/{name}.py", f"tests/test_{name}.py") for name in
@@ -48,7 +49,9 @@ SWAPS = [(" + ", " - "), (" - ", " + "), (" < ", " <= "), (" > ", " >= "), (" ==
          (" is not ", " is "), (" not in ", " in "), ("True", "False"), ("0", "1"), ("1", "2"), ("[0]", "[-1]"),
          (" is None", " is not None"), ("if not ", "if ")]  # fmt: skip
 MOST_RED, TAIL, SHORT = 25, 30, 5
-WITHIN_S = 40
+WITHIN_S = 300
+CPU_S = 30
+"""Processor time that a run of tests may take, or another mutation is drawn: which, no other load decides."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +67,10 @@ class Bug:
     """The first and last line of the function."""
 
     def lines(self, text):
-        """The line, with the one before it where the line is not the only one of its kind."""
+        """The line, with some before it where the wrong one is not the only one of its kind."""
+        one = self.wrong.splitlines(keepends=True)[self.line - 1]
         lines = text.splitlines(keepends=True)
-        one = lines[self.line - 1]
-        return one if text.count(one) == 1 else "".join(lines[max(0, self.line - 4) : self.line])
+        return "".join(lines[self.line - 1 if self.wrong.count(one) == 1 else max(0, self.line - 4) : self.line])
 
 
 @dataclass
@@ -77,9 +80,11 @@ class Way:
     calls: int = 0
     read: int = 0
     said: list = field(default_factory=list)
+    texts: list = field(default_factory=list)
 
     def take(self, text):
         self.calls += 1
+        self.texts.append(text)
         self.read += len(text.encode())
         return text
 
@@ -90,12 +95,16 @@ def main():
     parser.add_argument("interpreter")
     parser.add_argument("--seed", type=int, default=20)
     parser.add_argument("--fixes", type=int, default=20)
+    parser.add_argument("--library", choices=LIBRARIES, action="append", help="these alone: each has draws of its own")
+    parser.add_argument("--texts", type=Path, help="a folder for the texts that each way read")
     parser.add_argument("--test", choices=("file", "affected"), default="affected")
     asked = parser.parse_args()
-    chance, rows, untrue = random.Random(asked.seed), [], []
+    rows, untrue = [], []
     names = list(LIBRARIES)
     for place, name in enumerate(names):
-        count = len(range(place, asked.fixes, len(names)))
+        if name not in (asked.library or names):
+            continue
+        count, chance = len(range(place, asked.fixes, len(names))), random.Random(f"{asked.seed} {name}")
         with tempfile.TemporaryDirectory() as folder:
             lay(next(asked.folder.glob(f"{name}-*")), Path(folder) / "workspace", asked.interpreter)
             with serving(folder, "--repl", "python") as live, live.client() as client:
@@ -106,6 +115,10 @@ def main():
                     by_codriver(live, client, bug, red, codriver, asked.test)
                     by_shell(live.workspace, bug, shell)
                     rows.append((shell, codriver))
+                    if asked.texts:
+                        asked.texts.mkdir(parents=True, exist_ok=True)
+                        for kind, way in (("shell", shell), ("codriver", codriver)):
+                            (asked.texts / f"{name}-{len(rows):02}-{kind}.txt").write_text("\n\n".join(way.texts))
                     untrue += codriver.said
                     say(f"{name:15} {bug.source}:{bug.line:<5} {len(red):3} red   shell {shell.calls} calls"
                         f" {shell.read:6} bytes   codriver {codriver.calls} calls {codriver.read:6} bytes  "
@@ -168,11 +181,16 @@ def pytest(workspace, *options):
         command = [workspace / ".venv" / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
         try:
             done = subprocess.run(
-                command, cwd=workspace, env=environ, capture_output=True, text=True, timeout=WITHIN_S, check=False
-            )
+                command, cwd=workspace, env=environ, capture_output=True, text=True, timeout=WITHIN_S, check=False,
+                preexec_fn=bound,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
-        return done.stdout
+        return None if done.returncode < 0 else done.stdout
+
+
+def bound():
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
 
 
 def failing(workspace, tests):
@@ -229,6 +247,7 @@ def by_codriver(live, client, bug, red, way, test):
     done = ask(client, way, "edit_files", edits=[{**edit, "newText": bug.lines(bug.right)}], **act)
     is_green = failing(live.workspace, bug.tests) == []
     is_told = done["ok"] and file.read_text() == bug.right
+    check(way, is_green, "the fix of the script is none")
     check(way, is_told == is_green, f"the fix is {'right' if is_green else 'wrong'}, told was {json.dumps(done)[:300]}")
     drift = ask(client, Way(), "what_changed")["differences"]
     check(way, drift == [], f"drift that is none: {drift}")
@@ -236,10 +255,17 @@ def by_codriver(live, client, bug, red, way, test):
 
 
 def ask(client, way, tool, **arguments):
-    answer = client.call(tool, **arguments)
+    """The answer of a tool, each that had to be waited for counted, as a model reads them."""
     began = time.monotonic()
+    answer = asked(client, way, tool, arguments)
     while answer.get("status") == "running" and time.monotonic() < began + WITHIN_S:
-        answer = client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=60_000)
+        answer = asked(client, way, "get_evaluation", {"evaluationId": answer["evaluationId"], "waitMs": 60_000})
+    return answer
+
+
+def asked(client, way, tool, arguments):
+    lean = {"detail": False} if tool in EVALUATING else {}  # which the small client asks for else
+    answer = client.call(tool, **arguments, **lean)
     way.take(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
     return answer
 

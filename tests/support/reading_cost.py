@@ -57,6 +57,14 @@ def ratio(cents, pieces):
 """
 """A module whose failure comes six frames deep."""
 
+PYTHON_TEST = """\
+import orders
+
+
+def test_total():
+    assert orders.total({"items": [{"cents": 6, "pieces": 3}]}) == 18
+"""
+
 CLOJURE_SOURCE = """\
 (ns shop.orders)
 
@@ -91,6 +99,8 @@ class Language:
     before: str
     rows: dict[str, str]
     options: tuple[str, ...]
+    calls: tuple[tuple[str, str, dict], ...] = ()
+    """The rows of other tools, in this order: the name of each, its tool and its arguments."""
 
 
 def python():
@@ -104,8 +114,13 @@ def python():
         "list of 1,000,000": "list(range(1_000_000))",
     }
     before = "import sys; sys.path.insert(0, '.')"
-    files = {"orders.py": PYTHON_SOURCE, "pyproject.toml": '[project]\nname = "shop"\n'}
-    return Language("python", files, before, rows, ("--repl", "python", "--python", sys.executable))
+    files = {"orders.py": PYTHON_SOURCE, "pyproject.toml": '[project]\nname = "shop"\n', "test_orders.py": PYTHON_TEST}
+    edit = {"filePath": "orders.py", "oldText": "cents / pieces", "newText": "cents * pieces"}
+    calls = (
+        ("a test that fails", "run_tests", {"namespace": "test_orders.py"}),
+        ("a fix, loaded and tested", "edit_files", {"edits": [edit], "load": True, "test": ["affected"]}),
+    )
+    return Language("python", files, before, rows, ("--repl", "python", "--python", sys.executable), calls)
 
 
 def clojure(address):
@@ -242,6 +257,7 @@ def answers_of(language, live):
         costs[LISTING], costs[SCHEMAS] = reader.listing()
         costs[FIRST], _ = reader.call("evaluate_code", code="0")
         costs |= {row: reader.call("evaluate_code", code=code)[0] for row, code in language.rows.items()}
+        costs |= {row: reader.call(tool, **arguments)[0] for row, tool, arguments in language.calls}
     for number, profile in enumerate(OTHER_PROFILES, 1):
         with live.client(name=READERS[profile]) as client:
             reader = Reader(client, live.workspace)

@@ -27,6 +27,8 @@ BUDGETS = {
     "python, 10 MB printed": (6_690, 3278),
     "python, 200,000 lines": (7_137, 3267),
     "python, list of 1,000,000": (621, 245),
+    "python, a test that fails": (846, 351),
+    "python, a fix, loaded and tested": (453, 159),
     "clojure, tools/list and instructions": (13_347, 8_349),
     "clojure, tools/list and instructions, claude": (13_423, 8_349),
     "clojure, tools/list and instructions, codex": (12_174, 8_567),
@@ -52,7 +54,7 @@ BUDGETS = {
 }
 """Of every client; a row with a profile behind it, such as `python, 1+2, codex`, is the bound of that client alone."""
 
-OF_NOTEBOOKS = {"list_cells": 256, "run_cell": 351}
+OF_NOTEBOOKS = {"list_cells": 255, "run_cell": 351}
 """What a model reads of these where there is a notebook, and of the second a kernel; else neither is in a list."""
 OF_APPS = {"inspect_app": 892, "change_app": 634, "watch_app": 510}
 """What a model reads of these where an application shows itself; else neither is in a list."""

@@ -58,6 +58,9 @@ def test_what_is_red_in_the_repl_alone_is_named(client, write):
     assert again["hint"].startswith("onlyInThisRepl passes in a new process")
     failed = ask(client, failed=True)
     assert failed["onlyInThisRepl"] == ["test_once"]  # and nothing was edited
+    write(other_a="X = 1\n")
+    edited = ask(client, namespace="test_once_a.py")
+    assert edited["onlyInThisRepl"] == ["test_once"]  # it was red before, but as the REPL is
 
 
 def test_what_is_red_everywhere_is_told_as_any_failure(client, write):
@@ -79,7 +82,7 @@ def test_of_many_red_tests_the_first_are_told_whole_and_all_by_name(client, writ
     write(test_many_a="import pytest\n\n@pytest.mark.parametrize('n', range(9))\ndef test_n(n):\n    assert n == 10\n")
     rows = ask(client, namespace="test_many_a.py")["results"]
     assert [row["test"] for row in rows] == [f"test_n[{n}]" for n in range(9)]
-    assert ["frames" in row for row in rows] == [True] * 5 + [False] * 4
+    assert ["frames" in row for row in rows] == [True] * 3 + [False] * 6
     assert {row["line"] for row in rows} == {5}
     assert rows[8]["actual"] == "AssertionError: assert 8 == 10"
 
@@ -112,6 +115,19 @@ def test_a_suite_that_outlasts_the_wait_goes_on_and_says_how_far_it_is(live, cli
     ended = client.call("get_evaluation", evaluationId=begun["evaluationId"], waitMs=20_000)
     assert (ended["ok"], counts(ended)) == (False, (3, 2, 1, 0))
     assert "\x1e" not in str(ended)
+
+
+def test_what_outlasted_its_call_runs_again_in_a_new_process_when_it_is_over(live, client, write):
+    gate = live.workspace / "gate-late"
+    gate.touch()
+    write(once_b=ONCE, test_once_b=f"{CLEAN.format('once_b')}\n{LONG.format(gate.name).replace('1 == 2', '1')}")
+    assert ask(client, namespace="test_once_b.py")["ok"]
+    gate.unlink()
+    begun = ask(client, namespace="test_once_b.py", timeoutMs=300)
+    assert begun["status"] == "running"
+    gate.touch()
+    ended = client.call("get_evaluation", evaluationId=begun["evaluationId"], waitMs=20_000)
+    assert (counts(ended), ended["onlyInThisRepl"]) == ((4, 3, 1, 0), ["test_once"])
 
 
 def test_the_wait_may_be_the_time_that_tests_are_given(client, write):

@@ -13,6 +13,7 @@ from codriver.errors import RefusedError
 from codriver.log.transcripts import read
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
+from codriver.tools.acts.tests_again import look_again_late
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
@@ -132,6 +133,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
         return Answer({**about, "status": current.status, **asked})
     if current.kind == "run-tests":
+        await look_again_late(call, current)
         return await describe_run(call, current, arguments, whole=arguments.report)
     answer = await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
     return await with_trace(call, answer, current.id)

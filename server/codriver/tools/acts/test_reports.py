@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_RESULTS: Final = 100
 """Results of one answer: who fails more than this reads the first ones first."""
 MAX_FRAMES: Final = 5
-MOST_WHOLE: Final = 5
+MOST_WHOLE: Final = 3
 """Results with all that is known: of more, which mostly fail for the same reason, the place and the first words."""
 FIRST_CHARACTERS: Final = 100
 MAX_READ_CHARACTERS: Final = 32 * 2**20
@@ -96,6 +96,36 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
     actual = actual if len(actual) <= FIRST_CHARACTERS else f"{actual[:FIRST_CHARACTERS]}…"
     kept: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
     return {**kept, "actual": actual} if actual else kept
+
+
+def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
+    """The fields of a run without those that others of them say, counts of nothing, and the namespace that was named.
+
+    The rows of a run that tells its passes, too, are for readers that take each by itself: they keep their namespace.
+    """
+    rows = fields.get("results")
+    rows = [_lean_row(row, workspace, named) for row in rows] if isinstance(rows, list) else []
+    known = {
+        "failed": not fields.get("failed"),
+        "errors": not fields.get("errors"),
+        "results": not rows,
+        "count": "omitted" not in fields,
+    }
+    kept = {name: value for name, value in fields.items() if not known.get(name)}
+    return {name: rows if name == "results" else value for name, value in kept.items()}
+
+
+def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
+    """A result without the file that its namespace names, and without the frame of the line that it names itself."""
+    kept = dict(row)
+    if "file" in row:
+        kept["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")
+        if file == row.get("ns"):
+            del kept["file"]
+        own = f"{file}:{row.get('line')} in "
+        kept["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(own)]
+    known = {"frames": not kept.get("frames"), "ns": named == row.get("ns")}
+    return {name: value for name, value in kept.items() if not known.get(name)}
 
 
 def is_named(stopped: Json) -> bool:

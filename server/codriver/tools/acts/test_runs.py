@@ -17,7 +17,7 @@ from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.test_report import report_text
 from codriver.tools.acts.edited_python import Loaded, load_edited
 from codriver.tools.acts.submission import begin
-from codriver.tools.acts.test_reports import is_named, report_of, row_json, run_json, runs_before
+from codriver.tools.acts.test_reports import is_named, lean_run, report_of, row_json, run_json, runs_before
 from codriver.tools.acts.tests_again import look_again, of_same_code, told_only_live
 from codriver.tools.answers.answer_budget import budget, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
@@ -136,7 +136,9 @@ async def run_tests(
     is_limited = "timeout_ms" in arguments.model_fields_set
     current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()), may_last=not is_limited)
     if current.status != "running" or arguments.on_timeout == "continue":
-        if arguments.again:
+        if arguments.again and not current.over:
+            call.services.ledger.tests.put_off[current.id] = who
+        elif arguments.again:
             await look_again(call, current, who, ends_at - anyio.current_time())
         return await _described(call, current, arguments, loaded)
     return await _timed_out(call, current, arguments, loaded)
@@ -214,14 +216,22 @@ async def describe_run(
         if "frames" not in stopped and transcript.own_stacks:
             fields["stacks"] = tail(transcript.own_stacks, STACKS_BYTES).text
     if not wants_detail(call, asked):
-        fields = lean(fields, reader_of(call, asked, evaluation.who, evaluation, session))
+        reader = reader_of(call, asked, evaluation.who, evaluation, session)
+        named = (reader.namespace or "").partition("::")[0]
+        fields = lean_run(lean(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":
         return await with_trace(call, Answer(fields, handed_out=telling.handed_out), evaluation.id)
-    fields |= (only_live := told_only_live(call, evaluation))
+    fields |= await _of_red(call, evaluation, report, is_lean=not wants_detail(call, asked))
+    return await with_trace(call, Answer(fields, ok=False, handed_out=telling.handed_out), evaluation.id)
+
+
+async def _of_red(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:
+    """The fields of an answer about a run that did not pass."""
+    only_live = told_only_live(call, evaluation)
     hint = ONLY_LIVE if only_live else await _hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
-    fields |= {"evaluationId": evaluation.id, "reason": reason, "hint": hint}
-    return await with_trace(call, Answer(fields, ok=False, handed_out=telling.handed_out), evaluation.id)
+    said = {} if is_lean and hint == FAILED else {"hint": hint}
+    return {**only_live, "evaluationId": evaluation.id, "reason": reason, **said}
 
 
 async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Answer:

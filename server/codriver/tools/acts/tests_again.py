@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MOST_AGAIN: Final = 50
 """Tests that run again: of very many that are red the first few tell as much."""
 MOST_S: Final = 20.0
+LATE_S: Final = 10.0
+"""Beyond the time of the call that asks for a run which outlasted its own."""
 LEAST_S: Final = 0.5
 MAX_ENTRIES: Final = 20_000
 PYTHON: Final = ".py"
@@ -69,6 +71,18 @@ def _passes(row: Json, ended: Mapping[tuple[str, str], str], files: set[str]) ->
     return ended.get((place, row["test"])) == PASSES
 
 
+async def look_again_late(call: Call, evaluation: Evaluation) -> None:
+    """Do so for a run that outlasted its call, once it is over and where no file was edited since it began."""
+    known = call.services.ledger.tests
+    who = known.put_off.get(evaluation.id)
+    if who is None or not evaluation.over:
+        return
+    edited = await call.services.work.files.run(call.client, partial(newest_edit, call.services.workspace))
+    if edited < (evaluation.started_at or 0):
+        await look_again(call, evaluation, who, LATE_S)
+    known.put_off.pop(evaluation.id, None)
+
+
 async def _run(call: Call, evaluation: Evaluation, who: str, tests: TestSelection, wait_s: float) -> Evaluation:
     """The run in a new process as it is after `wait_s`, when it is ended."""
     identity = evaluation_queue.next_id(call.state)
@@ -82,18 +96,23 @@ async def _run(call: Call, evaluation: Evaluation, who: str, tests: TestSelectio
 
 
 async def _in_question(call: Call, evaluation: Evaluation, report: Json, *, is_all: bool) -> list[Json]:
-    """The red tests that may be red in this REPL alone: they were not before, or nothing was edited since they were."""
+    """The red tests that may be red in this REPL alone: as before, or as they were not red, or nothing was edited."""
     red = {known for known, outcome in outcomes(report).items() if outcome != PASSES}
     runs = [one for one in await runs_before(call, evaluation.repl, evaluation.session) if one[0].id != evaluation.id]
     same = await of_same_code(call, runs)
     again = [outcomes(told) for _, told in same if told.get("again")]
+    known_alone = call.services.ledger.tests.only_live
     rows: dict[tuple[str, str], Json] = {}
     for row in report["results"]:
         known = (row.get("file") or row["ns"], row["test"])
         if known not in red or known in rows or not row.get("file"):
             continue
         last = next((run for run in runs if not run[1].get("fresh") and known in outcomes(run[1])), None)
-        was_red = last is not None and outcomes(last[1])[known] != PASSES
+        was_red = (
+            last is not None
+            and outcomes(last[1])[known] != PASSES
+            and row["test"] not in known_alone.get(last[0].id, ())
+        )
         if is_all or not was_red or (last in same and not any(one.get(known, PASSES) != PASSES for one in again)):
             rows[known] = row
     return list(rows.values())[:MOST_AGAIN]

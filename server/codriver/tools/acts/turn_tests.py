@@ -106,6 +106,7 @@ async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer 
         "replSessionKey": repl.key,
         "timeoutMs": int(left_s * 1000),
         "onTimeout": "interrupt",
+        "detail": True,
     }
     try:
         return await run_tests(call, TestArguments.model_validate(given))

@@ -51,6 +51,8 @@ class TestsRun:
     """Whether what was loaded was as the files said when the run was over."""
     only_live: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
     """Of runs whose red tests ran again in a new process: those that passed there."""
+    put_off: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Who asked for runs that outlasted their call, so that their red tests have not run again yet."""
 
 
 @dataclass(slots=True)
