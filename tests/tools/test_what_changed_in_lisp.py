@@ -187,6 +187,60 @@ def test_a_file_that_evaluated_code_loads_is_known_as_it_was_loaded(live, client
     client.call("evaluate_code", code="(remove-ns 'shop.other)")
 
 
+IN_WORKSPACE = """\
+(let [found (clojure.lang.DynamicClassLoader. (clojure.lang.RT/baseLoader))]
+  (.addURL found (java.net.URL. "file:{0}/"))
+  (System/setProperty "java.class.path" (str (System/getProperty "java.class.path") java.io.File/pathSeparator "{0}"))
+  (with-bindings {{clojure.lang.Compiler/LOADER found}} {1}))
+"""
+"""Code that finds the namespaces of a folder, as where that was on the class path from the start."""
+
+
+def require(live, client, form, **more):
+    """Evaluate a form that requires namespaces of the workspace."""
+    answer = client.call("evaluate_code", code=IN_WORKSPACE.format(live.workspace, form), **more)
+    assert answer["ok"], answer
+
+
+@pytest.fixture
+def asked(live, client):
+    """A namespace that came by `require` and whose name is its place."""
+    if live.kind != "jvm":
+        pytest.skip("Basilisp tells compiled code from a newer text by the second")
+    file = live.workspace / "shop" / f"asked.{ENDING[live.kind]}"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("(ns shop.asked)\n(defn price [x] (* 2 x))\n(defn other [x] x)\n")
+    until(lambda: time.time_ns() > file.stat().st_mtime_ns + 100_000_000, "the next tick")
+    require(live, client, "(require 'shop.asked :reload)")
+    yield file
+    client.call("evaluate_code", code="(remove-ns 'shop.asked)")
+    file.unlink()
+
+
+def test_a_require_that_loads_again_counts_as_a_load(live, client, asked):
+    asked.write_text(asked.read_text().replace("* 2 x", "* 3 x"))
+    assert "shop.asked: edited in the file since: price" in ask(client)
+    until(lambda: time.time_ns() > asked.stat().st_mtime_ns + 100_000_000, "the next tick")
+    require(live, client, "(require 'shop.asked :reload)")
+    assert client.call("evaluate_code", code="(shop.asked/price 1)")["result"] == "3"
+    assert not any("shop.asked" in line for line in ask(client))
+    asked.write_text(asked.read_text().replace("[x] x", "[x] (inc x)"))
+    assert "shop.asked: edited in the file since: other" in ask(client)
+
+
+def test_who_redefined_what_came_by_require_is_told_to_who_uses_it(live, client, other, asked):
+    client.call("evaluate_code", code="0", who="bob")
+    require(live, other, "(require '[shop.asked :as a] :reload)", who="ann")
+    client.call("evaluate_code", code="(defn price [x] 7)", namespace="shop.asked", who="bob")
+    used = other.call("evaluate_code", code="(shop.asked/price 1)", who="ann")
+    assert used["result"] == "7"
+    assert any("bob" in note and "price" in note for note in used.get("notes", [])), used
+    require(live, other, "(require 'shop.asked :reload)", who="ann")
+    again = client.call("evaluate_code", code="(shop.asked/price 1)", who="bob")
+    assert again["result"] == "2"
+    assert any("ann" in note and "shop.asked" in note for note in again.get("notes", [])), again
+
+
 def of_modules(client):
     """What is told of modules: what lives on of other tests' loads is not meant."""
     return [line for line in ask(client) if line.startswith("shop.") and "/" not in line.partition(": ")[0]]

@@ -47,10 +47,22 @@ def test_compiled_code_that_is_newer_than_its_source_is_used(texts, tmp_path):
     (tmp_path / "slow_b.py").write_text("X = 1\n")
     load("slow_b")
     (compiled,) = (tmp_path / "__pycache__").iterdir()
-    os.utime(compiled)
-    written = compiled.stat().st_mtime_ns
+    later = (tmp_path / "slow_b.py").stat().st_ctime_ns + 11 * 10**9
+    os.utime(compiled, ns=(later, later))
     assert load("slow_b").X == 1
-    assert compiled.stat().st_mtime_ns == written
+    assert compiled.stat().st_mtime_ns == later
+
+
+def test_compiled_code_that_was_written_just_after_an_edit_may_be_that_of_the_text_before(texts, tmp_path):
+    file = tmp_path / "quick_g.py"
+    file.write_text("X = 1\n")
+    load("quick_g")
+    (compiled,) = (tmp_path / "__pycache__").iterdir()
+    stamp = file.stat().st_mtime_ns // 10**9 * 10**9
+    file.write_text("X = 2\n")
+    os.utime(file, ns=(stamp, stamp))
+    os.utime(compiled)  # as if it had been read before the edit, and was written after it
+    assert load("quick_g").X == 2
 
 
 def test_no_frame_of_ours_is_in_the_traceback_of_a_module_that_fails(texts, tmp_path):

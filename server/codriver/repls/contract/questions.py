@@ -150,11 +150,13 @@ class ListNames(Question[Names | None]):
 class Executed:
     """The tests that executed functions, by namespace and name, in runs that the REPL has seen; and all files of tests.
 
-    `files` is empty where the REPL has seen no run, or does not note what one executes.
+    `files` is empty where the REPL has seen no run, or does not note what one executes. `unseen` says in words why the
+    last one was not noted, where others are.
     """
 
     tests: tuple[tuple[str, str], ...] = ()
     files: frozenset[str] = frozenset()
+    unseen: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +175,11 @@ class FindExecuted(Question[Executed]):
         """The tests in `tests` and the files in `files`, lists of lists."""
         tests = [as_texts(row) for row in as_list(told.get("tests"))]
         files = [as_texts(row) for row in as_list(told.get("files"))]
+        unseen = [as_texts(row) for row in as_list(told.get("unseen"))]
         return Executed(
-            tuple((row[0], row[1]) for row in tests if len(row) == 2), frozenset(row[0] for row in files if row)
+            tuple((row[0], row[1]) for row in tests if len(row) == 2),
+            frozenset(row[0] for row in files if row),
+            "; ".join(row[0] for row in unseen if row),
         )
 
 

@@ -83,10 +83,12 @@ async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Pa
             repls[repl.key] = repl
     runs: list[TestsRun] = []
     words: list[str] = []
+    notes: list[str] = []
     for key, results in by_repl.items():
-        chosen, said = await _of_python(call, repls[key], results, found)
+        chosen, said, unseen = await _of_python(call, repls[key], results, found)
         runs += chosen
         words += said
+        notes += [f"{unseen}: chosen without what tests executed in the last run"] if unseen else []
     for path, name in found.lisp:
         repl = server(path)
         if not isinstance(repl, str):
@@ -95,7 +97,8 @@ async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Pa
     if found.lisp:
         words.append("namespaces that require what changed" if found.requires else "the names of the changed files")
     is_by_names = bool(runs) and not found.requires and words in ([], ["the names of the changed files"])
-    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (BY_NAMES,) if is_by_names else ())
+    notes += [BY_NAMES] if is_by_names else []
+    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), tuple(dict.fromkeys(notes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +149,8 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
 
 async def _of_python(
     call: Call, repl: Repl, results: Sequence[FileResult], found: _Found
-) -> tuple[list[TestsRun], list[str]]:
-    """The runs of one REPL of Python, and what they were chosen by."""
+) -> tuple[list[TestsRun], list[str], str]:
+    """The runs of one REPL of Python, what they were chosen by, and why it is not known what the last run executed."""
     functions: list[tuple[str, str]] = []
     is_more = False
     for result in results:
@@ -179,7 +182,7 @@ async def _of_python(
         (len(shown), "files that import it"), (len(named), "files named after it"),
     )  # fmt: skip
     words = [f"{count} {what}" for count, what in counted if count and what != counted[3][1]]
-    return runs, words if words or not named else ["the names of the changed files"]
+    return runs, words if words or not named else ["the names of the changed files"], executed.unseen
 
 
 def _shown(file: Path, workspace: Path) -> str:

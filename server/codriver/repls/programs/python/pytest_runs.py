@@ -35,6 +35,8 @@ ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeou
 NO_LISP = ["-p", "no:basilisp_test_runner"]
 INTERNAL = "INTERNALERROR> "
 LISP, WALKED = (".lpy", ".cljc"), 20000
+SETTLED_NS = 10 * 10**9
+"""From the write of a test file to that of its compiled code: no compilation of a former text takes as long."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
 early: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
 
@@ -307,7 +309,7 @@ def is_foreign(at: str, name: str) -> bool:
 
 @contextlib.contextmanager
 def without_former_code() -> Iterator[None]:
-    """A time in which pytest believes the code that it kept of a test file only where it is newer than the file.
+    """A time in which pytest believes the code that it kept of a test file only where it is well newer than the file.
 
     It tells them apart by second and size alone, and a quick edit may change neither.
     """
@@ -317,7 +319,7 @@ def without_former_code() -> Iterator[None]:
     def read_newer(source: Any, compiled: Any, *more: Any, **named: Any) -> object:
         try:
             status = os.stat(source)
-            is_newer = os.stat(compiled).st_mtime_ns > max(status.st_mtime_ns, status.st_ctime_ns)
+            is_newer = os.stat(compiled).st_mtime_ns > max(status.st_mtime_ns, status.st_ctime_ns) + SETTLED_NS
         except OSError:
             return None
         return read(source, compiled, *more, **named) if is_newer else None

@@ -1,7 +1,8 @@
 """Stamps of the files that modules are loaded from, taken where the loader asks for them; no frame of it stays.
 
 Python itself takes compiled code for that of a file whose second and size are the same. Of the project's files, code
-that is not newer than its source to the nanosecond is not believed: it may be that of a former text.
+that is not settled is not believed: written before its source, or so soon after that a process may have read a former
+text, or read it again, within the second of an edit.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ LOADER: Any = importlib.machinery.SourceFileLoader
 STANDARD = os.path.dirname(os.__file__) + os.sep
 NO_SIZE = -1
 """No file has it, so that compiled code of any is passed over, and written anew. Source: `SourceLoader.get_code`."""
+SETTLED_NS = 10 * 10**9
+"""From the write of a source to that of its compiled code: no compilation of what stood there before takes as long."""
 FRAMES = 4
 """Between the loader's question and its `exec_module`, also where a subclass has functions of its own."""
 
@@ -59,7 +62,7 @@ class ImportStamps:
                 self.of[path] = stamp_of(status)
                 self.count += 1
                 self._tell()
-            if not _is_newer(path, caller, status):
+            if not _is_settled(path, caller, status):
                 stats["size"] = NO_SIZE
             return stats
 
@@ -100,11 +103,11 @@ def _is_load(frame: types.FrameType | None) -> bool:
     return False
 
 
-def _is_newer(path: str, caller: types.FrameType, source: os.stat_result) -> bool:
-    """True if compiled code was written after its source; true where there is none."""
+def _is_settled(path: str, caller: types.FrameType, source: os.stat_result) -> bool:
+    """True if compiled code was written well after its source; true where there is none."""
     place = caller.f_locals.get("bytecode_path") if caller.f_code.co_name == "get_code" else None
     try:
         compiled = os.stat(place or importlib.util.cache_from_source(path))
     except (OSError, NotImplementedError, ValueError):
         return True
-    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns)
+    return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS

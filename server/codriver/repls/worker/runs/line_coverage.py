@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-TOO_OLD = "coverage needs sys.monitoring, which Python has from 3.12 on"
+TOO_OLD = "coverage needs sys.monitoring, which Python has from 3.12 on; what each test executes was noted for affected"
 NO_GIT = "changed lines are told from a Git repository, and this folder is in none: "
 GIT_S = 20
 HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")

@@ -61,6 +61,9 @@ class LiveRecording:
         self._wanted = Wanted(roots)
         self._recording = Recording(Wanted(roots, [one for one in names or () if type(one) is str]))
         self._coverage = LineCoverage(roots[0] if roots else "") if covers else None
+        self._executed = offered() if covers else None
+        if self._executed is not None:
+            self._executed.is_asked = True
         self._refused = self._coverage.begin() if self._coverage is not None else ""
         self._recorder = None if names is None or self._refused else recorder_of(self._recording, offered())
         self._profile: Any = None
@@ -80,6 +83,8 @@ class LiveRecording:
 
     def end(self) -> dict[str, Any]:
         """End it; its report, or why there is none."""
+        if self._executed is not None:
+            self._executed.is_asked = False
         if self._profile is not None:
             self._profile.disable()
         if self._recorder is not None:
