@@ -6,7 +6,8 @@ import pytest
 
 from codriver.repls.worker.runs.executed_functions import NO_TOOL, ExecutedFunctions
 
-OLD = not hasattr(sys, "monitoring")
+MONITORING = getattr(sys, "monitoring", None)
+OLD = MONITORING is None
 MODULE = "def used():\n    return 1\n\ndef unused():\n    return 2\n"
 
 
@@ -62,14 +63,14 @@ def test_another_profile_function_is_left_alone(executed):
 @pytest.mark.skipif(OLD, reason="Python has no sys.monitoring")
 def test_where_no_tool_id_is_free_it_says_so(executed, module):
     file, space = module
-    taken = [one for one in range(6) if sys.monitoring.get_tool(one) is None]
+    taken = [one for one in range(6) if MONITORING.get_tool(one) is None]
     for one in taken:
-        sys.monitoring.use_tool_id(one, "another")
+        MONITORING.use_tool_id(one, "another")
     try:
         assert not executed.begin()
     finally:
         for one in taken:
-            sys.monitoring.free_tool_id(one)
+            MONITORING.free_tool_id(one)
     assert executed.tests_of([(file, "used")])["unseen"] == [[NO_TOOL]]
     assert executed.begin()
     run(executed, file, space["used"])
