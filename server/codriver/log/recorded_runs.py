@@ -64,16 +64,36 @@ class Function:
     parameters: tuple[str, ...]
     count: int
     is_capped: bool
+    arities: tuple[tuple[str, ...], ...] | None = None
+    """Of a function of a Lisp its lists of parameters, `&` before the one of the rest; None of any other."""
 
     @property
     def name(self) -> str:
         """Its whole name, as one writes it after an import of the module."""
-        return f"{self.module}.{self.qualified_name}" if self.module not in {"", "__main__"} else self.qualified_name
+        return self._within(self.module) if self.module not in {"", "__main__"} else self.qualified_name
 
     @property
     def short_name(self) -> str:
         """Its name after the last part of its module's."""
-        return self.name if "." not in self.module else f"{self.module.rpartition('.')[2]}.{self.qualified_name}"
+        return self.name if "." not in self.module else self._within(self.module.rpartition(".")[2])
+
+    def _within(self, module: str) -> str:
+        return f"{module}{'.' if self.arities is None else '/'}{self.qualified_name}"
+
+    def is_named(self, name: str) -> bool:
+        """True for a name that is its whole one, or the end of it."""
+        return any(f"{mark}{self.name}".endswith(f"{mark}{name}") for mark in "./")
+
+    def named(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
+        """The texts of arguments, each by the name of its parameter: those of a Lisp's rest as one list."""
+        if self.arities is None:
+            return list(zip(self.parameters, arguments, strict=False))
+        for names in sorted(self.arities, key=lambda one: "&" in one):
+            fixed = names[: names.index("&")] if "&" in names else names
+            if len(fixed) == len(arguments) or ("&" in names and len(fixed) < len(arguments)):
+                rest = [(names[-1], f"({' '.join(arguments[len(fixed) :])})")] if len(fixed) < len(arguments) else []
+                return [*zip(fixed, arguments, strict=False), *rest]
+        return [(f"arg{number}", text) for number, text in enumerate(arguments, 1)]
 
     @property
     def counted(self) -> str:
@@ -98,8 +118,16 @@ class CallMade:
     depth: int
 
     @property
+    def said(self) -> str:
+        """The call as it is written."""
+        name, arguments = self.function.short_name, self.shown_arguments
+        return f"{name}({arguments})" if self.function.arities is None else f"({f'{name} {arguments}'.strip()})"
+
+    @property
     def shown_arguments(self) -> str:
         """The arguments as they are written in a call, without the object that a method is of."""
+        if self.function.arities is not None:
+            return " ".join(self.arguments)
         own = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
         return ", ".join(self.arguments[1 if own else 0 :])
 
@@ -208,7 +236,8 @@ def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> 
         if told.get("refused"):
             return Run(evaluation, refused=redact(told["refused"]))
         is_traced = "calls" in told or not ("unrun" in told or "profile" in told)
-        functions = tuple(map(_function, told["functions"] if is_traced else ()))
+        read = _lisp_function if told.get("lisp") else _function
+        functions = tuple(map(read, told["functions"] if is_traced else ()))
         calls: list[CallMade] = []
         for number, row in enumerate(told["calls"] if is_traced else (), 1):
             calls.append(_call(number, row, functions, calls, redact))
@@ -228,6 +257,12 @@ def _timed(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
 def _function(row: Sequence[Any]) -> Function:
     module, name, file, line, parameters, count, is_capped = row
     return Function(module, name, file, line, tuple(parameters), count, bool(is_capped))
+
+
+def _lisp_function(row: Sequence[Any]) -> Function:
+    module, name, file, line, arities, count, is_capped = row
+    lists = tuple(tuple(map(str, names)) for names in arities)
+    return Function(module, name, file, line, (), count, bool(is_capped), lists)
 
 
 def _call(
@@ -262,7 +297,7 @@ def records_of(run: Run, first_row: int) -> Iterator[Record]:
         yield record({name: value for name, value in told.items() if value is not None})
     row, left = first_row + len(run.calls), MAX_ENTITIES - len(run.calls)
     for call in run.calls:
-        for name, text in zip(call.function.parameters, call.arguments, strict=False):
+        for name, text in call.function.named(call.arguments):
             if left <= 0:
                 return
             value = value_in(text)

@@ -119,7 +119,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
 
 def _recorded(repl: Repl, arguments: EvaluateArguments) -> dict[str, Any]:
     """The fields of a request that say what of the run is recorded."""
-    check_tracing(repl, arguments.trace if arguments.trace is not None else arguments.profile)
+    check_tracing(repl, arguments.trace, measures=arguments.profile)
     return {"trace": arguments.trace, "profiles": arguments.profile}
 
 

@@ -12,11 +12,12 @@ from codriver.lisp.reader import read, top_level_forms
 from codriver.repls import dialects, programs
 from codriver.repls.dialects.removals import REMOVALS
 from codriver.repls.dialects.server_dialect import Dialect
+from codriver.repls.worker.basics.frame_locals import SECRET
 
 PLACE = Path(programs.__file__).parent
 LISP = sorted(path for path in PLACE.rglob("*") if path.suffix in (".clj", ".cljc", ".cljs", ".lpy"))
 PYTHON = sorted(path for path in PLACE.glob("*/*.py") if path.stem != "__init__")
-HOLES = re.compile(r"(?<![\w\"/.$])(?:BODY|CLASS|HAS|KNOWN|LOWER|MEANT|RESOLVED|SESSION|VALUE)(?![\w\"])")
+HOLES = re.compile(r"(?<![\w\"/.$])(?:BODY|CLASS|HAS|KNOWN|LOWER|MEANT|RESOLVED|SESSION|TEXTS|VALUE)(?![\w\"])")
 ALL = [one for one in vars(dialects).values() if isinstance(one, Dialect)]
 
 
@@ -69,6 +70,11 @@ def test_python_that_is_sent_as_one_text_parses_in_the_oldest_python_and_defines
     defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     assert len(defined) == len(set(defined)), "two of a name would be one, as all are in one namespace"
     assert not any(isinstance(node, ast.ImportFrom) and node.level for node in tree.body)
+
+
+def test_names_of_secrets_are_the_same_in_clojure_as_in_the_worker():
+    (form,) = re.findall(r'"\(\?i\)"((?:\s+"[^"]*")+)', (PLACE / "clojure/call_texts.clj").read_text("utf-8"))
+    assert "".join(re.findall(r'"([^"]*)"', form)) == SECRET.pattern
 
 
 def test_clojure_kondo_finds_no_error_in_any_file():

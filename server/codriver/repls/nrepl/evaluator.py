@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from codriver.core.values import PrintLimits, Request
     from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.nrepl.call_traces import CallTraces, Recording
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
     from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.introspection import Introspection
@@ -78,6 +79,8 @@ class Work:
     """Whether it has its session's turn."""
     told: int = 0
     """Values so far."""
+    recording: Recording | None = None
+    """The recording of its calls by our own code in the REPL, while there is one."""
     is_looked_after: bool = False
     """Whether an application is looked for when its first request is over."""
 
@@ -97,6 +100,7 @@ class Evaluator:
         listener: Listener,
         introspection: Introspection,
         holds: DefinitionHolds,
+        traces: CallTraces,
         *,
         looks: Looks,
         op_timeout_s: float,
@@ -109,6 +113,7 @@ class Evaluator:
         self._listener = listener
         self._introspection = introspection
         self._holds = holds
+        self._traces = traces
         self._fields = RequestFields(probed, holds, takes_origin=lambda: looks.takes_origin)
         self._looks = looks
         self._op_timeout_s = op_timeout_s
@@ -123,7 +128,8 @@ class Evaluator:
     def _sends_at_once(self, work: Work) -> bool:
         """Send the first form where nothing has to be waited for, and say whether it was sent."""
         session, request = work.session, work.request
-        has_more_to_ask = request.hold or self._looks.is_first or self._switches(request)
+        is_recorded = request.trace is not None
+        has_more_to_ask = request.hold or is_recorded or self._looks.is_first or self._switches(request)
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
         if has_more_to_ask or not is_free or not session.turn.take_at_once():
             return False
@@ -207,7 +213,7 @@ class Evaluator:
                 session.is_stopping = False
                 await self._sessions.renew(session)
                 await self._looks.before()
-            how = await self._explain(work, await self._holding(work.request.hold, act))
+            how = await self._explain(work, await self._holding(work.request.hold, self._recorded(work, act)))
             if self._looks.is_last(work.request):
                 await self._looks.after()
         except ReplDisconnectedError as error:
@@ -235,6 +241,11 @@ class Evaluator:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._holds.note(hold, "after")
+
+    async def _recorded(self, work: Work, act: Coroutine[object, object, Ending]) -> Ending:
+        """The ending of what is recorded in the REPL, where that is asked for and the REPL does not do so by itself."""
+        async with self._traces.recording(work.request.id, work.request.trace) as work.recording:
+            return await act
 
     async def _evaluate_forms(self, work: Work) -> Ending:
         request, session = work.request, work.session
@@ -370,7 +381,7 @@ class Evaluator:
     def _form_fields(self, work: Work, form: Form) -> dict[str, Value]:
         session = work.session
         _note_loaders(session, form.text)
-        fields = self._fields.of_form(work.request, form, work.limits, session)
+        fields = self._fields.of_form(work.request, form, work.limits, session, work.recording)
         session.is_in_file = bool(work.request.file)
         return fields
 

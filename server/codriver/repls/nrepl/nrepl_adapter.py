@@ -19,6 +19,7 @@ from codriver.net.tasks import own_tasks
 from codriver.repls.contract.adapter import KernelOperations
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.errors import CapabilityMissingError, OpTimedOutError
+from codriver.repls.nrepl.call_traces import LEASE_S, CallTraces
 from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.introspection import Introspection
@@ -80,11 +81,13 @@ async def connect(
     workspace: Path | None = None,
     beat: Heartbeat | None = None,
     record: SessionRecord | None = None,
+    lease_s: float = LEASE_S,
 ) -> AsyncIterator[Adapter]:
     """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
 
     `op_timeout_s` bounds every op but an evaluation. Stack frames in files under `workspace` count as the user's. With
     `beat`, a REPL that does not answer any more is noticed also where the connection to what is in between stands.
+    What is wrapped there to record calls is put back `lease_s` after we are gone.
 
     Raises:
         ReplUnreachableError: nobody listens there.
@@ -103,7 +106,9 @@ async def connect(
         sessions = SessionPool(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s, record=record)
         try:
             probed = await _shake_hands(sessions, connect_timeout_s=connect_timeout_s, op_timeout_s=op_timeout_s)
-            adapter = NreplAdapter(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
+            adapter = NreplAdapter(
+                sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace, lease_s=lease_s
+            )
             await adapter.subscribe_output()
             if beat is not None:
                 while_busy = probed.dialect.answers_while_busy
@@ -158,6 +163,7 @@ class NreplAdapter(KernelOperations):
         *,
         op_timeout_s: float,
         workspace: Path | None,
+        lease_s: float,
     ) -> None:
         self._sessions = sessions
         self._probed = probed
@@ -166,11 +172,12 @@ class NreplAdapter(KernelOperations):
         self._op_timeout_s = op_timeout_s
         self._main = sessions.main
         holds = DefinitionHolds(sessions, probed)
+        traces = CallTraces(sessions, probed, listener, workspace=workspace, lease_s=lease_s)
         introspection = Introspection(sessions, probed, holds, op_timeout_s=op_timeout_s, workspace=workspace)
         self.ask = introspection.ask
         self.loaded = introspection.loaded
         self.macroexpand = introspection.macroexpand
-        self._tests = TestRunner(sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace)
+        self._tests = TestRunner(sessions, probed, listener, traces, op_timeout_s=op_timeout_s, workspace=workspace)
         self.run_tests = self._tests.run_tests
         self.tests_so_far = self._tests.so_far
         self.stacks = introspection.stacks
@@ -178,7 +185,7 @@ class NreplAdapter(KernelOperations):
         self.clojuredocs = introspection.clojuredocs
         self._seam = SeamQuestions(sessions, probed, listener, op_timeout_s=op_timeout_s)
         self._evaluator = Evaluator(
-            sessions, probed, listener, introspection, holds, looks=self._seam, op_timeout_s=op_timeout_s
+            sessions, probed, listener, introspection, holds, traces, looks=self._seam, op_timeout_s=op_timeout_s
         )
 
     async def end(self) -> None:

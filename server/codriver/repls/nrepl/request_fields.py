@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver.core.values import Form, PrintLimits, Request
+    from codriver.repls.nrepl.call_traces import Recording
     from codriver.repls.nrepl.definition_holds import DefinitionHolds
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession
@@ -48,9 +49,16 @@ class RequestFields:
                 hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
             )
 
-    def of_form(self, request: Request, form: Form, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
-        """Fields that evaluate one form of a request in a session."""
-        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session)}
+    def of_form(
+        self,
+        request: Request,
+        form: Form,
+        limits: PrintLimits,
+        session: NreplSession,
+        recording: Recording | None = None,
+    ) -> dict[str, Value]:
+        """Fields that evaluate one form of a request in a session, in a recording if there is one."""
+        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, recording)}
         if request.kind == "try-code":
             fields["code"] = request.trial
         if request.frame is not None:
@@ -69,7 +77,7 @@ class RequestFields:
             fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
         elif (form.line, form.column) != (1, 1) or not self._dialect.takes_beginning:
             fields["line"], fields["column"] = form.line, form.column
-        return fields
+        return recording.fields(fields) if recording is not None else fields
 
     def of_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
         """Fields that load a whole file in a session."""
@@ -90,12 +98,14 @@ class RequestFields:
         """Whether a session remembers these limits from request to request: defaults alone, never those of a call."""
         return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
 
-    def _of_any(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
+    def _of_any(
+        self, request: Request, limits: PrintLimits, session: NreplSession, recording: Recording | None = None
+    ) -> dict[str, Value]:
         """Print limits, the hold that the request belongs to, and its origin."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
             keeps = KEEPS_VALUES in self._probed.ops
-            if limits != session.prints_to:
+            if limits != session.prints_to or recording is not None:
                 fields = self._dialect.print_fields(
                     limits, knows_defaults=keeps, for_session=self.are_kept(limits), keeps_loaders=session.keeps_loaders
                 )

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Request
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.dialects.server_dialect import Words
+    from codriver.repls.nrepl.call_traces import CallTraces
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire import bencode
@@ -79,6 +80,7 @@ class TestRunner:
         sessions: SessionPool,
         probed: ProbeResult,
         listener: Listener,
+        traces: CallTraces,
         *,
         op_timeout_s: float,
         workspace: Path | None,
@@ -88,6 +90,7 @@ class TestRunner:
         self._ops = probed.ops
         self._dialect = probed.dialect
         self._listener = listener
+        self._traces = traces
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
         self._testing = anyio.Lock()
@@ -143,7 +146,8 @@ class TestRunner:
             raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
         target = self._sessions.get(session)
         is_plain = bool(asked.namespace) and not (asked.match or asked.only) and "::" not in (asked.namespace or "")
-        if support.adapted or (not is_plain and "test" in self._dialect.ask):
+        is_ours = support.adapted or not is_plain or asked.trace is not None
+        if support.adapted or (is_ours and "test" in self._dialect.ask):
             run = await self._by_evaluation(target, asked, evaluation)
         elif asked.match or asked.only:
             words = "this REPL runs tests by its own op, which takes no match and no list"
@@ -179,9 +183,12 @@ class TestRunner:
             how = "test-fresh" if asked.fresh else "test"
             root = self._profile.project_root or ""
             code = self._dialect.expression(how, **names, session=target.names_id, root=root)
-            traced: dict[str, bencode.Value] = {} if asked.trace is None else {TRACE: list(asked.trace)}
-            traced |= {COVER: 1} if asked.covers else {}
-            answer = await self._answer(tool, "eval", evaluation, code=code, **traced)
+            fields: dict[str, bencode.Value] = {"code": code}
+            fields |= {} if asked.trace is None else {TRACE: list(asked.trace)}
+            fields |= {COVER: 1} if asked.covers else {}
+            async with self._traces.recording(evaluation or "", asked.trace if evaluation else None) as recording:
+                fields = recording.fields(fields) if recording is not None else fields
+                answer = await self._answer(tool, "eval", evaluation, **fields)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(answer)
             data = as_map(read_data("the test run", answer, self._dialect))

@@ -117,7 +117,7 @@ async def run_tests(
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
         raise CapabilityMissingError("test", profile.missing.get("test"))
-    check_tracing(target.repl, arguments.trace if arguments.trace is not None else arguments.coverage)
+    check_tracing(target.repl, arguments.trace, measures=arguments.coverage)
     only = await _failed_last(call, target) if arguments.failed else only
     is_loaded_first = arguments.load and not arguments.fresh
     loaded = await load_edited(call, target, who, arguments.timeout_ms / 1000) if is_loaded_first else Loaded()

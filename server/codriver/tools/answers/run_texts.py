@@ -88,7 +88,7 @@ def walk(run: Run, path: Sequence[int | str], most: int) -> list[str]:
         call = run.calls[last - 1]
         told = [line(child, INDENT) for child in children.get(last, ())]
         return [_whole(call), *_cut(told, most - 1)]
-    found = [call for call in run.calls if f".{call.function.name}".endswith(f".{last}")]
+    found = [call for call in run.calls if call.function.is_named(last)]
     if not found:
         known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
         return [f"no call of {last} was recorded; there are those of {known}"]
@@ -99,12 +99,7 @@ def walk(run: Run, path: Sequence[int | str], most: int) -> list[str]:
 def line(call: CallMade, indent: str = "", times: int = 1) -> str:
     """A call in one line."""
     number = f"#{call.number}" if times == 1 else f"#{call.number} x{times}"
-    return shorten(f"{indent}{number} {said(call)}{outcome(call)}")
-
-
-def said(call: CallMade) -> str:
-    """A call as it is written."""
-    return f"{call.function.short_name}({call.shown_arguments})"
+    return shorten(f"{indent}{number} {call.said}{outcome(call)}")
 
 
 def outcome(call: CallMade) -> str:
@@ -125,12 +120,15 @@ def shorten(text: str) -> str:
 
 
 def _whole(call: CallMade) -> str:
-    names = zip(call.function.parameters, call.arguments, strict=False)
-    shown = ", ".join(f"{name}={text}" for name, text in names)
+    function = call.function
+    shown = [f"{name}={text}" for name, text in function.named(call.arguments)]
+    whole = (
+        f"{function.name}({', '.join(shown)})" if function.arities is None else f"({' '.join([function.name, *shown])})"
+    )
     under = f", under #{call.parent.number} {call.parent.function.short_name}" if call.parent else ""
     took = f", {call.took_us / 1000:g} ms" if call.took_us >= 0 else ""
-    place = f", {call.function.file.rpartition('/')[2]}:{call.function.line}"
-    return f"#{call.number} {call.function.name}({shown}){outcome(call)}{took}{place}{under}"
+    place = f", {function.file.rpartition('/')[2]}:{function.line}"
+    return f"#{call.number} {whole}{outcome(call)}{took}{place}{under}"
 
 
 def _cut(lines: Sequence[str], most: int) -> list[str]:
@@ -188,7 +186,7 @@ def _origin(run: Run) -> Iterator[str]:
         call = inner[-1]
     if around:
         yield shorten(
-            f"raised first in #{call.number} {said(call)}: {call.error}"
+            f"raised first in #{call.number} {call.said}: {call.error}"
             + "".join(f" < {one}" for one in around[::-1][:3])
         )
 
@@ -262,16 +260,16 @@ def difference_line(pair: Pair) -> str:
     """Line about one call of two compared runs: its values before and now."""
     before, now = pair.before, pair.now
     if now is None and before is not None:
-        return shorten(f"no longer: {said(before)}{outcome(before)}")
+        return shorten(f"no longer: {before.said}{outcome(before)}")
     if before is None and now is not None:
-        return shorten(f"new: #{now.number} {said(now)}{outcome(now)}")
+        return shorten(f"new: #{now.number} {now.said}{outcome(now)}")
     if before is None or now is None:
         return ""
     if not pair.is_alike:
-        return shorten(f"#{now.number} {said(before)}{outcome(before)} -> {said(now)}{outcome(now)}")
+        return shorten(f"#{now.number} {before.said}{outcome(before)} -> {now.said}{outcome(now)}")
     if not pair.ends_otherwise:
-        return shorten(f"#{now.number} {said(now)} makes other calls")
-    return shorten(f"#{now.number} {said(now)} {_ended(before)} -> {_ended(now)}")
+        return shorten(f"#{now.number} {now.said} makes other calls")
+    return shorten(f"#{now.number} {now.said} {_ended(before)} -> {_ended(now)}")
 
 
 def _ended(call: CallMade) -> str:

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from codriver.log.recorded_runs import Run
     from codriver.tools.calls.base import Answer, Call
 
-TRACING: Final = frozenset({"python"})
+TRACING: Final = frozenset({"python", "clojure"})
 """The dialects whose REPLs record calls."""
-NOT_HERE: Final = "this REPL does not record calls: those of Python do"
+MEASURING: Final = frozenset({"python"})
+"""Those whose REPLs tell lines that did not run, and times."""
+NOT_HERE: Final = "this REPL does not record calls: those of Python and of Clojure on the JVM do"
+NOT_MEASURED: Final = "this REPL tells neither coverage nor a profile: those of Python do"
 WALK_LINES: Final = 60
 WALK_BYTES: Final = 900
 
@@ -54,15 +57,18 @@ class NoRunError(RefusedError):
         )
 
 
-def check_tracing(repl: Repl, asked: object) -> None:
-    """Nothing, where a REPL records runs, or nothing of one is asked for.
+def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
+    """Nothing, where a REPL records what is asked for: calls by `trace`, and coverage or times if it `measures`.
 
     Raises:
         CapabilityMissingError: it does not.
     """
-    is_known = repl.profile is not None or repl.dialect != "unknown"
-    if asked not in {None, False} and is_known and repl.dialect not in TRACING:
+    if repl.profile is None and repl.dialect == "unknown":
+        return
+    if trace is not None and repl.dialect not in TRACING:
         raise CapabilityMissingError("trace", message=NOT_HERE)
+    if measures and repl.dialect not in MEASURING:
+        raise CapabilityMissingError("trace", message=NOT_MEASURED)
 
 
 async def run_of(call: Call, evaluation: str) -> Run:

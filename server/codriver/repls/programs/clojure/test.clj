@@ -33,7 +33,10 @@
     :else (let [files (distinct (filter #(ends? % base)
                 (keep (comp :file meta) (mapcat (comp vals ns-interns) (all-ns)))))]
             (if (= 1 (count files)) (first files) base)))))
+  mark (or (some-> (find-ns 'codriver.traces) (ns-resolve 'mark)) (fn [_ _])) ; where calls are recorded
   report (fn [m] (let [v (first clojure.test/*testing-vars*) vm (meta v)]
+    (when (= :begin-test-var (:type m)) (mark "begin" (:var m)))
+    (when (= :end-test-var (:type m)) (mark "end" (:var m)))
     (when (= :begin-test-var (:type m)) (swap! seen conj (:var m)) (reset! now {:var (:var m) :at (System/nanoTime)}))
     (when (= :end-test-var (:type m)) (swap! times conj
       [(str (ns-name (:ns (meta (:var m))))) (str (:name (meta (:var m)))) (/ (- (System/nanoTime) (:at @now)) 1e9)]))
@@ -49,6 +52,7 @@
          (str (.getName (class a)) ": " (.getMessage ^Throwable a)) (pr-str a))))
       :frames (when (instance? Throwable (:actual m)) (frames (:actual m)))
       :file (place (:file m) (:file vm)) :line (:line m) :var-file (path (:file vm)) :var-line (:line vm)}))))]
+  (mark "load" nil)
   (binding [clojure.test/report report clojure.test/*test-out* *out*]
    (doseq [[n vs] (group-by (comp :ns meta) tests)] (clojure.test/test-vars vs)))
   {:tests (count @seen) :times (take 20000 @times)

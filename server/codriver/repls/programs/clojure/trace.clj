@@ -1,0 +1,3 @@
+;; A step of a recorded run, `begin`, `renew` or `end`; `missing` where the program of runs is not loaded.
+
+(if-let [f (some-> (find-ns 'codriver.traces) (ns-resolve 'run))] (f $step $id $names $folders $lease) {:missing true})

@@ -1,0 +1,144 @@
+"""What wraps functions in a JVM to record their calls: leased, and gone when nobody renews it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from evaluations import evaluate
+from lent_servers import POLL_S
+from real_repls import repl
+
+from codriver.core.values import MAIN_SESSION, Request
+from codriver.repls import dialects
+from codriver.repls.contract.adapter_values import CallsRecorded, Value
+from codriver.repls.nrepl.nrepl_adapter import connect
+
+pytestmark = pytest.mark.anyio
+
+DEFINED = "(do (ns leased.shop) (defn price [x] (* 2 x)) (def begun (promise)) (def gate (promise)) (in-ns 'user))"
+IS_PLAIN = '(.startsWith (.getName (class @(resolve (symbol "leased.shop/price")))) "leased.shop$price")'
+IS_GONE = "(nil? (find-ns 'codriver.traces))"
+LEASE_S = 2.0
+"""Which a JVM on a busy machine does not lose unheard."""
+KILLED = """
+import sys
+sys.path[:0] = {paths!r}
+import anyio
+from codriver.core.values import Request
+from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.nrepl.nrepl_adapter import connect
+
+async def main():
+    async with connect(Endpoint.parse(sys.argv[1]), listener=lambda *_: None, lease_s=0.5) as adapter:
+        code = "(do (leased.shop/price 1) (deliver leased.shop/begun 1) (Thread/sleep 600000))"
+        adapter.start_evaluation(Request("e1", code, trace=()), lambda _: None)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+
+
+class Client:
+    """An adapter, and what it told."""
+
+    def __init__(self, adapter, events):
+        self.adapter, self.events, self.number = adapter, events, 0
+
+    async def value(self, code, trace=None, session=MAIN_SESSION):
+        """The value of code, as printed."""
+        self.number += 1
+        request = Request(f"e{self.number}", code, session=session, trace=trace)
+        await evaluate(self.adapter, request)
+        return [one.text for evaluation, one in self.events if evaluation == request.id and isinstance(one, Value)][-1]
+
+    async def becomes_true(self, code):
+        with anyio.fail_after(60):
+            while await self.value(code) != "true":
+                await anyio.sleep(POLL_S)
+
+    def runs(self):
+        """The calls of each run that was told, by arguments, result and error; or why there are none."""
+        told = [json.loads(one.text) for _, one in self.events if isinstance(one, CallsRecorded)]
+        return [run.get("refused") or [call[5:8] for call in run["calls"]] for run in told]
+
+
+def killable(address):
+    paths = [path for path in sys.path if Path(path, "codriver").is_dir()]
+    return subprocess.Popen([sys.executable, "-c", KILLED.format(paths=paths), address])
+
+
+@asynccontextmanager
+async def client(lease_s=60.0):
+    events = []
+    endpoint = repl("jvm").endpoint
+    async with connect(endpoint, listener=lambda *told: events.append(told), lease_s=lease_s) as adapter:
+        found = Client(adapter, events)
+        await found.value(DEFINED)
+        yield found
+        await found.value("(remove-ns 'leased.shop)")
+
+
+async def test_a_kill_of_the_server_leaves_nothing_wrapped_behind_its_lease():
+    async with client() as one:
+        server = killable(repl("jvm").address)
+        try:
+            assert await one.value("@leased.shop/begun") == "1"
+            assert await one.value(IS_PLAIN) == "false"
+        finally:
+            os.kill(server.pid, signal.SIGKILL)
+            server.wait(60)
+        await one.becomes_true(IS_PLAIN)
+        await one.becomes_true(IS_GONE)
+
+
+async def test_a_lease_is_renewed_as_long_as_the_run_lasts_and_then_all_is_removed():
+    async with client(LEASE_S) as one:
+        assert await one.value(f"(do (Thread/sleep {1250 * LEASE_S:.0f}) (leased.shop/price 4))", ()) == "8"
+        assert one.runs() == [[[["4"], "8", None]]]
+        assert await one.value(IS_PLAIN) == "true"
+        await one.becomes_true(IS_GONE)
+        assert await one.value("(leased.shop/price 1)", ()) == "2"
+        assert one.runs()[1:] == [[[["1"], "2", None]]]
+
+
+async def test_two_runs_at_once_share_the_wrappers_and_not_the_calls():
+    async with client() as one, anyio.create_task_group() as tasks:
+        await one.adapter.open_session("other")
+        tasks.start_soon(one.value, "(do (deliver leased.shop/begun 1) @leased.shop/gate (leased.shop/price 1))", ())
+        code = "(do @leased.shop/begun (leased.shop/price 2) (deliver leased.shop/gate 1) (leased.shop/price 3))"
+        assert await one.value(code, ("leased.shop",), "other") == "6"
+    assert sorted(one.runs(), key=len) == [[[["1"], "2", None]], [[["2"], "4", None], [["3"], "6", None]]]
+
+
+async def test_direct_linking_is_refused_in_words():
+    async with client() as one:
+        await one.value('(System/setProperty "clojure.compiler.direct-linking" "true")')
+        try:
+            assert await one.value("(leased.shop/price 4)", ()) == "8"
+        finally:
+            await one.value('(System/clearProperty "clojure.compiler.direct-linking")')
+        (refused,) = one.runs()
+        assert "direct linking" in refused
+
+
+async def test_a_var_that_is_watched_is_left_alone():
+    async with client() as one:
+        await one.value("(add-watch #'leased.shop/price :w (fn [& _] (deliver leased.shop/begun :watched)))")
+        assert await one.value("(leased.shop/price 4)", ()) == "8"
+        assert (one.runs(), await one.value("(realized? leased.shop/begun)")) == ([[]], "false")
+
+
+async def test_the_programs_use_no_reflection():
+    async with client() as one:
+        await one.value("(remove-ns 'codriver.traces)")
+        code = json.dumps(dialects.CLOJURE.expression("traces"))
+        binding = "[*err* said *warn-on-reflection* true]"
+        said = f"(let [said (java.io.StringWriter.)] (binding {binding} (eval (read-string {code}))) (str said))"
+        assert await one.value(said) == '""'
+        await one.value("(remove-ns 'codriver.traces)")

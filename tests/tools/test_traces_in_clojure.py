@@ -1,0 +1,217 @@
+"""Calls of Clojure on the JVM, recorded by wrapped vars: answered as Python's are, and nothing stays wrapped."""
+
+import json
+
+import pytest
+from live_server import serving, until
+from real_repls import repl
+
+SHOP = """\
+(ns traced.shop)
+(defn price [item amount] (* (:price item) amount (if (> amount 10) 0.8 1)))
+(defn total [items] (reduce + (map (fn [[item amount]] (price item amount)) items)))
+(defn login [user password & more] {:user user :password password :api-key "k"})
+(defn fails [] (price {:price nil} 3))
+(defn fact [n] (if (< n 2) 1 (*' n (fact (dec n)))))
+(defn deep [n] (if (pos? n) (inc (deep (dec n))) 0))
+(defn lazily [xs] (map (fn [x] (println "computed" x) (price {:price x} 1)) xs))
+(defn first-two [x & more] (take 2 more))
+(defn lost [x] (throw (ex-info "no such item" {:item x})))
+(defn twice ^long [^long n] (* 2 n))
+(defn uses-twice [n] (twice n))
+(defmulti area :kind)
+(defmethod area :square [{:keys [side]}] (* side side))
+(defprotocol Named (called [this]))
+(defrecord Item [name price] Named (called [_] name))
+(deftype Hostile [] Object (toString [_] (throw (Error. "no text"))))
+(def half (partial price {:price 0.5}))
+"""
+NOT_SEEN = (
+    "not seen: constructors (3), held functions (1), multimethods (1), primitive signatures (1), protocol methods (1)"
+)
+TESTS = """\
+(ns traced.shop-test (:require [clojure.test :refer [deftest is]] [traced.shop :as shop]))
+(deftest totals (is (= 36 (shop/total [[{:price 2} 20]]))))
+(deftest others (is (= 1 (shop/price {:price 1} 1))))
+"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    options = ("--nrepl", f"clj={repl('jvm').endpoint}", "--repl", "none")
+    with serving(tmp_path_factory.mktemp("clojure"), *options) as running:
+        with running.client() as client:
+            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+            for name, text in {"src/traced/shop.clj": SHOP, "test/traced/shop_test.clj": TESTS}.items():
+                (running.workspace / name).parent.mkdir(parents=True, exist_ok=True)
+                (running.workspace / name).write_text(text)
+                assert client.call("load_file", filePath=name)["ok"]
+        yield running
+
+
+@pytest.fixture
+def client(live):
+    with live.client() as connected:
+        yield connected
+
+
+def traced(client, code, trace="true", **more):
+    return client.call("evaluate_code", code=code, trace=trace, namespace="traced.shop", detail=True, **more)
+
+
+def told(client, code, trace="true"):
+    """The lines about the calls, without the first and without what is not seen."""
+    return [
+        one
+        for one in traced(client, code, trace)["trace"].splitlines()[1:]
+        if not one.startswith(("not seen", "slowest"))
+    ]
+
+
+def walked(client, answer, **where):
+    return client.call("get_evaluation", evaluationId=answer["evaluationId"], part="trace", **where)[
+        "text"
+    ].splitlines()
+
+
+def test_an_answer_tells_the_calls_in_few_lines(client):
+    answer = traced(client, "(total (repeat 3 [{:price 2} 20]))", "traced")
+    lines = answer["trace"].splitlines()
+    assert [one for one in lines if not one.startswith("slowest")] == [
+        f"run {answer['evaluationId']}: 4 calls of 2 functions",
+        "#1 (shop/total ([map of 1 20] [map of 1 20] [map of 1 20])) -> 96.0",
+        "  #2 x3 (shop/price {:price 2} 20) -> 32.0",
+        NOT_SEEN,
+    ]
+    assert answer["result"] == "96.0"
+
+
+@pytest.mark.parametrize("trace", ["price", "traced.shop/price", ["price"], "fails, price"])
+def test_names_are_taken_in_any_form(client, trace):
+    assert told(client, "(total [[{:price 2} 20]])", trace) == ["#1 (shop/price {:price 2} 20) -> 32.0"]
+
+
+def test_a_namespace_is_named_whole_or_by_its_beginning(client):
+    for name in ("traced.shop", "traced"):
+        assert told(client, "(price {:price 2} 1)", name) == ["#1 (shop/price {:price 2} 1) -> 2"]
+    assert told(client, "(clojure.string/join [1 2])", "clojure.string") == ['#1 (string/join [1 2]) -> "12"']
+    answer = traced(client, '(clojure.string/starts-with? "ab" "a")', "clojure.string")
+    assert "functions that are linked directly (" in answer["trace"]
+    assert told(client, "(map inc [1])", "clojure.core no.such/name") == [
+        "no function to record is loaded of clojure.core, no.such/name"
+    ]
+
+
+def test_calls_are_seen_while_a_lazy_value_is_printed_and_nothing_is_realised(client):
+    assert told(client, "(lazily [1 2])") == [
+        "#1 (shop/lazily [1 2]) -> <lazy>",
+        "#2 x2 (shop/price {:price 1} 1) -> 1",
+    ]
+    answer = traced(client, "(do (lazily (lazily [1 2])) nil)")
+    assert "stdout" not in answer
+    assert walked(client, answer, path=[2])[0].startswith("#2 (traced.shop/lazily xs=<lazy>) -> <lazy>")
+    assert told(client, "(count (apply first-two 1 (map #(do (assert (< % 40)) %) (range 100))))") == [
+        "#1 (shop/first-two 1 0 1 2 3 4 5 6 …) -> <lazy>"
+    ]
+
+
+def test_texts_run_no_code_of_the_users(client):
+    code = (
+        "(do (defmethod print-method Item [_ w] (assert false)) (first-two (->Item 1 2) (Hostile.) area (atom 1)) nil)"
+    )
+    try:
+        (line,) = told(client, code)
+        assert line == "#1 (shop/first-two #Item{:name 1, :price 2} <Hostile> <MultiFn> <Atom 1>) -> <lazy>"
+    finally:
+        traced(client, "(remove-method print-method Item)")
+
+
+def test_secrets_are_left_out(client):
+    answer = traced(client, '(login "me" "hunter2")')
+    assert "hunter2" not in json.dumps(answer["trace"])
+    whole = '#1 (traced.shop/login user="me" password=<not shown>) -> {:user "me", :password <not shown>, :api-key '
+    assert walked(client, answer, path=[1])[0].startswith(whole + "<not shown>}")
+
+
+def test_a_failure_says_what_threw(client):
+    answer = traced(client, "(do (fails))")
+    assert answer["trace"].splitlines()[-2].startswith("raised first in #2 (shop/price {:price nil} 3): NullPointe")
+    assert told(client, "(lost :book)")[0].endswith('raised ExceptionInfo("no such item" {:item :book})')
+
+
+def test_recursion_is_told_as_deep_as_it_is_and_capped_by_function(client):
+    answer = traced(client, "(deep 1500)")
+    assert answer["result"] == "1500"
+    assert answer["trace"].splitlines()[0].endswith(": 200+ calls of 1 function")
+    answer = traced(client, "(fact 3)")
+    assert walked(client, answer, path=[2]) == [
+        "#2 (traced.shop/fact n=2) -> 2, " + walked(client, answer, path=[2])[0].split(", ", 1)[1],
+        "  #3 (shop/fact 1) -> 1",
+    ]
+
+
+def test_a_function_with_a_primitive_signature_goes_on_as_it_was(client):
+    answer = traced(client, "(uses-twice 4)")
+    assert (answer["result"], answer["trace"].splitlines()[1]) == ("8", "#1 (shop/uses-twice 4) -> 8")
+
+
+def test_futures_belong_to_the_evaluation_and_other_sessions_do_not(client):
+    answer = traced(client, "@(future (price {:price 1} 2))")
+    assert answer["trace"].splitlines()[1] == "#1 (shop/price {:price 1} 2) -> 2"
+    traced(client, "(do (def gate (promise)) (def ready (promise)))")
+    begin = client.begin_call("evaluate_code", code="(do (deliver ready 1) @gate (fact 1))", trace="true",
+                              namespace="traced.shop", detail=True)  # fmt: skip
+    other = {"code": "(do @ready [(price {:price 9} 1) (deliver gate 1)])", "namespace": "traced.shop"}
+    assert client.call("evaluate_code", **other, isolate=True)["ok"]
+    lines = client.answer(begin)["result"]["structuredContent"]["trace"].splitlines()
+    assert lines[1] == "#1 (shop/fact 1) -> 1"
+
+
+def test_what_is_defined_meanwhile_stays_and_the_rest_is_put_back(client):
+    plain = "(mapv (fn [v] (.getName (class @v))) [#'price #'total])"
+    before = client.call("evaluate_code", code=plain, namespace="traced.shop")["result"]
+    assert before == '["traced.shop$price" "traced.shop$total"]'
+    answer = traced(client, "(defn price [item amount] :new)\n(price 1 2)")
+    try:
+        assert answer["trace"].splitlines()[1] == "#1 (shop/price 1 2) -> :new"
+        code = '[(price 1 2) (.startsWith (.getName (class price)) "traced.shop$price")]'
+        assert client.call("evaluate_code", code=code, namespace="traced.shop")["result"] == "[:new true]"
+        assert client.call("evaluate_code", code=plain, namespace="traced.shop")["result"] == before
+    finally:
+        assert client.call("load_file", filePath="src/traced/shop.clj")["ok"]
+
+
+def test_a_red_test_is_walked_to_the_wrong_call(client):
+    answer = client.call("run_tests", namespace="traced.shop-test", trace=True)
+    lines = answer["trace"].splitlines()
+    assert (answer["failed"], lines[0]) == (1, f"run {answer['evaluationId']}: 5 calls of 4 functions")
+    assert lines[1:3] == ["#1 (shop-test/totals) -> nil", "  #2 (shop/total [[map of 1 20]]) -> 32.0"]
+    assert walked(client, answer, path=[2])[1:] == ["  #3 (shop/price {:price 2} 20) -> 32.0"]
+    assert len(json.dumps(answer["trace"])) < 1000
+
+
+def test_two_runs_are_compared(client):
+    before = traced(client, "(total [[{:price 2} 20]])")
+    try:
+        assert client.call("evaluate_code", code="(defn price [item amount] (* (:price item) amount))",
+                           namespace="traced.shop")["ok"]  # fmt: skip
+        now = traced(client, "(total [[{:price 2} 20]])")
+        assert walked(client, now, diffWith=before["evaluationId"])[0] == "#2 (shop/price {:price 2} 20) 32.0 -> 40"
+    finally:
+        client.call("load_file", filePath="src/traced/shop.clj")
+
+
+def test_datalog_asks_the_runs(client):
+    answer = traced(client, "(total [[{:price 2} 20] [{:price 1} 3]])")
+    query = (
+        '[:find ?name ?args :in $ $run ?id :where [$run ?a :run/arg "amount"] [$run ?a :run/value ?v] [(> ?v 10)]'
+        " [$run ?a :run/of ?e] [$run ?e :run/id ?id] [$run ?e :run/args ?args] [$run ?e :run/name ?name]]"
+    )
+    found = client.call("repl_output_log", query=query, inputs=[answer["evaluationId"]])
+    assert found["result"] == [["traced.shop/price", "{:price 2} 20"]]
+
+
+def test_lines_and_times_are_refused_in_words(client):
+    answer = client.call("evaluate_code", code="(price {:price 1} 1)", profile=True)
+    assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
+    assert "those of Python do" in answer["message"]
