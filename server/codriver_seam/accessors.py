@@ -33,6 +33,9 @@ CHANGES = 100
 OVERDUE_S = 5.0
 """An event that was queued so long ago, and has no epoch, may never have one."""
 APP = "app"
+_ASGI = "app = seam.watch_asgi(app)"
+WATCHES = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI, "starlette": _ASGI}
+"""How the routes of a framework's application are noted, by the framework's module."""
 """The origin of what no agent caused."""
 FIELDS = ("id", "time", "opType", "operation", "frame", "eventId", "handlerId", "source", "origin", "dispatchId", "ms",
           "tags")  # fmt: skip
@@ -333,7 +336,8 @@ def handlers(asked: Json) -> Json:
     wanted = {name: asked[name] for name in ("kind", "id") if asked.get(name)}
     known = [*tuple(seam.handlers.values()), *(row for tell in tuple(seam.routes) for row in tell())]
     rows = [one for one in known if all(one[name] == wanted[name] for name in wanted)]
-    return {"handlers": rows, "count": len(rows)}
+    ways = [] if known else [way for name, way in WATCHES.items() if name in sys.modules]
+    return {"handlers": rows, "count": len(rows), **({"hint": f"{ways[0]} lists the routes"} if ways else {})}
 
 
 def machines(asked: Json) -> Json:

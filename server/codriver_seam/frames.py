@@ -46,6 +46,8 @@ class Frame:
         self.name, self.get, self.set, self.validate = name, get, set, validate
         self.dispatch, self.enqueue = dispatch, enqueue
         copies: dict[Any, Callable[[Any], Any] | None] = {"pickle": _pickled, "deepcopy": copy.deepcopy, "none": None}
+        if isinstance(snapshot, str) and snapshot not in copies:
+            raise ValueError(f"snapshot= is one of {', '.join(map(repr, copies))}, or a function; not {snapshot!r}")
         self._copy: Any = copies[snapshot] if isinstance(snapshot, str) else snapshot
         self.is_sure = snapshot == "none"
         """Whether one object is one state."""
@@ -122,7 +124,14 @@ class Unread:
 
 
 def frame(name: str, get: Callable[[], Any], set: Callable[[Any], object] | None = None, **more: Any) -> None:  # noqa: A002
-    """Show a part of the application's state under a name. See `Frame`."""
+    """Show a part of the application's state under a name.
+
+    More keywords, as of `Frame`: `validate`, `dispatch` and `enqueue`, functions; `sensitive`, paths at which nothing
+    is shown; `snapshot`, 'pickle', 'deepcopy', 'none' or a function; `depth`, how many epochs are kept.
+
+    Raises:
+        ValueError: `snapshot` is another word.
+    """
     if seam.session_id is not None:
         seam.frames[name] = Frame(name, get, set, **more)
 

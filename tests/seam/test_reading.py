@@ -1,6 +1,8 @@
 """What an agent reads of an application: its state, what changed, what happened, what failed, who handles it."""
 
 import json
+import sys
+import types
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -22,6 +24,21 @@ def test_health_names_frames_and_bands_and_changes_nothing(shop):
     assert first["bands"]["inspect"] is True
     assert first["bands"]["mutate"] is True
     assert first["bands"]["machines"] == "no machine is registered"
+
+
+def test_a_frame_whose_snapshot_is_no_known_word_says_the_words(shop):
+    with pytest.raises(ValueError, match="one of 'pickle', 'deepcopy', 'none', or a function; not 'deep'"):
+        seam.frame("other", lambda: 1, snapshot="deep")
+    assert ask("health")["frames"] == ["shop"]
+
+
+def test_where_no_handler_is_known_the_way_to_the_routes_is_named(shop, monkeypatch):
+    for name in seam.accessors.WATCHES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    seam.recording.seam.handlers.clear()
+    assert "hint" not in ask("handlers")
+    monkeypatch.setitem(sys.modules, "flask", types.ModuleType("flask"))
+    assert ask("handlers")["hint"] == "seam.watch_flask(app) lists the routes"
 
 
 def test_what_is_not_switched_on_does_nothing_and_says_so():

@@ -115,6 +115,24 @@ def test_a_pattern_finds_names_where_they_are_defined_and_modules(client):
     assert len(lines(client, "lpy", "shapes.*/*")) == 3
 
 
+def test_a_pattern_behind_an_alias_is_one_of_the_module(client):
+    client.call("evaluate_code", code="import shapes as forms", replSessionKey="py")
+    assert lines(client, "py", "forms.*are*") == lines(client, "py", "shapes.*are*") != []
+
+
+def test_a_constant_of_a_module_is_told_without_the_words_on_its_class(client):
+    client.call("evaluate_code", code="import shapes", replSessionKey="py")
+    found = ask(client, symbol="shapes.LIMIT", replSessionKey="py")
+    assert (found["ns"], found["extra"]["value"], "doc" in found) == ("shapes", "3", False)
+
+
+def test_documentation_is_not_told_beside_the_source_that_holds_it(client):
+    for key, symbol in (("py", "shapes.area"), ("lpy", "shapes.core/area")):
+        assert "In one unit." in ask(client, symbol=symbol, replSessionKey=key)["doc"]
+        found = ask(client, symbol=symbol, replSessionKey=key, source=True)
+        assert ("In one unit." in found["source"], "doc" in found) == (True, False)
+
+
 def test_a_private_name_is_found_by_a_pattern_that_says_so(client):
     assert lines(client, "py", "*conceal*") == []
     assert lines(client, "py", "_conceal*") == ["shapes._concealed()"]
@@ -136,6 +154,8 @@ def test_more_names_than_fifty_are_counted(client):
 def test_nothing_that_matches_is_an_empty_list(client):
     for key in ("py", "lpy"):
         assert lines(client, key, "*no-such-name-anywhere*") == []
+        notes = ask(client, symbol="*no-such-name-anywhere*", replSessionKey=key)["notes"]
+        assert notes == ["nothing that is loaded matches: load or import it first"]
 
 
 def test_asking_for_names_runs_no_code_of_the_users(client):

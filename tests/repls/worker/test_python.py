@@ -69,6 +69,12 @@ def test_a_very_long_file_is_compiled_as_a_whole_and_gives_its_module_for_a_valu
     assert (failure["type"], failure["line"]) == ("ZeroDivisionError", 2**20 + 2)
 
 
+def test_a_text_at_the_end_of_a_file_is_not_its_value(python):
+    file = python.folder / "commented.py"
+    loaded = python.ask("load-file", **{"file": 'value = 2\n"""\nold = 1\n"""', "file-path": str(file)})
+    assert texts(loaded, "value") == [f"<module 'commented' from {str(file)!r}>"]
+
+
 def test_a_file_that_fails_to_load_leaves_no_module(python):
     file = python.folder / "broken.py"
     python.ask("load-file", **{"file": "1 / 0", "file-path": str(file)})

@@ -89,6 +89,7 @@ async def describe_source(
     """The text that defines `symbol`, of which this much is known, under the keys of an answer.
 
     It is the REPL's, from a file or as it was evaluated; else the newest evaluated code of the log that defines it.
+    Documentation that it holds is taken out of what is known.
     """
     target = resolve(call.state, key)
     question = FindSource(symbol, namespace=namespace, session=target.session.name)
@@ -104,6 +105,8 @@ async def describe_source(
     clean = call.services.log.without_secrets(text)
     cut = head(clean, budget(call))
     fields: dict[str, object] = {"source": cut.text}
+    if not cut.omitted and all(line.strip() in cut.text for line in str(known.get("doc", "")).splitlines()):
+        known.pop("doc", None)
     if cut.omitted:
         shown, whole = cut.text.count("\n"), clean.count("\n") + 1
         place = "the evaluated code, in the log"
@@ -219,6 +222,8 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
     lines = [_line(one, services.log.without_secrets) for one in names.listed]
     rows, note, left = fit(lines, most)
     fields: dict[str, object] = {"names": rows, "count": len(rows)}
+    if not rows:
+        fields["notes"] = ["nothing that is loaded matches: load or import it first"]
     if names.omitted + left:
         fields["omitted"] = names.omitted + left
     if note:

@@ -28,6 +28,7 @@ from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import complete, find, lookup, names
 from .shared_names import SharedNames
+from .statements import is_docstring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -261,9 +262,10 @@ class Python(Dialect):
     def _compile_file(
         self, path: str, job: Job, lines: list[int] | None
     ) -> tuple[types.CodeType, types.CodeType | None]:
-        """The code of a file, and apart from it that of its last statement where that is an expression.
+        """The code of a file, and apart from it that of its last statement where that is an expression to be told.
 
-        With `lines`, only the statements that begin there. A very long file is compiled as a whole.
+        A text alone, such as code that is commented out, is none. With `lines`, only the statements that begin there.
+        A very long file is compiled as a whole.
         """
         source = job.message["file"]
         try:
@@ -275,7 +277,8 @@ class Python(Dialect):
             if lines is not None:
                 body = [node for node in body if _is_future(node) or node.lineno in lines]
             job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
-            last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+            is_told = bool(body) and isinstance(body[-1], ast.Expr) and not is_docstring(body[-1])
+            last = body.pop() if is_told else None
             code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
             if not isinstance(last, ast.Expr):
                 return code, None

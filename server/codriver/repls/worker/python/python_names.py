@@ -55,9 +55,12 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
     if value is MISSING:
         return None
     info: dict[str, Any] = {"name": symbol.rpartition(".")[2], "type": kind_of(value, symbol)}
-    info["ns"] = text_of(value, "__module__") or home
+    owner = _resolve(symbol.rpartition(".")[0], module)
+    info["ns"] = text_of(value, "__module__") or (space_of_module(owner).get("__name__") if is_module(owner) else home)
     info["doc"] = _doc_of(value)
     if info["type"] == "variable":
+        if info["doc"] == _doc_of(type(value)):  # it tells of the class alone
+            del info["doc"]
         # The program may change it meanwhile.
         with contextlib.suppress(Exception):
             info.update(glimpse_of(value))
@@ -131,6 +134,9 @@ def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[
 
 def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:
     """Each module and each name, where it is defined, that matches; those nearest to the user's code first."""
+    first, dot, rest = pattern.partition(".")
+    if dot and "*" not in first and is_module(known_as := _resolve(first, here)):
+        pattern = str(space_of_module(known_as).get("__name__")) + dot + rest
     is_match = matcher(pattern)
     is_qualified = "." in pattern
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
