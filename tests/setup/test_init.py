@@ -133,6 +133,21 @@ def test_the_repl_to_start_is_written_where_the_project_needs_one(init, workspac
     assert load(workspace, environ={}).settings.repl == ("clojure",)
 
 
+def test_projects_in_folders_below_are_told_with_the_way_to_a_server_of_theirs(init, workspace):
+    files = {"backend/deps.edn": "{}", "a/b/c/bb.edn": "{}", "tools/pyproject.toml": "", "node_modules/x/nbb.edn": ""}
+    write(workspace, files)
+    told = init(clients=["zed"]).text
+    assert "project    none recognised" in told
+    assert "(backend/deps.edn): codriver init in that folder gives it a server of its own" in told
+    assert "Python (tools/pyproject.toml)" in told
+    assert "bb.edn" not in told
+    assert "nbb.edn" not in told
+    write(workspace, {"deps.edn": "{}"})
+    told = init(clients=["zed"]).text
+    assert " (deps.edn)" in told
+    assert "backend" not in told
+
+
 def test_settings_that_are_there_stay_and_the_repl_goes_before_them(init, workspace):
     write(workspace, {"bb.edn": "{}", "codriver.toml": "# mine\nwatch = true\n"})
     init(clients=["zed"])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver.errors import StartError
 from codriver.files import toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.repls.launch.projects import find_projects, is_empty, running_repls
+from codriver.repls.launch.projects import find_projects, is_empty, projects_below, running_repls
 from codriver.setup import made_folders
 from codriver.setup.agent_files import Wanted, plan_agent_files
 from codriver.setup.change_plan import (
@@ -192,9 +192,13 @@ def _grants(clients: Sequence[Client]) -> list[str]:
 
 def _describe(projects: Sequence[Project], workspace: Path, environment: Environment) -> list[str]:
     lines = [f"project    {project.kind} ({project.evidence})" for project in projects]
+    lines += [
+        f"below      {below.kind} ({below.evidence}): codriver init in that folder gives it a server of its own"
+        for below in projects_below(workspace)
+    ]
     named = _named_repls(workspace) or {}
-    if not lines:
-        lines.append("project    none recognised")
+    if not projects:
+        lines.insert(0, "project    none recognised")
         if not named and not running_repls(workspace):
             lines.append(
                 "REPL       codriver starts a Python REPL of its own"

@@ -27,6 +27,8 @@ NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.m
 CLOJURE: Final = "clojure"
 """The dialect of which Basilisp is a kind."""
 BASILISP: Final = "lisp"
+FOLDERS_BELOW: Final = 2
+"""How deep in a workspace projects of their own are looked for."""
 SOURCES_SEEN: Final = 2000
 """How many files are looked at to find out what language a folder without a project file has."""
 
@@ -55,6 +57,21 @@ def find_projects(workspace: Path) -> tuple[Project, ...]:
     found: dict[str, Project] = {}
     for project in _find(workspace):
         found.setdefault(project.repl, project)
+    return tuple(found.values())
+
+
+def projects_below(workspace: Path) -> tuple[Project, ...]:
+    """The first project of each kind that only a folder below the workspace shows, by a file that makes it one.
+
+    A REPL of the workspace is not started there: such a folder is a workspace of its own.
+    """
+    of_marks = {mark: kind for kind in reversed(kinds.KINDS) for mark in kind.marks}
+    here = {kind.repl for kind in kinds.KINDS for _ in _by_marks(kind, workspace)}
+    found: dict[str, Project] = {}
+    for file in files_of(workspace, tuple(of_marks), max_entries=SOURCES_SEEN, max_depth=FOLDERS_BELOW):
+        kind = of_marks.get(file.name)
+        if kind is not None and file.parent != workspace and kind.repl not in here:
+            found.setdefault(kind.repl, _project(kind, file.relative_to(workspace).as_posix()))
     return tuple(found.values())
 
 
