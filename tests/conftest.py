@@ -1,5 +1,6 @@
 """What every test shares."""
 
+import contextlib
 import gc
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import alike
+import compiled_once
 import lent_servers
 import not_on_windows
 import pytest
@@ -17,6 +19,9 @@ from hypothesis import HealthCheck, settings
 
 os.environ["TESTS_OF_CODRIVER_FORK"] = "1"
 from live_server import own_settings, serving  # it starts servers in the way that the variable says
+
+# What is imported and collected lives as long as the tests; it is looked through once, when it is there.
+gc.disable()
 
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("codriver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -100,13 +105,29 @@ def unit_of(nodeid):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """The scheduler of `--dist loadfile`, by our units."""
+    if config.getvalue("dist") != "loadfile":
+        return None
     from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415  # it is there where it asks
+
+    compiling = compiled_once.basilisp()  # while the processes of the run collect
 
     class ByUnit(LoadFileScheduling):
         def _split_scope(self, nodeid):
             return unit_of(nodeid)
 
-    return ByUnit(config, log) if config.getvalue("dist") == "loadfile" else None
+        def schedule(self):
+            if compiling:
+                compiling.wait()
+            super().schedule()
+
+    return ByUnit(config, log)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session):
+    """Let processes that collect the same for the first time do so one after the other."""
+    with compiled_once.one_collects_first() if hasattr(session.config, "workerinput") else contextlib.nullcontext():
+        return (yield)
 
 
 def pytest_configure(config):
@@ -147,6 +168,7 @@ def pytest_collection_finish():
     """Leave the tests themselves out of each module's search for garbage, which took a third of a second with them."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
