@@ -9,13 +9,13 @@ import types
 import anyio
 import posix_only
 import pytest
+from project_texts import ProjectTexts
 
 from codriver.editing import Act, Editor, InsertDef, Limits, ReplaceDef, Wanted
 from codriver.editing.batch import Create
 from codriver.editing.changed_statements import changed_statements
 from codriver.errors import RefusedError
 from codriver.repls.worker.basics.held_definitions import Holds
-from codriver.repls.worker.python.loaded_texts import LoadedTexts
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
@@ -76,7 +76,7 @@ class Project:
         self.folder = folder
         self.low, self.high, self.new = (f"{name}_{number}" for name in ("low", "high", "new"))
         self.holds = Holds([str(folder)])
-        self.texts = LoadedTexts()
+        self.texts = ProjectTexts(folder)
         self.write(self.low, LOW)
         self.write(self.high, HIGH.format(low=self.low))
         for name in (self.low, self.high):

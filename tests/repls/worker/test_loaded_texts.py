@@ -8,8 +8,7 @@ import traceback
 import zipfile
 
 import pytest
-
-from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from project_texts import ProjectTexts
 
 
 @pytest.fixture
@@ -17,7 +16,7 @@ def texts(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     before = set(sys.modules)
-    made = LoadedTexts()
+    made = ProjectTexts(tmp_path)
     made.begin()
     yield made
     made.end()

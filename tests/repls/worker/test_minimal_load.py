@@ -4,10 +4,10 @@ import importlib
 import sys
 
 import pytest
+from project_texts import ProjectTexts
 
 from codriver.repls.worker.basics.held_definitions import Holds
 from codriver.repls.worker.python.bound_names import ABSENT
-from codriver.repls.worker.python.loaded_texts import LoadedTexts
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
@@ -17,7 +17,7 @@ class Project:
 
     def __init__(self, folder):
         self.folder = folder
-        self.texts = LoadedTexts()
+        self.texts = ProjectTexts(folder)
         self.drift = Drift(self.texts)
         self.holds = Holds([str(folder)])
 

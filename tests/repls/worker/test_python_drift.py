@@ -4,8 +4,8 @@ import importlib
 import sys
 
 import pytest
+from project_texts import ProjectTexts
 
-from codriver.repls.worker.python.loaded_texts import LoadedTexts
 from codriver.repls.worker.python.python_drift import Drift
 
 LOW = '''
@@ -62,7 +62,7 @@ class Project:
 
     def __init__(self, folder):
         self.folder = folder
-        self.texts = LoadedTexts()
+        self.texts = ProjectTexts(folder)
         self.drift = Drift(self.texts)
         self.names = []
 

@@ -1,0 +1,16 @@
+"""The loads of one project in a process of tests, which has hundreds of modules of its own."""
+
+import os
+
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
+
+
+class ProjectTexts(LoadedTexts):
+    """Loads as the REPL of a project in `folder` remembers them: those of other modules, as these tests, take long."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self._folder = f"{folder}{os.sep}"
+
+    def _modules(self):
+        return (one for one in super()._modules() if one[2].startswith(self._folder))
