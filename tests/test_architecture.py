@@ -191,7 +191,6 @@ def test_the_house_has_at_most_twenty_three_doors():
 NAMED_TWICE = {
     "bencode": "the worker runs without the server",
     "evaluator": "one in each adapter",
-    "failures": "one in each adapter",
 }
 NAMED_IN_THE_RELAY_TOO = {
     "connection": "that to an nREPL server, and that of a relay",
@@ -392,7 +391,7 @@ OPENERS = {
     "repls/worker/application/embedded_port_file.py": "runs in an application, without ours: its port file",
     "repls/worker/serving/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
-    "repls/jupyter/finding/kernel_process.py": "the kernel's tables in /proc",
+    "repls/jupyter/finding/started_kernels.py": "the kernel's tables in /proc",
     "repls/launch/listening_programs.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
@@ -536,7 +535,7 @@ def test_no_command_writes_past_the_one_function_that_makes_control_characters_v
 
 
 def test_the_screen_shows_only_what_has_its_control_characters_visible():
-    text = (SERVER / "commands" / "watching" / "watch_screen.py").read_text()
+    text = (SERVER / "commands" / "watch_screen.py").read_text()
     shown = [
         ast.unparse(node)
         for node in ast.walk(ast.parse(text))

@@ -16,7 +16,7 @@ from live_server import Live, own_settings, serving, until
 from real_repls import repl
 
 from codriver.files.paths import history_file
-from codriver.tools.calls.reasons import REASONS
+from codriver.tools.calls.envelope import REASONS
 from codriver.tools.manifest import MANIFEST
 
 pytestmark = pytest.mark.served(settings="goneClientGraceMs = 500\n")

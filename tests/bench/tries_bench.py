@@ -14,7 +14,7 @@ from report import Report, timed_ms
 from worker_client import Repl, texts
 
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.dialects.python_expressions import program_of_tests
+from codriver.repls.dialects.server_dialect import program_of_tests
 
 SHOP = "rate = 1\n\n\ndef price(n):\n    return n + rate\n"
 TEST = "import shop\n\n\ndef test_price():\n    assert shop.price(4) == 8\n\n\ndef test_nothing():\n    assert 1\n"

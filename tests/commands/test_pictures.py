@@ -13,7 +13,7 @@ from live_server import own_settings, serving
 from needs import modules
 from terminal import Terminal
 
-from codriver.commands.pictures.inline_pictures import encoded
+from codriver.commands.held_pictures import encoded
 
 MARK = r"<<image/png 640x480, \d+ KB: codriver image {}>>"
 DRAWING = "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\nline = axes.plot([1, 3, 2])\nfigure"

@@ -10,7 +10,7 @@ from importlib import import_module
 import pytest
 from needs import modules
 
-from codriver.commands.pictures.sixels import sixels
+from codriver.commands.held_pictures import sixels
 
 modules("PIL")
 Image = import_module("PIL.Image")

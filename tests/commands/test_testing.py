@@ -16,7 +16,7 @@ from python_projects import project
 
 from codriver.commands import testing
 from codriver.commands.junit import Case, cases_of, xml_of
-from codriver.commands.running.running_tests import RunningTests
+from codriver.commands.running_evaluation import RunningTests
 from codriver.commands.testing import annotation
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -379,9 +379,7 @@ def test_a_terminal_of_a_name_nobody_knows_is_taken_for_the_usual_one(live, clie
 
 def test_where_no_terminal_is_described_plain_lines_come_and_why(live, client):
     client.call("evaluate_code", code="'plain ' + 'enough'")
-    code = (
-        "import codriver.commands.watching.watch_screen as it, codriver.commands.cli as c; it.USUAL = 'xterm-of-2050'"
-    )
+    code = "import codriver.commands.watch_screen as it, codriver.commands.cli as c; it.USUAL = 'xterm-of-2050'"
     command = [sys.executable, "-c", f"{code}; c.main()", *live.command("watch", "--search", "plain")[3:]]
     with Terminal(command, live.environ, name="xterm-of-tomorrow") as terminal:
         terminal.shows("the live screen needs a terminal that terminfo describes", "= 'plain enough'")

@@ -5,18 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.commands.terminal import plain
-from codriver.commands.watching.watch_board import (
-    ERRORS,
-    MAX_EVENTS,
-    MAX_ROWS,
-    Board,
-    View,
-    clean,
-    fit,
-    next_filter,
-    width,
-)
-from codriver.commands.watching.watch_screen import KEYS, named_keys
+from codriver.commands.watch_board import ERRORS, MAX_EVENTS, MAX_ROWS, Board, View, clean, fit, next_filter, width
+from codriver.commands.watch_screen import KEYS, named_keys
 
 NOW = 1_700_000_000_000
 

@@ -45,11 +45,10 @@ ASKS_FOR_TIMES = {
     "files/stamp.py": "the one shape",
     "files/read_cache.py": "what was written a moment ago may be written again within its clock's step",
     "app/kept_lists.py": "the oldest goes first",
-    "tools/acts/tests_again.py": "the newest edit of all files of Python",
+    "tools/acts/test_runs.py": "the newest edit of all files of Python",
     "net/relay_install.py": "the oldest goes first",
     "repls/jupyter/finding/connection_files.py": "the newest kernel",
-    "repls/launch/port_files.py": "a port file older than the REPL that listens",
-    "repls/launch/processes.py": "a port file that was there before",
+    "repls/launch/processes.py": "a port file older than the REPL that listens, or there before",
 }
 
 

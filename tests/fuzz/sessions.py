@@ -21,12 +21,12 @@ from codriver.repls.contract.errors import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.jupyter.finding.connection_files import NotebookServer, read_connection_file, read_server_file
 from codriver.repls.jupyter.finding.notebook_servers import NotebookServerError, read_sessions
-from codriver.repls.jupyter.messages.messages import read_message
+from codriver.repls.jupyter.messages import read_message
 from codriver.repls.jupyter.questions.kernel_questions import read_completions, read_symbol
 from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
-from codriver.repls.jupyter.running.cell_outputs import CellOutputs
-from codriver.repls.jupyter.running.failures import failure_of, read_error, report_of
-from codriver.repls.jupyter.servers import frames
+from codriver.repls.jupyter.running.evaluator import CellOutputs
+from codriver.repls.jupyter.running.execution import failure_of, read_error, report_of
+from codriver.repls.jupyter.servers import server_socket
 from fuzz.drawing import text_of
 
 FILE = Path("file.json")
@@ -105,7 +105,7 @@ def _is_value(step):
 
 def _framed(segments):
     """A sound frame of such segments; all sizes are right."""
-    start = frames.WORD * (len(segments) + 2)
+    start = server_socket.WORD * (len(segments) + 2)
     offsets = list(accumulate(map(len, segments), initial=start))
     return struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets) + b"".join(segments)
 
@@ -115,19 +115,19 @@ def kernel_message(data):
     whole = b'{"channel": "iopub", "header": {}, "content": ' + data + b"}"
     framed = _framed([b"iopub", b"{}", b"{}", b"{}", *data.split(b"\x00")])
     for read, given in (
-        (frames.decode, data),
-        (frames.decode, framed),
-        (frames.decode_legacy, data),
-        (frames.decode_legacy, text_of(data)),
-        (frames.decode_legacy, text_of(whole)),
+        (server_socket.decode, data),
+        (server_socket.decode, framed),
+        (server_socket.decode_legacy, data),
+        (server_socket.decode_legacy, text_of(data)),
+        (server_socket.decode_legacy, text_of(whole)),
     ):
         try:
             frame = read(given)
-        except frames.FrameError as error:
+        except server_socket.FrameError as error:
             assert error.problem
             continue
-        raw = {name: getattr(frame, name) for name in (*frames.PARTS, "buffers")}
-        again = frames.decode_legacy(frames.encode_text(frame))
+        raw = {name: getattr(frame, name) for name in (*server_socket.PARTS, "buffers")}
+        again = server_socket.decode_legacy(server_socket.encode_text(frame))
         assert repr(dict(again.content)) == repr(dict(frame.content))
         for kind in ("stream", "execute_result", "display_data", "update_display_data", "error", "clear_output"):
             message = read_message("iopub", {**raw, "header": {"msg_type": kind}})

@@ -33,9 +33,9 @@ from codriver.net.server_record import read_record
 from codriver.protocol.replies import Replies
 from codriver.protocol.sdk.sdk_connection import SdkConnection
 from codriver.protocol.stream import MessageStream
-from codriver.repls.jupyter.messages import content_reader
-from codriver.repls.jupyter.zeromq.signed_messages import Assembler, Signer
-from codriver.repls.nrepl import message
+from codriver.repls.jupyter import messages
+from codriver.repls.jupyter.zeromq.zmq_socket import Assembler, Signer
+from codriver.repls.nrepl import connection
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc
 from codriver.tools.manifest import MANIFEST
@@ -133,8 +133,8 @@ def nrepl_message(data):
         values = error.decoded
     for value in values:
         try:
-            found = message.parse(value)
-        except message.NotAMessageError:
+            found = connection.parse(value)
+        except connection.NotAMessageError:
             assert not isinstance(value, dict)
             continue
         assert found.is_done in (True, False)
@@ -166,14 +166,14 @@ def zmtp(data):
 
 def kernel_content(data):
     """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
-    with patch.object(content_reader, "SHORT_BYTES", 4), patch.object(content_reader, "PIECE_BYTES", 24):
-        work = content_reader.reading(data, "\ufdd0")
+    with patch.object(messages, "SHORT_BYTES", 4), patch.object(messages, "PIECE_BYTES", 24):
+        work = messages.reading(data, "\ufdd0")
         try:
             while True:
                 next(work)
         except StopIteration as done:
             assert done.value == json.loads(data.decode(errors="replace"))
-        except content_reader.UnreadableError as error:
+        except messages.UnreadableError as error:
             assert error.problem
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.lisp.definitions import definitions, mentions
-from codriver.lisp.ledger import Evaluated, Ledger
+from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger
 
 FILE = """\
 (ns ^:x shop.core "doc" (:require [a.b :as b] c.d (e f [g :as h]) #?(:clj [k.l] :cljs [m])) (:use z))

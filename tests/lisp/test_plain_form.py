@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.lisp.plain_form import MAX_CHARACTERS, is_plain_form
 from codriver.lisp.reader import check, top_level_forms
+from codriver.tools.calls.syntax_check import MAX_CHARACTERS, is_plain_form
 
 PIECES = (*"()[]{}\"'\\;#@`~^| \n,a1", ":k")
 LIKELY = ("(f", ")", "[x]", "{:a 1}", '"s"', '"\\""', "'y", "'(", " ", "\n", "-1.5", "é")

@@ -8,7 +8,7 @@ from codriver.log.evaluated_steps import read_story
 from codriver.log.handoff_report import MOST_BYTES, Present, compose
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
-from codriver.repls.contract.test_report import words_of
+from codriver.repls.contract.reports import words_of
 
 NOW = 10_000_000
 

@@ -27,7 +27,7 @@ from codriver.log.transcripts import (
     Text,
     Transcripts,
 )
-from codriver.tools.answers.text_parts import difference, excerpt, matching
+from codriver.tools.answers.answer_texts import difference, excerpt, matching
 
 MIB = 2**20
 NOTHING_SECRET = Redactor({})

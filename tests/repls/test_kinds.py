@@ -10,7 +10,7 @@ from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
 from codriver.repls import dialects, kinds
 from codriver.repls.dialects.server_dialect import Dialect
-from codriver.repls.launch import port_files
+from codriver.repls.launch import processes
 from codriver.repls.launch.discovery import _asked_command
 from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.repls.launch.recipes import RecipeError, recipe
@@ -62,7 +62,7 @@ async def test_discovery_finds_its_port_file_under_its_key(tmp_path):
     write(tmp_path / "far" / ".moon" / "port", "7001")
     write(tmp_path / ".moon" / "port", "7002")
     with anyio.fail_after(10):
-        async for found in port_files.watch(tmp_path, kinds.port_files()):
+        async for found in processes.watch(tmp_path, kinds.port_files()):
             assert [(one.port, one.key) for one in found] == [(7002, "moon"), (7001, "far-moon")]
             break
     assert running_repls(tmp_path) == (".moon/port",)

@@ -20,6 +20,8 @@ from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import Adapter
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
+    CellRun,
+    Display,
     Ending,
     InputNeeded,
     Interruption,
@@ -31,7 +33,6 @@ from codriver.repls.contract.adapter_values import (
     Value,
 )
 from codriver.repls.contract.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
-from codriver.repls.contract.media import CellRun, Display
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 
 PROTOCOL = "memory"

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.jupyter.messages.channel import Channel
-from codriver.repls.jupyter.messages.messages import Message
+from codriver.repls.jupyter.messages import Channel, Message
 
 INFO = {"implementation": "scripted", "language_info": {"name": "script"}}
 

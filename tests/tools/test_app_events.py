@@ -12,10 +12,9 @@ from codriver.net.fair_threads import Work
 from codriver.settings.durations import Durations
 from codriver.settings.model import Settings
 from codriver.tools.calls.base import Call
-from codriver.tools.ledgers.standing_queries import Waits
+from codriver.tools.ledgers.ledger import Waits
 from codriver.tools.list_sessions import event_counts
-from codriver.tools.repl_output_log import LogArguments, repl_output_log
-from codriver.tools.wait_for import WaitArguments, wait_for
+from codriver.tools.repl_output_log import LogArguments, WaitArguments, repl_output_log, wait_for
 
 pytestmark = pytest.mark.anyio
 

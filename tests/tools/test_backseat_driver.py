@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from live_server import WAIT_S, Bare, serving, until
 
-from codriver.tools.calls.backseat_driver import ARGUMENTS, NAMES, SKILLS, WITHOUT_MEANING, address
+from codriver.tools.lean_toolset import ARGUMENTS, NAMES, SKILLS, WITHOUT_MEANING, address
 from codriver.tools.manifest import BY_NAME
 
 PAGE = Path(__file__).parents[2] / "server" / "BACKSEAT_DRIVER.md"

@@ -8,8 +8,8 @@ from live_server import serving
 from reading_cost import PROFILES, compact, text_of
 
 from codriver.repls.contract import adapter_values
-from codriver.repls.contract.test_report import report_text
-from codriver.tools.acts.test_reports import run_json
+from codriver.repls.contract.reports import report_text
+from codriver.tools.acts.test_runs import run_json
 from codriver.tools.stacktrace import trace_json
 
 LIMITS = {

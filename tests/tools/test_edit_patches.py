@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.acts.edit_patches import MOST_FILES, PatchedFile, patched_files
+from codriver.tools.note_edit import MOST_FILES, PatchedFile, patched_files
 
 PATCH = """\
 *** Begin Patch

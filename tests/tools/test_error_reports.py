@@ -5,7 +5,7 @@ import traceback
 import pytest
 from live_server import serving
 
-from codriver.tools.answers.error_reports import shortened, without_interruption, without_report
+from codriver.tools.answers.lean_answers import shortened, without_interruption, without_report
 
 FRAMES = [
     "decode (/usr/lib/python3.11/json/decoder.py:355)",

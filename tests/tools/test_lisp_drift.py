@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from codriver.lisp.definitions import definitions
-from codriver.lisp.ledger import Evaluated
-from codriver.repls.contract.drift_values import LivesOn, Loaded, LoadedNamespace, LoadedVar
-from codriver.tools.ledgers.lisp_drift import LispDrift, Source
+from codriver.repls.contract.questions import LivesOn, Loaded, LoadedNamespace, LoadedVar
+from codriver.tools.ledgers.lisp_drift import Evaluated, LispDrift, Source
 
 FILE = "/w/shop.clj"
 BEGAN_MS = 1_000_000

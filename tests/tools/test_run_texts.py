@@ -4,7 +4,7 @@ import pytest
 from made_runs import SHOP, TWO_PRICES, told
 
 from codriver.log.recorded_runs import read_run
-from codriver.tools.answers.run_texts import OUTLINE_LINES, difference_lines, differences, outline, walk
+from codriver.tools.answers.trace_answers import OUTLINE_LINES, difference_lines, differences, outline, walk
 
 
 def run(*calls, **more):

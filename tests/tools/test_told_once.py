@@ -5,7 +5,7 @@ import json
 import pytest
 from live_server import serving, until
 
-from codriver.log.told_places import MOST_CALLERS, ToldPlaces
+from codriver.log.transcripts import MOST_CALLERS, ToldPlaces
 
 READING = "the code reads from standard input"
 NOTHING_NEW = "nothing new was printed"

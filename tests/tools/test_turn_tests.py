@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.acts.turn_tests import targets_of
+from codriver.tools.acts.affected_tests import targets_of
 
 
 @pytest.mark.parametrize(

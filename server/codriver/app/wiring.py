@@ -42,16 +42,15 @@ from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL
 from codriver.repls.launch.recipes import Recipe, is_embedded, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
-from codriver.repls.nrepl.session_record import SessionRecord
+from codriver.repls.nrepl.session_pool import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
 from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import held_back
 from codriver.skills import SkillLibrary
 from codriver.tools.calls.base import Services, client_slug
-from codriver.tools.ledgers.cell_writes import CellWrites
 from codriver.tools.ledgers.clojuredocs_export import Export
-from codriver.tools.ledgers.sent import Ledger
+from codriver.tools.ledgers.ledger import CellWrites, Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

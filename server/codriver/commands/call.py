@@ -2,6 +2,10 @@
 
 Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also a tool that does not exist, or arguments that do not fit
 it), 3 no server, 4 timed out, 6 no REPL; 5 is of `codriver test`: no tests.
+
+`codriver drift`: where the loaded code differs from the files, for people and for CI.
+
+Exit status: 0 nothing differs, 1 something does, or it cannot be told, and else as `codriver eval`.
 """
 
 from __future__ import annotations
@@ -9,12 +13,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from pathlib import Path
+from pathlib import Path  # for the annotation alone, and loaded already
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.answer_reading import NOT_ENDED, reading
 from codriver.commands.options import (
     PICTURE,
     complete_session,
@@ -24,8 +27,8 @@ from codriver.commands.options import (
     quiet_option,
     workspace_option,
 )
-from codriver.commands.running.running_evaluation import UNANSWERED, Running
-from codriver.commands.terminal import patience, say, say_json
+from codriver.commands.running_evaluation import UNANSWERED, Running
+from codriver.commands.terminal import NOT_ENDED, patience, reading, say, say_json
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
 from codriver.net import client
@@ -33,6 +36,7 @@ from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL = 1, 2, 4, 5, 6
 LACKING = frozenset({"capability-missing", "no-repl"})
@@ -181,7 +185,7 @@ def call_command(
             raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
         say_json(answer, indent=None if as_json else 2)
         if shown:
-            from codriver.commands.pictures.held_pictures import tell_of_answer  # noqa: PLC0415  # few answers have pictures
+            from codriver.commands.held_pictures import tell_of_answer  # noqa: PLC0415  # few answers have pictures
 
             tell_of_answer(shown, str(answer.get("evaluationId") or tool), images, workspace.resolve())
         if follow and answer.get("ok"):
@@ -253,7 +257,7 @@ def _evaluate(
         else:
             _print(answer, workspace, told, is_quiet=is_quiet)
         if PICTURE in str(answer.get("result", "")) + str(answer.get("values", "")):
-            from codriver.commands.pictures.held_pictures import show_or_save  # noqa: PLC0415  # few answers have pictures
+            from codriver.commands.held_pictures import show_or_save  # noqa: PLC0415  # few answers have pictures
 
             can_show = not (as_json or is_quiet)
             show_or_save(connection, answer["evaluationId"], images, workspace.resolve(), can_show=can_show)
@@ -357,7 +361,7 @@ def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_
 def _with_pictures_named(value: str, answer: dict[str, Any]) -> str:
     if PICTURE not in value:
         return value
-    from codriver.commands.pictures.held_pictures import named  # noqa: PLC0415  # few values have pictures
+    from codriver.commands.held_pictures import named  # noqa: PLC0415  # few values have pictures
 
     return named(value, answer["evaluationId"])
 
@@ -406,3 +410,31 @@ def explained(answer: dict[str, Any]) -> Iterator[str]:
     elif answer.get("hint") and answer.get("reason") != "evaluation-failed":
         yield answer["hint"]
     yield from answer.get("notes", ())
+
+
+@click.command(
+    "drift",
+    short_help="Say where loaded code differs from its files.",
+    epilog="Exit status: 0 nothing differs, 1 something does, 2 wrong usage, 3 no server.",
+)
+@session_option
+@workspace_option
+@json_option
+def drift_command(*, session: str | None, workspace: Path, as_json: bool) -> None:
+    """Say where the code that the REPL has loaded differs from its files, and what of a former load lives on.
+
+    Definitions that were edited since, redefined in the REPL, or are only in one of both. Comments do not count.
+    """
+    with connected(workspace.resolve(), start=False) as connection:
+        answer = connection.call("what_changed", {"replSessionKey": session} if session else {})
+    if as_json:
+        say_json(answer, indent=2)
+    elif not answer.get("ok"):
+        for line in explained(answer):
+            say(line, err=True)
+    else:
+        with reading("what_changed"):
+            lines = [one_line(line) for line in answer["differences"]] or ["what is loaded is what the files say"]
+        for line in lines:
+            say(line)
+    sys.exit(exit_status(answer) or (FAILED if answer.get("count") else 0))

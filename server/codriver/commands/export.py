@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from codriver.commands.answer_reading import reading
 from codriver.commands.call import session_option
 from codriver.commands.log import bare, run_entries
 from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import STRICT, pictures_option, workspace_option
-from codriver.commands.terminal import patience, say
+from codriver.commands.terminal import patience, reading, say
 from codriver.documents.page import Format, Origin, summary
 from codriver.documents.recordings import (
     NothingChosenError,

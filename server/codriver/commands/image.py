@@ -10,17 +10,10 @@ from pathlib import Path
 
 import click
 
+from codriver.commands.held_pictures import Held, newest_with_picture, pictures_of, pictures_of_entries, save, show
 from codriver.commands.log import run_entries
 from codriver.commands.options import workspace_option
 from codriver.commands.output_files import write_file
-from codriver.commands.pictures.held_pictures import (
-    Held,
-    newest_with_picture,
-    pictures_of,
-    pictures_of_entries,
-    save,
-    show,
-)
 from codriver.commands.terminal import say, say_bytes
 from codriver.log.control_characters import one_line
 from codriver.net import client

@@ -1,4 +1,9 @@
-"""`codriver log`, `history`, `runs`, `forget`: the output log, and the runs and the code remembered of it."""
+"""`codriver log`, `history`, `runs`, `forget`: the output log, and the runs and the code remembered of it.
+
+`codriver handoff`: how things stand, for a person or an agent that takes over; with a server, or from its memory.
+
+Exit status: 0, also where no server runs.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +11,28 @@ import ast
 import json
 import sys
 import time
+from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded already
 from typing import TYPE_CHECKING, Any, get_args
+from urllib.parse import quote
 
 import click
 
-from codriver.commands.answer_reading import reading
 from codriver.commands.log_follower import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
 from codriver.commands.options import PICTURE, color_option, images_option, json_option, workspace_option
-from codriver.commands.terminal import Styled, say, say_json
+from codriver.commands.terminal import Styled, reading, say, say_json
 from codriver.core.pictures import marked, without_data
 from codriver.files.paths import history_file, server_folder, workspace_state_folder
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import one_line, visible
 from codriver.net import client, server_record
 from codriver.repls.kinds import PYTHON, dialect_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from codriver.log.memory import Memory, Run
     from codriver.log.output_log import Entry
     from codriver.net.client import Connection
+
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as shells have it."""
@@ -218,13 +224,13 @@ def _save_pictures(
     """Save the pictures of entries of a server's log where a folder is given."""
     if images is None or not (lines := [entry["line"] for entry in entries if PICTURE in entry["text"]]):
         return
-    from codriver.commands.pictures.held_pictures import pictures_at, save  # noqa: PLC0415  # few entries have pictures
+    from codriver.commands.held_pictures import pictures_at, save  # noqa: PLC0415  # few entries have pictures
 
     save(pictures_at(connection, lines), images, workspace)
 
 
 def _save_of_run(entries: Sequence[dict[str, Any]], images: Path, workspace: Path) -> None:
-    from codriver.commands.pictures.held_pictures import pictures_of_entries, save  # noqa: PLC0415  # as above
+    from codriver.commands.held_pictures import pictures_of_entries, save  # noqa: PLC0415  # as above
 
     save(pictures_of_entries(entries), images, workspace)
 
@@ -436,3 +442,58 @@ def _length(run: Run, *, is_running: bool) -> str:
 
 def _day(epoch_ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch_ms / 1000))
+
+
+SEARCH_S = 5.0
+NOTHING = "nothing is remembered of this workspace yet"
+
+
+@click.command("handoff", short_help="Say how things stand, for who takes over.")
+@click.option("--who", metavar="WHO", default="", help="For this caller: what others did since its last call, too.")
+@workspace_option
+@json_option
+def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
+    """Say how things stand in the REPLs, in 4,000 bytes at most, for an agent or a person who takes over.
+
+    Goals and checkpoints, tests that are red, what failed and how it ended, definitions that are in no file, what runs
+    and who is here. Where no server runs it is told from what earlier ones left.
+    """
+    workspace = workspace.resolve()
+    try:
+        with client.connect(workspace, name="codriver-handoff") as connection, reading("resources/read"):
+            uri = f"codriver://handoff?who={quote(who, safe='')}"
+            text = str(connection.request("resources/read", {"uri": uri})["contents"][0]["text"])
+    except client.NoServerError:
+        say("codriver: no server runs here: this is what earlier ones left", err=True)
+        text = _told_without_server(workspace, who) or NOTHING
+    if as_json:
+        say_json({"handoff": text})
+    else:
+        say(visible(text))
+
+
+def _told_without_server(workspace: Path, who: str) -> str:
+    """The handoff from what lies on the disk."""
+    from codriver.log.defined_names import names_on_disk  # noqa: PLC0415  # a server does it where one runs
+    from codriver.log.evaluated_steps import read_story  # noqa: PLC0415  # as above
+    from codriver.log.handoff_report import Present, compose  # noqa: PLC0415  # as above
+    from codriver.repls.kinds import dialects_by_suffix  # noqa: PLC0415  # as above
+
+    story = read_story(_entries(workspace), {})
+    defined = {name for step in story.steps for name in step.names}
+    on_disk = names_on_disk(workspace, defined, tuple(dialects_by_suffix()), SEARCH_S)
+    return compose(story, Present(now=time.time_ns() // 1_000_000, on_disk=on_disk), who)
+
+
+def _entries(workspace: Path) -> tuple[Entry, ...]:
+    """The entities that earlier runs left: see `earlier_runs`."""
+    from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # as above
+    from codriver.log.output_log import Entry, earlier_runs  # noqa: PLC0415  # as above
+
+    known = [Entry.from_record(record) for record in memory_of(workspace).snapshot().records]
+    try:
+        code = read_history(history_file(workspace))
+    except (NewerFormatError, UnreadableError, OSError) as error:
+        say(f"codriver: the history cannot be read: {error}", err=True)
+        code = ()
+    return earlier_runs(known, code)

@@ -6,8 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.commands.answer_reading import reading
-from codriver.commands.terminal import say
+from codriver.commands.terminal import reading, say
 from codriver.errors import CodriverError
 from codriver.net import client
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from codriver.commands.answer_reading import reading
-from codriver.commands.terminal import COLOUR, say
+from codriver.commands.terminal import COLOUR, reading, say
 from codriver.errors import CodriverError
 from codriver.files.paths import server_folder
 from codriver.files.working_trees import is_linked_tree

@@ -1,4 +1,9 @@
-"""`codriver serve`, `status`, `stop`: one server's life from the outside."""
+"""`codriver serve`, `status`, `stop`: one server's life from the outside.
+
+The list of all servers of this user, one line each: `codriver status --all`.
+
+Exit status: 0 there is one, 3 there is none.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.answer_reading import reading
 from codriver.commands.call import no_repl_here
 from codriver.commands.options import (
     color_option,
@@ -23,7 +27,7 @@ from codriver.commands.options import (
     workspace_above,
     workspace_option,
 )
-from codriver.commands.terminal import Styled, patience, say, say_json
+from codriver.commands.terminal import Styled, patience, reading, say, say_json
 from codriver.errors import CodriverError
 from codriver.files.paths import server_folder
 from codriver.log.control_characters import one_line
@@ -35,10 +39,11 @@ from codriver.systems.other_processes import HAS_SIGNALS, is_running
 from codriver.systems.programs import complete_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from codriver.app.serve import Says
     from codriver.net.server_record import ServerRecord
+
 
 STOP_S = 15.0
 STARTING = "the server starts: it reads what it remembers of this workspace"
@@ -162,8 +167,6 @@ def _from_here(kernel: str) -> str:
 def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     """Say whether a server runs for the workspace, and how it is. Exit status 3: none runs."""
     if is_every:
-        from codriver.commands.server_list import show_all  # noqa: PLC0415  # only for this list
-
         show_all(as_json=as_json)
     try:
         with connect(workspace.resolve(), name="codriver-status") as connection:
@@ -387,3 +390,52 @@ def _awaited_record(folder: Path) -> ServerRecord | None:
         )
         sys.exit(1)
     return server_record.read_record(folder)
+
+
+NO_SERVER = 3
+NAME = "codriver-status"
+
+
+def show_all(*, as_json: bool) -> None:
+    """Print how each server of this user is, of all workspaces and working trees; those that are gone are said."""
+    from codriver.net.known_servers import ask_all  # noqa: PLC0415  # only for this list
+
+    known = ask_all(NAME)
+    servers = [server.health for server in known if server.health is not None]
+    gone = [server for server in known if server.health is None]
+    if as_json:
+        left_out = [{"workspace": str(server.workspace), "message": server.why} for server in gone]
+        say_json({"ok": bool(servers), "servers": servers, "count": len(servers), "leftOut": left_out}, indent=2)
+    else:
+        with reading("server_health"):
+            lines = [server_line(health) for health in servers]
+        for line in lines or ["no codriver server of yours runs"]:
+            say(one_line(line))
+        for server in gone:
+            say(one_line(f"left out: {server.workspace}: {server.why}"), err=True)
+    sys.exit(0 if servers else NO_SERVER)
+
+
+def server_line(health: Mapping[str, Any]) -> str:
+    """A server in a line: its workspace, port, REPLs and clients, and for how long it has run."""
+    repls = [_repl(repl) for repl in health["repls"]]
+    names = [str(client["name"]) or "not introduced" for client in health["clients"] if client["name"] != NAME]
+    words = [
+        f"port {health['port']}",
+        f"REPLs: {', '.join(repls) or 'none'}",
+        f"clients: {', '.join(names) or 'none'}",
+        f"up {_length(int(health['uptimeS']))}",
+        f"pid {health['pid']}",
+    ]
+    return f"{health['workspace']}  {'; '.join(words)}"
+
+
+def _repl(repl: Mapping[str, Any]) -> str:
+    return str(repl["key"]) if repl["phase"] == "connected" else f"{repl['key']} ({repl['phase']})"
+
+
+def _length(seconds: int) -> str:
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return f"{seconds} s"

@@ -3,6 +3,8 @@
 On a terminal, control characters in any text become visible: the text may be a stranger's, and a terminal obeys what it
 is sent. Colours are ours, and are put around such text. What is piped is for a program: it gets the text as it is, and
 no colours unless it asks for them. JSON is safe for both.
+
+Reading of a server's answers, which may be another program's, or another version's, and say anything.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from codriver.errors import CodriverError
 from codriver.log.control_characters import json_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TextIO
+
 
 COLOUR = "codriver.colour"
 """Where a command's context keeps its `--color`."""
@@ -241,3 +245,31 @@ def plain(pieces: Iterable[str | Styled]) -> str:
 def _painted(piece: Styled) -> str:
     flags = {name: True for name in ("bold", "dim", "reverse") if getattr(piece, name)}
     return click.style(piece.text, fg=piece.fg, **flags) if flags or piece.fg else piece.text
+
+
+NOT_ENDED = frozenset({"queued", "running", "needs-input"})
+"""The statuses of an evaluation that is not over."""
+
+
+class UnreadableAnswerError(CodriverError):
+    """The answer has not the shape that a Codriver server gives it."""
+
+    def __init__(self, tool: str, cause: Exception) -> None:
+        what = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
+        super().__init__(
+            f"the server answered {tool} as no Codriver of this version does ({what}): it is of another version, or "
+            "another program; `codriver doctor` looks into it"
+        )
+
+
+@contextmanager
+def reading(tool: str) -> Iterator[None]:
+    """Read the answer of `tool` within this context, and do nothing else there.
+
+    Raises:
+        UnreadableAnswerError: something is missing in it, or is not of its kind.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise UnreadableAnswerError(tool, error) from error

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.answer_reading import reading
 from codriver.commands.call import (
     FAILED,
     LACKING,
@@ -38,8 +37,8 @@ from codriver.commands.call import (
 from codriver.commands.junit import WHOLE_RUN, Case, cases_of, stopped_case, xml_of
 from codriver.commands.options import color_option, images_option, quiet_option, workspace_option
 from codriver.commands.output_files import write_file
-from codriver.commands.running.running_tests import RunningTests
-from codriver.commands.terminal import Styled, patience, say
+from codriver.commands.running_evaluation import RunningTests
+from codriver.commands.terminal import Styled, patience, reading, say
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
 
@@ -127,7 +126,7 @@ def _say_pictures(connection: client.Connection, answer: dict[str, Any], images:
     """Say which pictures the tests showed, by the command that gives them, and save or show them."""
     if "evaluationId" not in answer:
         return
-    from codriver.commands.pictures.held_pictures import pictures_of, save, show  # noqa: PLC0415  # few tests draw
+    from codriver.commands.held_pictures import pictures_of, save, show  # noqa: PLC0415  # few tests draw
 
     held = pictures_of(connection, str(answer["evaluationId"]))
     if images is not None:

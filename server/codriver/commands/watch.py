@@ -11,17 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.answer_reading import reading
 from codriver.commands.log import INTERRUPTED, SHOWN_BYTES, shown
 from codriver.commands.log_follower import APP_EVENT, GAP, RETRY_S, Follower, FollowError, followed
 from codriver.commands.options import workspace_option
-from codriver.commands.terminal import say
-from codriver.commands.watching.watch_board import (
-    ASKED_AT_START,
-    Board,
-    View,
-    next_filter,
-)
+from codriver.commands.terminal import reading, say
+from codriver.commands.watch_board import ASKED_AT_START, Board, View, next_filter
 from codriver.errors import CodriverError
 from codriver.files.paths import workspace_state_folder
 from codriver.net import client
@@ -31,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from codriver.commands.watching.watch_screen import Screen
+    from codriver.commands.watch_screen import Screen
 
 AT_START = 500
 """Entities of before that are shown."""
@@ -88,7 +82,7 @@ def page_address(workspace: Path) -> str:
 def _screen() -> Screen | None:
     """The terminal as a screen; None, after a word on the reason, for one that cannot be a screen."""
     try:
-        from codriver.commands.watching.watch_screen import Screen, UnknownTerminalError  # noqa: PLC0415  # only for a terminal
+        from codriver.commands.watch_screen import Screen, UnknownTerminalError  # noqa: PLC0415  # only for a terminal
     except (ImportError, KeyError):  # no curses, or no signals
         say("the live screen needs curses, which Python has on Linux and macOS: here come plain lines", err=True)
         return None

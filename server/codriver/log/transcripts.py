@@ -1,6 +1,8 @@
 """Transcripts of evaluations: values, output and error output as text, while they run and afterwards.
 
 Short texts are in memory. Of long ones the newest part is, and the rest lies in files that end with the server.
+
+The places up to which callers were told an evaluation's texts, so that each byte is told once.
 """
 
 from __future__ import annotations
@@ -8,7 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
 
@@ -16,7 +19,6 @@ from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.core.recent import Recent
 from codriver.log.growing_text import PART_CHARACTERS, Piece, Stream, Text
 from codriver.log.spill import SpillRoom, Store
-from codriver.log.told_places import NOWHERE, ToldPlaces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -361,3 +363,24 @@ class Transcripts:
             gone.forget()
             if self._newest.get(gone.asked) == oldest:
                 del self._newest[gone.asked]
+
+
+MOST_CALLERS: Final = 64
+"""With more of them, the caller told longest ago begins again at 0, which `from` of the answer says."""
+NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class ToldPlaces:
+    """By caller and part: the characters told, counted from the first. Lives as long as its transcript."""
+
+    def __init__(self) -> None:
+        self._places: Recent[Hashable, dict[str, int]] = Recent(MOST_CALLERS)
+
+    def of(self, caller: Hashable) -> Mapping[str, int]:
+        """The places of one caller, by part; a part without a place was never told."""
+        return self._places.get(caller, NOWHERE)
+
+    def move(self, caller: Hashable, places: Mapping[str, int]) -> None:
+        """An answer that tells up to these places was handed out. No place ever moves back."""
+        known = self._places.get(caller, {})
+        self._places[caller] = known | {part: max(place, known.get(part, 0)) for part, place in places.items()}

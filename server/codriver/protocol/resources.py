@@ -26,9 +26,9 @@ from codriver.net.seen_clients import OWN_NAMES
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
 from codriver.skills import LIVE_APP
 from codriver.tools.answers.symbol_answers import describe_symbol
-from codriver.tools.calls.backseat_driver import address
 from codriver.tools.calls.base import client_slug, slug
 from codriver.tools.clojuredocs import describe_docs
+from codriver.tools.lean_toolset import address
 from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:

@@ -22,14 +22,13 @@ from codriver.core.records import replace
 from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
-from codriver.repls.app_events import AppEventRecorder, AppStreamKeeper
 from codriver.repls.contract.errors import (
     NotAnReplError,
     PackageMissingError,
     ReplUnreachableError,
     StrangeListenerError,
 )
-from codriver.repls.events import EventRecorder, Faults
+from codriver.repls.events import AppEventRecorder, AppStreamKeeper, EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.jupyter.finding.started_kernels import StartedKernels, say_farewell
 from codriver.repls.launch import processes, recipes

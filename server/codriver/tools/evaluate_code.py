@@ -10,9 +10,8 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import Request
-from codriver.tools.acts.failed_frames import frame_fields
 from codriver.tools.acts.file_loads import LoadFileArguments, load_file
-from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits
+from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits, frame_fields
 from codriver.tools.acts.test_runs import TestArguments, run_tests
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe

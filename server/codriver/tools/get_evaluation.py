@@ -12,17 +12,11 @@ from codriver.core.values import HELD, MAIN_SESSION, PrintLimits, ValuePart
 from codriver.errors import RefusedError
 from codriver.log.transcripts import read
 from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.tools.acts.test_runs import describe_run
-from codriver.tools.acts.tests_again import look_again_late
+from codriver.tools.acts.test_runs import describe_run, look_again_late
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
+from codriver.tools.answers.answer_texts import ForgottenError, difference, excerpt, matching
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
-from codriver.tools.answers.text_parts import (
-    ForgottenError,
-    difference,
-    excerpt,
-    matching,
-)
 from codriver.tools.answers.trace_answers import trace_part, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.evaluation_waits import give_input, stop, wait

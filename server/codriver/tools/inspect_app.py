@@ -1,4 +1,11 @@
-"""`inspect_app`: what the application in a REPL holds, did and failed in, as its seam tells; nothing is changed."""
+"""`inspect_app`, `change_app`, `watch_app`: the application in a REPL, as its seam tells.
+
+`inspect_app`: what it holds, did and failed in; nothing is changed.
+
+`change_app`: an event, an earlier state or another one for the application in a REPL, as an evaluation.
+
+`watch_app`: the events of the application in a REPL, pushed into the log's source `$app` until somebody ends it.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +16,33 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from codriver.core import app_streams, evaluation_queue
+from codriver.core.actions import AppStreamBegan, AppStreamEnded
+from codriver.core.state import AppStream
+from codriver.core.values import NO_LIMITS, Request
 from codriver.log.app_log import near
+from codriver.log.transcripts import read
+from codriver.repls.seam import seam_providers
 from codriver.settings.model import spelled
+from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.answers.evaluation_answers import describe
+from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.envelope import SEAM_REASONS
+from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import SwitchedOffError
-from codriver.tools.calls.reasons import SEAM_REASONS
-from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.session_choice import Target, check_tree, in_lane, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
+    from codriver.repls.seam.seam_providers import Provider
 
     Told = Mapping[str, Any]
+
 
 SEAM: Final = "seam"
 NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some"
@@ -195,6 +215,164 @@ _PLACED: Final = _OF_EVENTS | {"handlers"}
 _ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
 
 
+OURS: Final = "codriver"
+"""The provider of which Codriver's worker tells."""
+OUT: Final = frozenset({"result", "values"})
+"""The fields of an evaluation in whose place those of the seam's answer stand."""
+
+
+class ChangeArguments(Evaluating):
+    """Arguments of `change_app`."""
+
+    what: Literal["dispatch", "restore", "reset"]
+    event: str | None = Field(None, description="Of dispatch: ['order/add', 3].")
+    sync: bool = Field(default=False, description="Handle it at once, tell the changes.")
+    epoch_id: int | None = Field(None, description="Of restore.")
+    value: str | None = Field(None, description="Of reset: the new state, a literal.")
+    frame: str | None = None
+    timeout_ms: int | None = Field(None, ge=100, le=600_000)
+    repl_session_key: str | None = None
+
+
+async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
+    """Ask the seam for the change, wait, and say what came of it."""
+    who, key = call.who(arguments.who), arguments.repl_session_key
+    repl = app_repl(call, key)
+    if lacking := seam_providers.refusal(_provider(repl), arguments.what):
+        return refused(call, lacking)
+    target = resolve(call.state, key or repl.key)
+    check_tree(call, target, who, key)
+    if key is None:
+        target = in_lane(call, target, who)
+    request = _request(call, target, who, arguments)
+    begin(call, target, who, request)
+    timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
+    current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
+    described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
+    if current.status != "done":
+        return described
+    told = read_told(call, await _value(call, current, target.repl, arguments.what))
+    about = {key: value for key, value in described.fields.items() if key not in OUT}
+    if not told["ok"]:
+        answer = refused(call, told)
+        return with_news_of_app(call, repl, replace(described, fields={**answer.fields, **about}, ok=False))
+    return with_news_of_app(call, repl, replace(described, fields={**_shown_of_change(told, budget(call)), **about}))
+
+
+def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -> Request:
+    identity = evaluation_queue.next_id(call.state)
+    given = {"event", "sync", "epoch_id", "value", "frame"}
+    asked = arguments.model_dump(by_alias=True, exclude_defaults=True, include=given)
+    origin = {"who": who, "evaluation": identity}
+    provider, dialect = _provider(target.repl), target.repl.dialect
+    code = seam_providers.form(provider, dialect, arguments.what, asked, origin)
+    what = arguments.event or arguments.epoch_id or ""
+    said = f"{arguments.what} {what}".strip()
+    return Request(identity, code, target.session.name, description=said, default_limits=NO_LIMITS)
+
+
+def _provider(repl: Repl) -> Provider:
+    """The seam's provider in a REPL, by which its code is written."""
+    support = repl.profile.capabilities.get(SEAM) if repl.profile else None
+    return seam_providers.provider_of(support.op if support and support.adapted else OURS, repl.dialect)
+
+
+async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
+    """The text that the seam answered: the only value of the evaluation, printed as a string."""
+    transcript = call.services.transcripts.get(evaluation.id)
+    assert transcript is not None  # noqa: S101  # it has just ended
+    [place] = transcript.values()[-1:]
+    printed = await read(lambda: transcript.result.read(place.start, place.stop).text, transcript)
+    return seam_providers.answer(_provider(repl), accessor, seam_providers.unquoted(repl.dialect, printed))
+
+
+def _shown_of_change(told: Mapping[str, Any], most: int) -> dict[str, object]:
+    """The seam's answer with the changes in lines."""
+    fields = {key: value for key, value in told.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
+    if "changes" in told:
+        lines, note, omitted = fit([change_line(row) for row in told["changes"]], most)
+        fields |= {"changes": lines, "count": len(told["changes"])}
+        if note or omitted:
+            fields["omitted"] = omitted
+    return fields
+
+
+QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
+"""The query by which `wait_for` waits for events; of a topic other than `trace`, for those of its op-type."""
+
+
+class WatchArguments(Arguments):
+    """Arguments of `watch_app`."""
+
+    topic: Literal["trace", "epoch", "fx", "error", "calls"] | None = Field(None, description="None: list the streams.")
+    filter: dict[str, Any] | None = Field(
+        None, description="As in inspect_app; of calls also of (module:function or file:line), when (n > 3), hits."
+    )
+    stop: str | None = Field(None, description="A subId to end.")
+    repl_session_key: str | None = None
+
+
+async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
+    """Begin a stream, end one, or list those that there are."""
+    if arguments.stop is not None:
+        return await _stop(call, arguments.stop)
+    repl = app_repl(call, arguments.repl_session_key)
+    if arguments.topic is None:
+        return await _list(call, repl)
+    who, since = call.who(arguments.who), call.services.log.next_line - 1
+    asked = {"topic": arguments.topic, "filter": arguments.filter or {}, "who": who}
+    told = await _ask(call, repl.id, "subscribe", asked)
+    if not told["ok"]:
+        return refused(call, told)
+    stream = AppStream(str(told["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
+    call.dispatch(AppStreamBegan(stream))
+    kind = app_streams.OPS.get(arguments.topic, arguments.topic)
+    op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
+    captured = {"lines": [near(_captured(told["capture"]), call.services.workspace)]} if "capture" in told else {}
+    begun = Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
+    return with_news_of_app(call, repl, begun)
+
+
+def _captured(told: Mapping[str, Any]) -> str:
+    """A capture as it begins, in a line: the function with its place, how it is listened to, and what is not told."""
+    untold = f"; not told: {told['untold']}" if told.get("untold") else ""
+    return f"{told['of']} at {told['at']}, {told['how']}, until {told['hits']} hits{untold}"
+
+
+async def _stop(call: Call, identity: str) -> Answer:
+    """End a stream, whoever began it."""
+    found = [stream for stream in app_streams.live(call.state) if stream.id == identity]
+    existed = False
+    for stream in found:
+        told = await _ask(call, stream.repl, "unsubscribe", {"subId": stream.id})
+        existed = existed or bool(told.get("existed"))
+        call.dispatch(AppStreamEnded(stream))
+    return Answer({"subId": identity, "existed": existed})
+
+
+async def _list(call: Call, repl: Repl) -> Answer:
+    """The streams of an application that this server has, in lines."""
+    told = await _ask(call, repl.id, "subscriptions", {})
+    if not told["ok"]:
+        return refused(call, told)
+    rows = {row["id"]: row for row in told["subs"]}
+    own = [one for one in app_streams.live(call.state) if one.repl == repl.id and one.id in rows]
+    return Answer({"lines": [_line(one, rows[one.id]) for one in own], "count": len(own)})
+
+
+def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
+    asked = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
+    told = f"{stream.id} {stream.topic}{asked} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
+    capture = row.get("capture", {})
+    failing = [one for one in (row, capture) if "failed" in one]
+    told += "".join([f", {one['failed']} conditions failed: {one['why']}" for one in failing])
+    return told + (f"; {capture['replaced']}" if "replaced" in capture else "")
+
+
+async def _ask(call: Call, repl: str, accessor: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    return read_told(call, await call.services.repls.adapter(repl).ask_seam(accessor, json.dumps(asked)))
+
+
 TOOLS = (
     Tool(
         name="inspect_app",
@@ -207,5 +385,28 @@ TOOLS = (
         read_only=True,
         idempotent=True,
         search_hint="application state, trace of events, time travel",
+    ),
+    Tool(
+        name="change_app",
+        title="Change the app",
+        description="Send the app an event, restore an epoch's state, or reset it. Refused: nothing changed.",
+        arguments=ChangeArguments,
+        output=answer_schema(changes=TEXTS, epochId="integer", undoneBy="integer", mode="string"),
+        run=change_app,
+        needs=(SEAM,),
+        setting="enable_mcp_repl_evaluation",
+        destructive=True,
+        open_world=True,
+        search_hint="dispatch an event, restore or reset state",
+    ),
+    Tool(
+        name="watch_app",
+        title="Watch the app",
+        description="Have the app push its events into the log's $app till you leave. Then wait_for, as it says.",
+        arguments=WatchArguments,
+        output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=TEXTS),
+        run=watch_app,
+        needs=(SEAM,),
+        search_hint="stream events, wait for an error of the application",
     ),
 )

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.tools import (
-    change_app,
     clojuredocs,
     edit_files,
     evaluate_code,
@@ -16,14 +15,10 @@ from codriver.tools import (
     list_sessions,
     note_edit,
     repl_output_log,
-    restart_repl,
     run_cell,
     stacktrace,
     symbol_info,
     try_code,
-    wait_for,
-    watch_app,
-    what_changed,
 )
 
 if TYPE_CHECKING:
@@ -38,16 +33,12 @@ MANIFEST: tuple[Tool, ...] = (
     *clojuredocs.TOOLS,
     *evaluate_code.TESTING,
     *stacktrace.TOOLS,
-    *what_changed.TOOLS,
-    *restart_repl.TOOLS,
+    *symbol_info.COMPARING,
     *list_sessions.TOOLS,
     *repl_output_log.TOOLS,
-    *wait_for.TOOLS,
     *edit_files.TOOLS,
     *try_code.TOOLS,
     *inspect_app.TOOLS,
-    *change_app.TOOLS,
-    *watch_app.TOOLS,
     *list_cells.TOOLS,
     *run_cell.TOOLS,
 )

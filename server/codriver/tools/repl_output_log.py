@@ -1,23 +1,38 @@
-"""`repl_output_log`: what passed through the REPLs, by whoever."""
+"""`repl_output_log` and `wait_for`: what passed through the REPLs, by whoever, and what comes.
+
+`wait_for`: wait until a query over the log has a row that it did not have before.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from array import array
+from bisect import bisect_left
+from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_args
 
+import anyio
 from pydantic import Field, WithJsonSchema
 
+from codriver.errors import RefusedError
 from codriver.log.app_log import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
+from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import budget, budget_asked, fit, images_for, shorten
 from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES, FLOODS
-from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
+from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from codriver.datalog.entity_store import Value
+    from codriver.datalog.solve import Cut, QueryAnswer
+    from codriver.log.app_log import AppLog
+    from codriver.log.output_log import OutputLog
+
 
 _SCALARS: Final = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 _COLLECTION: Final = {"type": "array", "items": {"anyOf": _SCALARS}}
@@ -152,6 +167,235 @@ def fit_newest(result: object, budgets: tuple[int, int], *, is_asked: bool = Fal
 
 _LINE: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
 
+
+T = TypeVar("T")
+
+STOPPING_S = 0.5
+"""How often a wait looks whether the server stops: nothing is logged then that would wake it."""
+COALESCE_S = 0.05
+"""What comes within this time after the first new line is asked about together with it."""
+PATIENCE_S = 5.0
+"""So long a wait waits for its turn to ask, also where its own time is over sooner."""
+MAX_NOTES = 5
+APP = "$app"
+MAX_ROWS = 100_000
+"""Rows that are compared: a hundred times what the log holds unless its setting is raised."""
+
+
+class TooMuchToWaitForError(RefusedError):
+    """The query's answer is cut, so nobody can tell which of its rows are new."""
+
+    reason = "bad-query"
+
+    def __init__(self, cut: str) -> None:
+        why = "it takes too long" if cut == "time" else f"it has too many rows (at most {MAX_ROWS}) or too much text"
+        super().__init__(
+            f"this query cannot be waited for, because its new rows cannot be told from the others: {why}",
+            hint="ask for less: find ?line alone, or name a :output/category, :output/who or :output/evaluation",
+        )
+
+
+class WaitArguments(Arguments):
+    """Arguments of `wait_for`."""
+
+    query: str = Field(description="As in repl_output_log, with its inputs.")
+    inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
+    since: int | None = Field(None, ge=0, description="Log line.")
+    timeout_ms: int = Field(25_000, ge=0, le=600_000, json_schema_extra=unsaid_default)
+    limit: int = Field(100, ge=1, le=10_000, json_schema_extra=unsaid_default)
+    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
+
+
+async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
+    """The rows that the query gains, as soon as it gains one, or word that it gained none in time."""
+    wait = _Wait(call, arguments)
+    with call.services.waits.standing(call.client), ExitStack() as following:
+        for source in wait.sources.values():
+            following.enter_context(source.followed_by(wait.heard))
+        return await wait.run()
+
+
+class _Wait:
+    """One wait: it sleeps while the log does not grow, and asks its query once for all that came meanwhile.
+
+    It asks when it is its client's turn: what all waits ask together has one budget. See `codriver.net.fair_threads`.
+    """
+
+    def __init__(self, call: Call, arguments: WaitArguments) -> None:
+        self._call = call
+        self._arguments = arguments
+        self.sources: Mapping[str, OutputLog | AppLog] = {"the log": call.services.log}
+        """Those that grow and that the query looks into, each in a word for notes."""
+        if any(APP in text for text in (arguments.query, *arguments.inputs) if isinstance(text, str)):
+            self.sources = {**self.sources, APP: call.services.app_log}
+        self._grown = anyio.Event()
+        self._began = anyio.current_time()
+        self._deadline = self._began + arguments.timeout_ms / 1000
+        self._told = self._began
+        self._rested = self._began
+        self._seen = 0
+        """The line up to which the query was asked."""
+        self._known: Sequence[int] = ()
+        """The digests of the rows that are not new, in rising order."""
+        self._gap = False
+        """Whether lines have left the log before the query could be asked about them."""
+        self._notes: list[str] = []
+
+    def heard(self, _line: int) -> None:
+        """A source grew."""
+        self._grown.set()
+
+    @property
+    def _last_line(self) -> int:
+        return max(source.last_line or 0 for source in self.sources.values())
+
+    async def run(self) -> Answer:
+        """Wait for the end, one way or the other.
+
+        Raises:
+            QueryError: the query is none.
+            TooMuchToWaitForError: its answer at the start is cut.
+            TooManyWaitsError: too much is remembered for waits already.
+        """
+        last_line = self._last_line
+        since = self._arguments.since
+        self._seen = last_line if since is None else min(since, last_line)
+        try:
+            cut, self._known = await self._ask(self._seen, _digests)
+            if cut is not None:
+                raise TooMuchToWaitForError(cut)
+            with self._call.services.waits.remembering(self._call.client, len(self._known)):
+                return await self._watch()
+        except NoTurnError as crowded:
+            return self._crowded_out(crowded.ahead)
+
+    async def _watch(self) -> Answer:
+        """Ask about whatever comes, until a row is new or the wait is over."""
+        limit = self._arguments.limit
+        while True:
+            rows, cut = await self._gained()
+            if rows:
+                return self._answer("found", await self._shown(rows), "rows" if len(rows) > limit else cut)
+            if self._stopping:
+                return self._answer("server-stopping", [], None)
+            if anyio.current_time() >= self._deadline:
+                self._notes.append(f"no new row within {self._arguments.timeout_ms} ms: to go on, since: {self._seen}")
+                return self._answer("timed-out", [], cut)
+            await self._sleep()
+
+    def _crowded_out(self, ahead: int) -> Answer:
+        """Word that the time was over before it was this client's turn to ask."""
+        if self._stopping:
+            return self._answer("server-stopping", [], None)
+        self._notes.append(
+            f"what came after line {self._seen} was not asked about in time, as all waits share one budget and {ahead} "
+            f"others waited for it too: to go on, since: {self._seen}, with a quicker query or fewer waits at once"
+        )
+        return self._answer("timed-out", [], "time")
+
+    @property
+    def _stopping(self) -> bool:
+        return self._call.state.life.phase == "stopping"
+
+    async def _gained(self) -> tuple[list[object], Cut | None]:
+        """The rows that are new, if the log grew since the query was asked last."""
+        last_line = self._last_line
+        if last_line <= self._seen:
+            return [], None
+        self._grown = anyio.Event()
+        cut, rows = await self._ask(last_line, partial(_new_rows, self._known))
+        self._note_gaps()
+        self._seen = last_line
+        return rows, cut
+
+    def _note_gaps(self) -> None:
+        """Say which of the lines that were not asked about have left their source."""
+        for name, source in self.sources.items():
+            if source.last_evicted_line > self._seen:
+                self._gap = True
+                lines = f"lines {self._seen + 1} to {source.last_evicted_line} have left {name}"
+                self._notes = [*self._notes[-MAX_NOTES + 1 :], f"{lines}: rows made of them may be missing"]
+
+    async def _shown(self, rows: list[object]) -> list[object]:
+        """The newest of the rows, within the bounds of an answer."""
+        asked = self._arguments.max_text_bytes is not None
+        budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
+        images = images_for(self._call, 0, "repl_output_log with maxImages gives it")
+        bare = images.out_of_json(rows[-self._arguments.limit :])
+        work = self._call.services.work.texts
+        shown, notes, _ = await work.run(self._call.client, partial(fit_newest, bare, budgets, is_asked=asked))
+        self._notes += notes
+        return shown if isinstance(shown, list) else []
+
+    async def _sleep(self) -> None:
+        """Sleep until the log has grown and what comes with that has come, or the wait is over; tell of progress."""
+        while not self._stopping and (now := anyio.current_time()) < self._deadline:
+            if now - self._told >= self._call.services.durations.progress_s:
+                self._told = now
+                await self._call.progress(now - self._began, f"no new row yet; the log is at line {self._seen}")
+            if not self._grown.is_set():
+                with anyio.move_on_after(min(STOPPING_S, self._deadline - now)):
+                    await self._grown.wait()
+                    self._rested = max(self._rested, anyio.current_time() + COALESCE_S)
+            elif now < self._rested:
+                await anyio.sleep(min(STOPPING_S, self._rested - now, self._deadline - now))
+            else:
+                return
+
+    async def _ask(self, until: int, take: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
+        """The cut of the query's answer, if there was one, and what `take` makes of it, once it is this client's turn.
+
+        Raises:
+            NoTurnError: it was not, in time.
+        """
+        services = self._call.services
+        asked = Question(self._arguments.query, self._arguments.inputs, MAX_ROWS, until=until, every_row=True)
+
+        def ask() -> tuple[Cut | None, T]:
+            answer = services.query(asked)
+            return answer.cut, take(answer)
+
+        patience = max(self._deadline, anyio.current_time() + PATIENCE_S)
+        return await services.work.standing.run(self._call.client, ask, until=patience)
+
+    def _answer(self, status: str, rows: list[object], cut: Cut | None) -> Answer:
+        return Answer(
+            {
+                "status": status,
+                "result": rows,
+                "count": len(rows),
+                "lastLine": self._seen,
+                "cut": cut,
+                "gap": self._gap,
+                "waitedMs": round((anyio.current_time() - self._began) * 1000),
+                "notes": self._notes,
+            },
+            has_numbers=True,
+        )
+
+
+def _digest(row: object) -> int:
+    """A digest that tells a row from any other, in eight bytes however long its texts."""
+    return int.from_bytes(hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).digest())
+
+
+def _rows(answer: QueryAnswer) -> list[object]:
+    return answer.result if isinstance(answer.result, list) else []
+
+
+def _digests(answer: QueryAnswer) -> Sequence[int]:
+    return array("Q", sorted(set(map(_digest, _rows(answer)))))
+
+
+def _new_rows(known: Sequence[int], answer: QueryAnswer) -> list[object]:
+    return [row for row in _rows(answer) if not _is_among(known, _digest(row))]
+
+
+def _is_among(known: Sequence[int], digest: int) -> bool:
+    place = bisect_left(known, digest)
+    return place < len(known) and known[place] == digest
+
+
 TOOLS = (
     Tool(
         name="repl_output_log",
@@ -174,5 +418,27 @@ TOOLS = (
         read_only=True,
         idempotent=True,
         is_core=True,
+    ),
+    Tool(
+        name="wait_for",
+        title="Wait for the log",
+        description=(
+            "Wait until a query over the log gains a row: an error, output. since: the last answer's lastLine."
+        ),
+        arguments=WaitArguments,
+        output=answer_schema(
+            status={"enum": ["found", "timed-out", "server-stopping"]},
+            result="array",
+            count="integer",
+            lastLine="integer",
+            cut={"enum": [None, "rows", "time"]},
+            gap="boolean",
+            waitedMs="integer",
+            notes=TEXTS,
+        ),
+        run=wait_for,
+        read_only=True,
+        idempotent=True,
+        search_hint="watch for errors, output or other agents",
     ),
 )

@@ -12,7 +12,6 @@ from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.file_changes import NotEditableError, UnreadableError, editable_path, read, show
 from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.errors import RefusedError
-from codriver.tools.acts.edit_guard import find_open_notebook
 from codriver.tools.acts.file_loads import FILE
 from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_budget import budget
@@ -22,7 +21,8 @@ from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import to_have_kernel
 from codriver.tools.calls.session_choice import Target, check_tree, resolve
-from codriver.tools.ledgers.cell_writes import Write, stamp_of
+from codriver.tools.edit_files import find_open_notebook
+from codriver.tools.ledgers.ledger import Write, digest_of
 from codriver.tools.list_cells import CELLS, CellName, kernel_of
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
         raise NotANotebookError(given, str(error)) from error
     if data is None:
         raise NotANotebookError(given, "there is no such file")
-    return path, stamp_of(data), notebook_in(data, path.name)
+    return path, digest_of(data), notebook_in(data, path.name)
 
 
 def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.questions import LastError
-from codriver.repls.contract.stack_frames import folded, read_frame
-from codriver.tools.acts.failed_frames import has_frames, keeps_test, last_failed
-from codriver.tools.acts.test_reports import report_of
+from codriver.repls.contract.reports import folded, read_frame
+from codriver.tools.acts.submission import has_frames, keeps_test, last_failed
+from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.calls.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.session_choice import evaluation_of, own, session_field, target_of

@@ -1,29 +1,31 @@
-"""`try_code`: what each of several fixes would do to the live state, none of them done but the one that is kept."""
+"""`try_code`: what each of several fixes would do to the live state, none of them done but the one that is kept.
+
+Outcomes of tried candidates, as the REPL tells them: passed, failed or undecided, and in which way they differ.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 import anyio
 from pydantic import Field, WithJsonSchema, model_validator
 
 from codriver.core import evaluation_queue
 from codriver.core.actions import Say
+from codriver.core.records import dataclass
 from codriver.core.values import PYTHON, Request
 from codriver.editing import Wanted
 from codriver.errors import RefusedError
 from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.repls.dialects.python_expressions import program_of_tests
+from codriver.repls.dialects.server_dialect import program_of_tests
+from codriver.tools.acts.affected_tests import targets_of
 from codriver.tools.acts.edit_acts import AFFECTED, LiveSteps
 from codriver.tools.acts.edit_loads import changed_files
 from codriver.tools.acts.submission import begin
-from codriver.tools.acts.test_reports import report_of
-from codriver.tools.acts.test_runs import TestArguments, run_tests
-from codriver.tools.acts.tried import FIRST_GREEN, Tried, differences, read_tried
-from codriver.tools.acts.turn_tests import targets_of
+from codriver.tools.acts.test_runs import TestArguments, report_of, run_tests
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.editing import Outcome
     from codriver.tools.calls.session_choice import Target
+
 
 MOST: Final = 8
 MOST_LABEL: Final = 40
@@ -363,3 +366,93 @@ TOOLS = (
         search_hint="compare candidate fixes speculative fork",
     ),
 )
+
+
+FIRST_GREEN: Final = "first-green"
+MOST_DIFFERENCES: Final = 10
+MOST_THREADS: Final = 5
+VALUE_CHARACTERS: Final = 300
+"""Of a value, and of an error's message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One candidate that was tried. `ended` has the outcome of each test by name."""
+
+    label: str
+    outcome: Literal["passed", "failed", "undecided"]
+    ended: Mapping[str, str]
+    value: str | None
+    fields: Mapping[str, object]
+    """The keys of the answer that say more."""
+
+    @property
+    def words(self) -> str:
+        """The outcome, and how many tests passed."""
+        return f"{self.outcome}, {self.counts}" if self.ended else self.outcome
+
+    @property
+    def counts(self) -> str:
+        """The tests that passed, of all."""
+        return f"{sum(how == 'pass' for how in self.ended.values())} of {len(self.ended)} tests"
+
+    def json(self) -> dict[str, object]:
+        """The candidate under the keys of an answer."""
+        passed = {"passed": self.counts} if self.ended else {}
+        value = {} if self.value is None else {"value": cut(self.value)}
+        return {"label": self.label, "outcome": self.outcome, **passed, **value, **self.fields}
+
+
+def cut(text: str) -> str:
+    """A text of so many characters as an answer tells of one candidate."""
+    return text if len(text) <= VALUE_CHARACTERS else f"{text[:VALUE_CHARACTERS]}…"
+
+
+def read_tried(label: str, told: Mapping[str, Any], threads: Sequence[str], timeout_ms: int) -> Tried:
+    """The outcome that the REPL told of one candidate.
+
+    `threads` are those of the user's code there, which a fork does not have.
+    """
+    ended: Mapping[str, str] = told.get("ended", {})
+    fields: dict[str, object] = {}
+    outcome: Literal["passed", "failed", "undecided"] = "failed"
+    if told.get("timedOut"):
+        at = f" at {told['at']}" if told.get("at") else ""
+        if told.get("waits") and threads:
+            outcome = "undecided"
+            fields = {"waitsAt": told.get("at"), "threads": list(threads[:MOST_THREADS])}
+        else:
+            fields = {"error": f"timed out after {timeout_ms} ms{at}"}
+    elif "died" in told:
+        fields = {"error": str(told["died"]) + (f", at {told['at']}" if told.get("at") else "")}
+    elif "error" in told:
+        fields = {"error": _words(told["error"])}
+    elif "firstFailure" in told:
+        fields = {"error": _words(told["firstFailure"])}
+    elif not told.get("isFalse"):
+        outcome = "passed"
+    if printed := str(told.get("printed", "")):
+        fields["stdout"] = printed
+    return Tried(label, outcome, ended, told.get("value"), fields)
+
+
+def _words(error: Mapping[str, Any]) -> str:
+    """An error in one line: the step or test, class and message, and the place."""
+    named = error.get("test") or (error["step"] if error.get("step") not in (None, "tests") else "")
+    said = ": ".join(str(part) for part in (named, error.get("class"), error.get("message")) if part)
+    line = " ".join(cut(said).split("\n"))
+    return f"{line} ({error['file']}:{error.get('line')})" if error.get("file") else line
+
+
+def differences(tried: Sequence[Tried]) -> list[str]:
+    """The tests that ended otherwise in some candidates, and the values that are others, a line each."""
+    lines = []
+    for test in dict.fromkeys(name for one in tried for name in one.ended):
+        by_outcome: dict[str, list[str]] = {}
+        for one in tried:
+            if test in one.ended:
+                by_outcome.setdefault(one.ended[test], []).append(one.label)
+        if len(by_outcome) > 1:
+            lines.append(f"{test}: " + "; ".join(f"{how} in {', '.join(names)}" for how, names in by_outcome.items()))
+    left = len(lines) - MOST_DIFFERENCES
+    return [*lines[:MOST_DIFFERENCES], f"… {left} more tests"] if left > 0 else lines

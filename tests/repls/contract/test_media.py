@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.repls.contract.media import text_of
+from codriver.repls.contract.adapter_values import text_of
 
 FIGURE = {"text/plain": "<Figure>", "image/png": "AA\nAA\n"}
 

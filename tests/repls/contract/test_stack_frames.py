@@ -1,7 +1,7 @@
 """Frames told once: the calls of the JVM, recursion, and what errors of one chain share."""
 
 from codriver.repls.contract.adapter_values import StackFrame
-from codriver.repls.contract.stack_frames import calls, folded, function_of, of_its_own, read_frame, text_of
+from codriver.repls.contract.reports import calls, folded, function_of, of_its_own, read_frame, text_of
 
 
 def frames(*names):

@@ -1,6 +1,6 @@
 """Thread dumps read, and the part of them that is the user's."""
 
-from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
+from codriver.repls.dialects.server_dialect import Thread, dump_of, read_python
 
 PYTHON = """Thread-1 (watch):
   File "/usr/lib/python3.11/threading.py", line 982, in run

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.repls.jupyter.messages import content_reader
-from codriver.repls.jupyter.messages.content_reader import (
+from codriver.repls.jupyter import messages
+from codriver.repls.jupyter.messages import (
     MAX_DEPTH,
     MAX_ELEMENTS,
     PIECE_BYTES,
@@ -109,7 +109,7 @@ def test_a_display_of_which_the_middle_is_missing_is_still_one():
 
 def test_no_piece_is_read_that_is_longer_than_one(monkeypatch):
     lengths = []
-    loaded = content_reader._loaded
-    monkeypatch.setattr(content_reader, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))
+    loaded = messages._loaded
+    monkeypatch.setattr(messages, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))
     read(json.dumps({"a": ALPHABET * 100_000}, ensure_ascii=False).encode())
     assert max(lengths) <= PIECE_BYTES + 2

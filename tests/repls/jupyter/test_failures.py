@@ -2,8 +2,8 @@
 
 import pytest
 
-from codriver.repls.jupyter.running.failures import failure_of, plain, read_error, report_of
-from codriver.tools.answers.error_reports import without_report
+from codriver.repls.jupyter.running.execution import failure_of, plain, read_error, report_of
+from codriver.tools.answers.lean_answers import without_report
 
 CELL = """\
 \x1b[31m---------------------------------------------------------------------------\x1b[39m

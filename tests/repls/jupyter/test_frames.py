@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.repls.jupyter.servers import frames
-from codriver.repls.jupyter.servers.frames import Frame, FrameError, decode, decode_legacy, encode, encode_text
+from codriver.repls.jupyter.servers import server_socket
+from codriver.repls.jupyter.servers.server_socket import Frame, FrameError, decode, decode_legacy, encode, encode_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -109,7 +109,7 @@ def test_a_frame_of_another_form_without_the_subprotocol_is_refused_too(data, pr
 
 
 def test_a_frame_that_is_larger_than_is_taken_is_refused_before_it_is_read(monkeypatch):
-    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 50)
+    monkeypatch.setattr(server_socket, "MAX_FRAME_BYTES", 50)
     with pytest.raises(FrameError, match="50 are the most"):
         decode(encode(PLAIN))
     with pytest.raises(FrameError, match="50 are the most"):

@@ -2,7 +2,7 @@
 
 from codriver.core.values import PrintLimits, ValuePart
 from codriver.repls.contract.adapter_values import Value
-from codriver.repls.jupyter.running.kept_bundles import KeptBundles
+from codriver.repls.jupyter.jupyter_adapter import KeptBundles
 
 PAGE = {"text/plain": "<Page>", "text/html": "<b>hi</b>", "application/json": {"a": [1]}}
 

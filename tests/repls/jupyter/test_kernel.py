@@ -10,10 +10,9 @@ from scripted_channel import ScriptedChannel
 
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
-from codriver.repls.jupyter.questions.expressions import expression
+from codriver.repls.jupyter.questions.kernel_questions import expression
 from codriver.repls.jupyter.running import kernel as kernel_module
-from codriver.repls.jupyter.running.exchange import Exchange
-from codriver.repls.jupyter.running.kernel import open_kernel
+from codriver.repls.jupyter.running.kernel import Exchange, open_kernel
 
 pytestmark = pytest.mark.anyio
 

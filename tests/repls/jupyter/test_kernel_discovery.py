@@ -30,7 +30,6 @@ from codriver.repls.jupyter.finding.kernel_discovery import (
     KernelDiscovery,
     KernelSearch,
 )
-from codriver.repls.jupyter.finding.kernel_process import folders_of_processes
 from codriver.repls.jupyter.finding.notebook_servers import (
     NotebookServerError,
     is_alive,
@@ -38,6 +37,7 @@ from codriver.repls.jupyter.finding.notebook_servers import (
     sessions_of,
     where_open,
 )
+from codriver.repls.jupyter.finding.started_kernels import folders_of_processes
 
 OLD_NS = int((YOUNG_S + 60) * 10**9)
 

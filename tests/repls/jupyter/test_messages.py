@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.repls.jupyter.messages.messages import read_message
+from codriver.repls.jupyter.messages import read_message
 
 
 def test_a_message_has_what_its_headers_say():

@@ -16,9 +16,8 @@ from evaluations import evaluate
 from codriver.app.wiring import CONNECTORS
 from codriver.core.values import Form, Request, ValuePart
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.contract.adapter_values import InputNeeded, OthersCode, OthersEnding, Output, Value
+from codriver.repls.contract.adapter_values import Display, InputNeeded, OthersCode, OthersEnding, Output, Value
 from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.repls.contract.media import Display
 from codriver.repls.jupyter.zeromq import zmq_channel
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
 from needs import program
 
 from codriver.repls.contract.errors import ReplUnreachableError
-from codriver.repls.jupyter.finding.http_exchange import HttpExchange
 from codriver.repls.jupyter.finding.named_kernels import TokenError, TokenSource
+from codriver.repls.jupyter.finding.notebook_servers import HttpExchange
 from codriver.repls.jupyter.servers import server_api
 from codriver.repls.jupyter.servers.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
 

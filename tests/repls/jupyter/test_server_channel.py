@@ -8,7 +8,7 @@ from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
 
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.jupyter.finding.named_kernels import TokenSource
-from codriver.repls.jupyter.messages.messages import RATE_LIMIT
+from codriver.repls.jupyter.messages import RATE_LIMIT
 from codriver.repls.jupyter.running.kernel import open_kernel
 from codriver.repls.jupyter.servers import server_channel, server_socket
 from codriver.repls.jupyter.servers.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError

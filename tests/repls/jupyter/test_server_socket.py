@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.server import serve
 
 from codriver.repls.jupyter.finding.named_kernels import TokenSource
-from codriver.repls.jupyter.servers import frames
+from codriver.repls.jupyter.servers import server_socket
 from codriver.repls.jupyter.servers.server_api import ServerApi
 from codriver.repls.jupyter.servers.server_socket import MOST_PINGS, PingFloodError, SocketLostError, open_socket
 
@@ -62,7 +62,7 @@ async def test_a_redirect_is_not_followed_as_it_would_take_the_token_elsewhere(t
 
 
 async def test_a_message_that_is_longer_than_is_read_is_named_as_the_cause(monkeypatch):
-    monkeypatch.setattr(frames, "MAX_FRAME_BYTES", 1000)
+    monkeypatch.setattr(server_socket, "MAX_FRAME_BYTES", 1000)
 
     async def send(connection):
         await connection.send("x" * 1001)
@@ -88,7 +88,7 @@ async def test_a_content_that_is_too_heavy_says_why_and_the_next_one_is_read():
             await connection.send(struct.pack("<7Q", 6, *offsets) + b"".join(parts))
         await connection.wait_closed()
 
-    async with serve(send, "127.0.0.1", 0, ping_interval=None, subprotocols=[frames.SUBPROTOCOL]) as server:
+    async with serve(send, "127.0.0.1", 0, ping_interval=None, subprotocols=[server_socket.SUBPROTOCOL]) as server:
         port = server.sockets[0].getsockname()[1]
         opened = await open_socket(ServerApi(f"http://127.0.0.1:{port}", TokenSource(), {}), "k", "s")
         with anyio.fail_after(60):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from codriver.repls.jupyter.zeromq import signed_messages
-from codriver.repls.jupyter.zeromq.signed_messages import MOST_HEADER, Assembler, Signer
+from codriver.repls.jupyter.zeromq import zmq_socket
+from codriver.repls.jupyter.zeromq.zmq_socket import MOST_HEADER, Assembler, Signer
 from codriver.wire.zmtp import Piece
 
 SIGNER = Signer(b"key", "hmac-sha256")
@@ -54,7 +54,7 @@ def test_without_a_key_nothing_is_signed():
 
 
 def test_of_a_long_content_head_and_tail_are_held_and_it_is_signed_as_a_whole(monkeypatch):
-    monkeypatch.setitem(signed_messages._LIMITS, signed_messages._CONTENT, (20, 10))
+    monkeypatch.setitem(zmq_socket._LIMITS, zmq_socket._CONTENT, (20, 10))
     content = json.dumps({"text": "x" * 100}).encode()
     found = take(Assembler(SIGNER), parts({"text": "x" * 100}))
     assert (found.head, found.tail) == (content[:20], content[-10:])

@@ -5,8 +5,8 @@ import anyio
 import pytest
 
 from codriver.repls.kinds import port_files as known_port_files
-from codriver.repls.launch import port_files
-from codriver.repls.launch.port_files import Found, watch
+from codriver.repls.launch import processes
+from codriver.repls.launch.processes import Found, watch
 
 pytestmark = pytest.mark.anyio
 
@@ -120,7 +120,7 @@ async def test_the_same_port_written_again_is_a_change(tmp_path):
 
 
 async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(port_files, "RESCAN_INTERVALS", 10**9)
+    monkeypatch.setattr(processes, "RESCAN_INTERVALS", 10**9)
     write(tmp_path / "services/billing/deps.edn", b"{}")
     write(tmp_path / "services/web/.shadow-cljs", b"a file where a folder is expected")
     write(tmp_path / "services/web/package.json", b"{}")
@@ -134,7 +134,7 @@ async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypa
 
 
 async def test_a_project_that_appears_later_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(port_files, "RESCAN_INTERVALS", 2)
+    monkeypatch.setattr(processes, "RESCAN_INTERVALS", 2)
     with anyio.fail_after(10):
         async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
             if found:

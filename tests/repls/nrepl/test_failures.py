@@ -3,8 +3,7 @@
 import pytest
 
 from codriver.repls import dialects
-from codriver.repls.nrepl.failures import SentFailure, read_failure
-from codriver.repls.nrepl.stack_traces import stack_of
+from codriver.repls.nrepl.failures import SentFailure, read_failure, stack_of
 
 CLOJURE = [
     (

@@ -8,7 +8,7 @@ from codriver.core.values import Form, PrintLimits, Request
 from codriver.repls import dialects
 from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.nrepl import probe
-from codriver.repls.nrepl.message import Message
+from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.nrepl_adapter import NreplAdapter, connect
 
 pytestmark = pytest.mark.anyio

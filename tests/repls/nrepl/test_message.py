@@ -12,7 +12,7 @@ from scripted_nrepl import scripted
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter_values import Output, Value
-from codriver.repls.nrepl.message import joined
+from codriver.repls.nrepl.connection import joined
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
 

@@ -5,7 +5,7 @@ import pytest
 from codriver.core.values import PrintLimits
 from codriver.repls.contract import adapter_values as values
 from codriver.repls.nrepl.responses import cut_in
-from codriver.repls.nrepl.test_files import located
+from codriver.repls.nrepl.test_runner import located
 
 
 def place(workspace, told, namespace="shop.orders-test"):

@@ -15,7 +15,7 @@ from codriver.core.values import Request
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.nrepl.connection import dial
 from codriver.repls.nrepl.nrepl_adapter import connect
-from codriver.repls.nrepl.session_record import MOST_REPLS, MOST_SESSIONS, SessionRecord
+from codriver.repls.nrepl.session_pool import MOST_REPLS, MOST_SESSIONS, SessionRecord
 
 pytestmark = pytest.mark.anyio
 TIMES = {"connect_timeout_s": 5, "op_timeout_s": 5}

@@ -10,8 +10,7 @@ import pytest
 
 from codriver.lisp.reader import read, top_level_forms
 from codriver.repls import dialects, programs
-from codriver.repls.dialects.removals import REMOVALS
-from codriver.repls.dialects.server_dialect import Dialect
+from codriver.repls.dialects.server_dialect import REMOVALS, Dialect
 from codriver.repls.worker.basics.frame_locals import SECRET
 
 PLACE = Path(programs.__file__).parent

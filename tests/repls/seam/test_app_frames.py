@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.repls.seam import app_frames
-from codriver.repls.seam.app_frames import FrameReader
+from codriver.repls.seam import seam_providers
+from codriver.repls.seam.seam_providers import FrameReader
 
 ONE = {"sub": "s1", "dropped": 0, "depth": 0, "events": [{"id": 1, "line": "1 fx write\n2 \u2603"}]}
 TWO = {"sub": "s1", "dropped": 3, "depth": 1, "events": [{"id": 2, "line": "2 error x"}, {"id": 3, "line": "3"}]}
@@ -70,7 +70,7 @@ def test_a_frame_that_was_broken_off_hides_none_behind_it():
 
 
 def test_a_line_without_an_end_is_given_up(monkeypatch):
-    monkeypatch.setattr(app_frames, "LINE_CHARACTERS", 100)
+    monkeypatch.setattr(seam_providers, "LINE_CHARACTERS", 100)
     text = "\x1e" + "x" * 300
     assert read(*[text[start : start + 70] for start in range(0, 301, 70)]) == ([], text)
 

@@ -9,7 +9,7 @@ import pytest
 from hostile_tries import AT_ONCE, EXPECTED, HARM, KINDS
 from worker_client import WORKER, Repl, texts
 
-from codriver.repls.dialects.python_expressions import program_of_tests
+from codriver.repls.dialects.server_dialect import program_of_tests
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks of a live Python are tried on Linux alone")
 

@@ -23,26 +23,32 @@ not repeated below: `ReplDisconnectedError`, after which the adapter is over, an
 refusals, after which the connection lives on. An operation with a `session` raises `SessionNotOpenError` for one that
 is not open, and one that needs a capability the profile lacks raises `CapabilityMissingError` with the profile's line
 on what would give it.
-"""
 
-# ruff: noqa: ARG002  # an operation that is refused needs none of its arguments
+The listener at the port of a REPL that a file led to: checked over each connection, before a byte is sent.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+import anyio
+
 from codriver.core.values import MAIN_SESSION, NO_LIMITS
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.net.found_ports import objection_to
+from codriver.repls.contract.errors import CapabilityMissingError, StrangeListenerError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from codriver.core.values import PrintLimits, Profile, Request, ValuePart
     from codriver.repls.contract.adapter_values import (
+        CellRun,
         ClojureDocs,
         Ended,
+        Endpoint,
         Interruption,
         Listener,
         SyntaxFault,
@@ -50,9 +56,10 @@ if TYPE_CHECKING:
         ThreadDump,
         Value,
     )
-    from codriver.repls.contract.drift_values import Loaded
-    from codriver.repls.contract.media import CellRun
-    from codriver.repls.contract.questions import Answer, Question
+    from codriver.repls.contract.questions import Answer, Loaded, Question
+
+
+# ruff: noqa: ARG002  # an operation that is refused needs none of its arguments
 
 
 class KernelOperations(Protocol):
@@ -289,3 +296,16 @@ class Looks(Protocol):
 
     async def after(self) -> None:
         """Look when a request was evaluated for which `is_last` says so."""
+
+
+async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
+    """Make sure that a connection leads to a process of this user's, where a file led to its endpoint.
+
+    Raises:
+        StrangeListenerError: it leads to somebody else's, or nobody can tell.
+    """
+    file = endpoint.found_by
+    if file is None:
+        return
+    if why := await anyio.to_thread.run_sync(objection_to, connection, file):
+        raise StrangeListenerError(endpoint, file, why, way=f"--nrepl {endpoint}, or nrepl in your own settings")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.dialects import loaded_code, python_expressions
+from codriver.repls.dialects import server_dialect
 from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.programs import Program, Programs, program
 
@@ -73,8 +73,8 @@ CLOJURE: Final = Dialect(
             ),
             "keep": program("clojure/keep.clj", SESSION=_SESSION),
             "kept": program("clojure/kept.clj"),
-            "drift": loaded_code.ASK_CLOJURE,
-            "drift-keep": loaded_code.KEEP_CLOJURE,
+            "drift": server_dialect.ASK_CLOJURE,
+            "drift-keep": server_dialect.KEEP_CLOJURE,
             "hold": program("clojure/hold.clj"),
             "restore": "(@(find-var 'codriver.holds/run) $hold $step)",
             "traces": program("clojure/traces.clj", TEXTS=program("clojure/call_texts.clj")),
@@ -217,7 +217,7 @@ HY: Final = Dialect(
     json='(.dumps (__import__ "json") VALUE)',
     python_text=True,
     facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os")) "seam" $seam}',
-    ask=python_expressions.ASK_HY,
+    ask=server_dialect.ASK_HY,
     runs_files=True,
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
@@ -227,7 +227,7 @@ HY: Final = Dialect(
     broken=frozenset({"load-file"}),
     adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
-    mends=python_expressions.MENDS_HY,
+    mends=server_dialect.MENDS_HY,
     keeps_apart="session",
     shares="imported modules are shared, names are not",
     # Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`: the thread that evaluates knows its session.
@@ -248,7 +248,7 @@ WORKER_PYTHON: Final = Dialect(
     takes_beginning=True,
     python_text=True,
     facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
-    ask=python_expressions.ASK,
+    ask=server_dialect.ASK,
     runs_files=True,
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,

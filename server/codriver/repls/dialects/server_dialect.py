@@ -1,19 +1,37 @@
-"""One dialect: the limits and habits of its server, the expressions that ask it, and how its code is written."""
+"""One dialect: the limits and habits of its server, the expressions that ask it, and how its code is written.
+
+Questions about what a Lisp has loaded: its namespaces that are of files below a folder, and what lives on in them.
+
+The code that answers is compiled once and kept in the REPL, as compiling takes longer than all that the code does.
+
+Expressions that have a REPL of Python or Hy run a program of ours: its tests, names, and mends of hy-nrepl.
+
+Code that takes a name out of a namespace, by dialect.
+
+Thread dumps: the whole of one, and the part of it that is in the user's own code.
+"""
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, Union
 
+from codriver.repls.contract.adapter_values import ThreadDump
+from codriver.repls.contract.questions import LivesOn, Loaded, LoadedNamespace, LoadedVar
+from codriver.repls.programs import Programs, Written, program, python_text
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from codriver.core.values import PrintLimits
     from codriver.repls.programs import Code
     from codriver.wire.bencode import Value
+
 
 Words = Union[str, "Sequence[Words]"]
 """A text, or a list of such, as it reaches our code: as a literal."""
@@ -172,3 +190,226 @@ class Dialect:
         # Clojure leaves control characters in a printed string as they are; JSON would refuse them.
         text = ast.literal_eval(printed) if self.python_text else json.loads(printed, strict=False)
         return json.loads(str(text), strict=False)
+
+
+_LOADED: Final = program("clojure/loaded.clj")
+
+
+@cache
+def _kept() -> str:
+    """The name under which the code is kept. A REPL outlives its server, and the next one may ask with other code."""
+    return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
+
+
+ASK_CLOJURE: Final = Written(
+    lambda: f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_kept()})] (f $known $root) {{:absent true}})"
+)
+KEEP_CLOJURE: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '{_kept()} {_LOADED}) nil)")
+
+
+def read_loaded(data: Mapping[str, object]) -> Loaded:
+    """The loaded code that an answer tells of."""
+    began = str(data.get("began") or "0")
+    spaces = (_namespace(one) for one in _rows(data.get("spaces")) if isinstance(one, dict))
+    lists = [[str(word) for word in one] for one in _rows(data.get("old")) if isinstance(one, list) and len(one) == 4]
+    counted = [one for one in _rows(data.get("instances")) if isinstance(one, list) and len(one) == 3]
+    old = [LivesOn(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
+    old += [LivesOn(str(home), str(name), "instances", str(count)) for home, name, count in counted]
+    return Loaded(
+        int(began) if began.isdigit() else 0,
+        frozenset(str(data.get("names") or "").split()),
+        tuple(spaces),
+        tuple(old),
+    )
+
+
+def _rows(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _namespace(one: Mapping[str, object]) -> LoadedNamespace:
+    found = [_var(row) for row in _rows(one.get("vars")) if isinstance(row, list) and len(row) == 5]
+    files = tuple(str(file) for file in _rows(one.get("files")))
+    return LoadedNamespace(str(one.get("ns")), str(one.get("mark")), files, tuple(found))
+
+
+def _var(row: list[object]) -> LoadedVar:
+    name, file, line, root, stamp = row
+    place = file if isinstance(file, str) else "", (line or None) if isinstance(line, int) else None
+    return LoadedVar(str(name), *place, str(root), str(stamp))
+
+
+@cache
+def program_of_tests() -> str:
+    """The program that runs tests, as a text whose `answer` gives the report of a run."""
+    return python_text(
+        "python/interrupts.py", "python/run_values.py", "python/unittest_runs.py", "python/executed_tests.py",
+        "python/pytest_runs.py", "python/run_answers.py",
+    )  # fmt: skip
+
+
+@cache
+def _fresh() -> str:
+    return python_text("python/interrupts.py", "python/runs_anew.py")
+
+
+@cache
+def _process() -> str:
+    return python_text("python/new_process.py")
+
+
+def _test() -> str:
+    """The expression that runs tests.
+
+    `$ns`, `$name` and `$match` are string literals, empty for all; `$only` lists namespaces with tests; `$root` is the
+    folder to run in, empty for the one that the REPL is in; `$words` is `$match` as alternatives of words that all must
+    hold, an exclamation mark before what must not.
+
+    The program stands on a line of its own, on which no call begins, as tracebacks and stacks show the line of what
+    calls.
+    """
+    return (
+        '[space["answer"]($ns, $name, $match, $words, $only, root=$root)\n'
+        ' for space in [{"__name__": "tests"}]\n'
+        f" for _ in [exec(\n{program_of_tests()!r}\n, space)]][0]"
+    )
+
+
+def _test_hy() -> str:
+    """The expression in Hy, which runs the same program; its modules are imported and collected as Python's are.
+
+    `$session` is the id of the session whose definitions count too, a string literal.
+    """
+    return (
+        '(get (lfor\n space [{"__name__" "tests"}]\n'
+        f" _ [(exec {json.dumps(program_of_tests())} space)]\n"
+        ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session :root $root))) 0)'
+    )
+
+
+def _test_fresh() -> str:
+    """The expression that runs the tests in a process of their own: the same program, and nothing of what is loaded."""
+    return (
+        '[space["run_anew"](process, program, $root, $ns, $name, $match, $words, $only)\n'
+        ' for space in [{"__name__": "tests"}]\n'
+        f" for process, program in [({_process()!r}, {program_of_tests()!r})]\n"
+        f" for _ in [exec(\n{_fresh()!r}\n, space)]][0]"
+    )
+
+
+def _test_fresh_hy() -> str:
+    """The expression in Hy. What a session defines is not in a new process."""
+    return (
+        '(get (lfor\n space [{"__name__" "tests"}]\n'
+        f" _ [(exec {json.dumps(_fresh())} space)]\n"
+        ' (.loads (__import__ "json") ((get space "run_anew")\n'
+        f" {json.dumps(_process())} {json.dumps(program_of_tests())} $root $ns $name $match $words $only))) 0)"
+    )
+
+
+def _hy_names(call: str) -> Callable[[], str]:
+    """The expression in Hy that runs a function of the program about names in a namespace of its own.
+
+    `$session` is the id of the session whose definitions count too.
+    """
+
+    def expression() -> str:
+        code = json.dumps(python_text("hy/hy_names.py"))
+        return f'((fn [space] (exec {code} space) {call}) {{"__name__" "names"}})'
+
+    return expression
+
+
+ASK: Final = Programs({"test": Written(_test), "test-fresh": Written(_test_fresh)})
+ASK_HY: Final = Programs(
+    {
+        "test": Written(_test_hy),
+        "test-fresh": Written(_test_fresh_hy),
+        "names": Written(_hy_names('((get space "answer") $name $pattern $session)')),
+        "glimpse": Written(_hy_names('((get space "glimpse") $name $session)')),
+    }
+)
+"""By capability, as `Dialect.ask` has it."""
+
+
+def _mend(path: str) -> Written:
+    return Written(lambda: f"(exec {json.dumps(python_text(path))} {{}})")
+
+
+MENDS_HY: Final = (
+    _mend("hy/quiet_server.py"), _mend("hy/request_reader.py"), _mend("hy/output_by_context.py"),
+)  # fmt: skip
+"""To be evaluated one after the other: the first makes room for longer ones."""
+
+
+_REMOVE: Final = program("lisp/remove.cljc")
+REMOVALS: Final[dict[str, Code]] = {
+    "clojure": _REMOVE,
+    "babashka": _REMOVE,
+    "nbb": _REMOVE,
+    "basilisp": program("basilisp/remove.lpy"),
+    "hy": '(do (.pop (globals) ((. (__import__ "hy") mangle) $name) None) None)',
+    "squint": program("squint/objects.cljs", BODY=program("squint/remove.cljs")),
+}
+
+
+def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:
+    """Code that takes `name` out of a namespace where it is that of `home`, and the same in a few words for the log.
+
+    None where the dialect has no way to.
+    """
+    texts = {"$ns": namespace, "$name": name, "$home": home}
+    code = REMOVALS.get(dialect)
+    # In one pass: a name may look like a place for another.
+    if code is None:
+        return None
+    said = f"(del {name})" if dialect == "hy" else f"(ns-unmap '{namespace} '{name})"
+    whole = re.sub(r"\$(?:ns|name|home)\b", lambda found: json.dumps(texts[found[0]], ensure_ascii=False), str(code))
+    return whole, said
+
+
+_MODULE: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
+"""What the JVM writes before a class: its loader or its module."""
+_PYTHON_FRAME: Final = re.compile(r'^ +File "')
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread: what it is called, and its frames in the order they are shown."""
+
+    title: str
+    frames: tuple[str, ...]
+
+
+def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump | None:
+    """The dump of threads whose frames in code that `tooling` names are not the user's; None without any."""
+    if not threads:
+        return None
+    own = [Thread(thread.title, tuple(f for f in thread.frames if not _is_tooling(f, tooling))) for thread in threads]
+    return ThreadDump(_say(threads), _say([thread for thread in own if thread.frames]))
+
+
+def read_python(text: str) -> tuple[Thread, ...]:
+    """The threads of a dump in Python's notation: blocks parted by blank lines, two lines a frame."""
+    threads = []
+    for block in text.strip("\n").split("\n\n"):
+        title, *lines = block.split("\n")
+        frames: list[str] = []
+        for line in lines:
+            if frames and not _PYTHON_FRAME.match(line):
+                frames[-1] += f"\n{line}"
+            else:
+                frames.append(line)
+        if title.strip():
+            threads.append(Thread(title, tuple(frames)))
+    return tuple(threads)
+
+
+def _is_tooling(frame: str, tooling: tuple[str, ...]) -> bool:
+    if _PYTHON_FRAME.match(frame):
+        return any(part in frame.split("\n", 1)[0] for part in tooling)
+    return _MODULE.sub("", frame.strip().removeprefix("at ")).startswith(tooling)
+
+
+def _say(threads: Sequence[Thread]) -> str:
+    return "\n\n".join("\n".join([thread.title, *thread.frames]) for thread in threads)

@@ -2,39 +2,46 @@
 
 `connect_jupyter` gives it; `codriver.repls.contract.adapter` says what it guarantees. Source: Jupyter documentation,
 "Messaging in Jupyter".
+
+Bundles kept for a while: the media of values and displays that no text can show, to be read in parts.
+
+The profile of a kernel: its abilities, by its quirks and by what it answers, never by what its kernelspec says.
 """
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from collections import OrderedDict
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
+from codriver.core.recent import Recent
+from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Capability, Profile
 from codriver.repls.contract.adapter import Adapter
-from codriver.repls.contract.adapter_values import Value
-from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
-from codriver.repls.contract.media import TEXTS, Display
-from codriver.repls.jupyter.kernel_profile import ONE_NAMESPACE, profile_of
-from codriver.repls.jupyter.questions.expressions import leave_subshell
-from codriver.repls.jupyter.questions.kernel_introspection import KernelIntrospection, runs_expressions
+from codriver.repls.contract.adapter_values import PICTURES, TEXTS, Display, Value, data_of
+from codriver.repls.contract.errors import CapabilityMissingError, OpTimedOutError, SessionNotOpenError
+from codriver.repls.jupyter.finding.started_kernels import KernelProcess
+from codriver.repls.jupyter.questions.kernel_questions import leave_subshell
 from codriver.repls.jupyter.questions.kernel_seam import KernelSeam
 from codriver.repls.jupyter.questions.kernel_test_runner import KernelTestRunner
+from codriver.repls.jupyter.questions.python_questions import KernelIntrospection, abilities, runs_expressions
 from codriver.repls.jupyter.running.evaluator import Evaluator
-from codriver.repls.jupyter.running.kept_bundles import KeptBundles
 from codriver.repls.jupyter.running.kernel import open_kernel
 from codriver.repls.jupyter.running.others_evaluations import OthersEvaluations
 from codriver.repls.jupyter.zeromq.zmq_channel import open_zmq
+from codriver.repls.seam import seam_providers
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.core.values import PrintLimits, Profile, Request, ValuePart
+    from codriver.core.values import PrintLimits, Request, ValuePart
     from codriver.repls.contract.adapter_values import (
+        Bundle,
+        CellRun,
         Ended,
         Event,
         Interruption,
@@ -43,9 +50,8 @@ if TYPE_CHECKING:
         TestRun,
         ThreadDump,
     )
-    from codriver.repls.contract.media import CellRun
     from codriver.repls.contract.questions import Answer, Question
-    from codriver.repls.jupyter.messages.channel import Carrier
+    from codriver.repls.jupyter.messages import Carrier
     from codriver.repls.jupyter.running.kernel import Kernel
 
 
@@ -223,3 +229,167 @@ def _check(session: str) -> None:
     """Refuse a session that is not open."""
     if session != MAIN_SESSION:
         raise SessionNotOpenError(session)
+
+
+MAX_CHARACTERS: Final = 8 * 2**20
+"""The data that is kept of all evaluations together; of the oldest it is dropped first."""
+MOST_COUNTED: Final = 1000
+"""Evaluations whose values are counted on."""
+
+PART_CHARACTERS: Final = 100_000
+"""The part of a text that is given where nobody says how much."""
+
+
+class KeptBundles:
+    """The bundles of the newest evaluations of one kernel, for the life of its connection.
+
+    Pictures are not kept: the answer has them, and numbers them.
+    """
+
+    def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
+        self._max_characters = max_characters
+        self._kept: OrderedDict[tuple[str, int], Bundle] = OrderedDict()
+        self._counts: Recent[str, int] = Recent(MOST_COUNTED)
+        self._characters = 0
+
+    def keep(self, evaluation: str, bundle: Bundle) -> None:
+        """Keep what a text does not show of one value or display of an evaluation, the next in its order."""
+        number = self._counts.get(evaluation, 0) + 1
+        self._counts[evaluation] = number
+        rest = {name: data for name, data in bundle.items() if name not in PICTURES and name != TEXTS[0]}
+        size = _size(rest)
+        if not rest or size > self._max_characters:
+            return
+        self._kept[evaluation, number] = rest
+        self._characters += size
+        while self._characters > self._max_characters:
+            _, dropped = self._kept.popitem(last=False)
+            self._characters -= _size(dropped)
+
+    def read(self, evaluation: str, part: ValuePart) -> Value | str:
+        """A part of one type's data; in words why there is none.
+
+        The path is the type, and before it `$2` for the evaluation's second value or display, where the last that has
+        this type is not meant. `start` and `max_length` of the part count characters.
+        """
+        steps = list(part.path)
+        number = None
+        first = steps[0] if steps else None
+        if isinstance(first, str) and first.startswith("$") and first[1:].isdecimal():
+            number, steps = int(first[1:]), steps[1:]
+        if len(steps) != 1 or not isinstance(steps[0], str):
+            return 'a kernel keeps no values: the path names a type of one, such as ["text/html"]'
+        name = steps[0]
+        own = {at: bundle for (owner, at), bundle in self._kept.items() if owner == evaluation}
+        found = [bundle for at, bundle in own.items() if name in bundle and number in (None, at)]
+        if not found:
+            types = sorted({one for bundle in own.values() for one in bundle})
+            has = f"it has {', '.join(types)}" if types else "nothing is kept of it but text and pictures"
+            return f"it has no {name}, or no more: {has}"
+        text = data_of(found[-1], name)
+        limits = part.limits
+        length = limits.max_length if limits.length_is_asked and limits.max_length else PART_CHARACTERS
+        shown = text[part.start : part.start + length]
+        most = limits.max_value_bytes
+        if most is not None and len(encoded := shown.encode()) > most:
+            shown = encoded[:most].decode(errors="ignore")
+        end = part.start + len(shown)
+        cut = f"characters {part.start} to {end} of {len(text)}" if len(shown) < len(text) else ""
+        return Value(shown, cut=cut)
+
+
+def _size(bundle: Bundle) -> int:
+    return sum(len(data_of(bundle, name)) for name in bundle)
+
+
+USAGE_S: Final = 0.5
+"""How long a kernel may take to tell its process id: most leave the request unanswered."""
+
+PYTHON: Final = "python"
+ONE_NAMESPACE: Final = "a kernel has one namespace: start a second kernel for a second one"
+RESTART: Final = "restart it where it was started, in the notebook say: what codriver started it can restart"
+MISSING: Final = {
+    "complete": "this kernel completes nothing",
+    "lookup": "this kernel tells nothing of its names",
+    "test": "run the tests by code, as on a terminal: kernels of this language have no way to tell of them",
+    "stacktrace": "the error's own trace is in the answer of its evaluation",
+    "restart": RESTART,
+    "sessions": ONE_NAMESPACE,
+    "print-limits": "a kernel prints its values itself: they are cut at maxValueBytes",
+    "clojuredocs": "it is about Clojure: of a name that Clojure has too, clojuredocs_info tells from the export",
+    "macroexpand": "kernels have no way to expand macros",
+    "frame": "only Python kernels keep the frames of an error",
+    "try": "a kernel is not forked: use edit_files with onFailure: restore",
+    "drift": "only Python kernels tell what they loaded: load the file again to be sure",
+    "restore": "only Python kernels keep former definitions",
+}
+NO_INPUT: Final = "code that reads from stdin gets nothing in this kernel, and may wait for ever: interrupt it then"
+
+
+async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
+    """The profile of a kernel that is connected. Asks it for its process, if nothing else tells.
+
+    `seam`: the session id of the application's, if one was found in it, and how it is asked.
+    """
+    information, channel = kernel.info, kernel.channel
+    process = channel.process_id or await _told_process(kernel)
+    is_python = information.language == PYTHON
+    capabilities, missing = _abilities(kernel, is_python=is_python)
+    asked, not_asked = abilities(kernel, is_python=answers_expressions)
+    capabilities, missing = {**capabilities, **asked}, {**missing, **not_asked}
+    missing["seam"] = seam_providers.WAYS[PYTHON] if answers_expressions else seam_providers.NO_WAY
+    if seam is not None:
+        capabilities["seam"] = seam[1]
+    return Profile(
+        dialect=PYTHON if is_python else "unknown",
+        versions={
+            information.implementation or "kernel": information.implementation_version,
+            information.language or "language": information.language_version,
+        },
+        capabilities=capabilities,
+        missing={name: words for name, words in missing.items() if name not in capabilities},
+        reads_itself=information.quirks.gate != "none",
+        isolation="none",
+        is_serial=True,
+        process_id=process,
+        project_root=KernelProcess(process, leads=False).folder if process else None,
+        notebook=channel.notebook,
+        notes=information.quirks.notes,
+        seam=seam[0] if seam else None,
+    )
+
+
+def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
+    quirks = kernel.info.quirks
+    capabilities = {
+        "evaluate": Capability("execute_request"),
+        "load-file": Capability("execute_request", adapted=True),
+        "cells": Capability("execute_request"),
+    }
+    missing = dict(MISSING)
+    if kernel.channel.can_restart:
+        capabilities["restart"] = Capability("its server's")
+        del missing["restart"]
+    by_message = quirks.interrupt_by == "message"
+    if by_message or (quirks.interrupt_by == "signal" and kernel.channel.can_interrupt):
+        capabilities["interrupt"] = Capability("interrupt_request" if by_message else "SIGINT", adapted=not by_message)
+    else:
+        missing["interrupt"] = quirks.interrupt_note or "this kernel cannot be interrupted"
+    if quirks.reads_input:
+        capabilities["stdin"] = Capability("input_reply")
+    else:
+        missing["stdin"] = NO_INPUT
+    if is_python:
+        missing["macroexpand"] = "Python has no macros"
+    return capabilities, missing
+
+
+async def _told_process(kernel: Kernel) -> int | None:
+    """The process id as the kernel tells it, where it does and is on this machine."""
+    if not kernel.info.quirks.tells_process or not kernel.channel.is_local:
+        return None
+    with suppress(OpTimedOutError):
+        reply = await kernel.ask("usage_request", {}, socket="control", timeout_s=USAGE_S)
+        process = reply.content.get("pid")
+        return process if isinstance(process, int) else None
+    return None

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
-    from codriver.repls.jupyter.messages.channel import Channel, OnMessage
+    from codriver.repls.jupyter.messages import Channel, OnMessage
 
 PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """The protocols of such kernels, in the address of a REPL."""

@@ -13,7 +13,7 @@ from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.repls import kinds
 from codriver.repls.jupyter.finding.connection_files import key_of_kernel
-from codriver.repls.launch.port_files import find, watch
+from codriver.repls.launch.processes import find, watch
 from codriver.repls.launch.projects import repls_to_start
 from codriver.repls.launch.recipes import RecipeError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
     from codriver.repls.jupyter.finding.named_kernels import NamedKernel
-    from codriver.repls.launch.port_files import Found
+    from codriver.repls.launch.processes import Found
     from codriver.repls.launch.recipes import Recipe
 
 RECHECK_S = 0.25

@@ -21,8 +21,14 @@ from codriver.errors import StartError, install_extra
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
 from codriver.lisp.reader import top_level_forms
-from codriver.repls.jupyter.finding.connection_files import OWN_PREFIX, runtime_folder
-from codriver.repls.jupyter.finding.kernelspecs import KernelSpecError, command_of, find_kernelspec, kernel_folders
+from codriver.repls.jupyter.finding.connection_files import (
+    OWN_PREFIX,
+    KernelSpecError,
+    command_of,
+    find_kernelspec,
+    kernel_folders,
+    runtime_folder,
+)
 from codriver.repls.kinds import KINDS, NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of, title_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.project_python import (

@@ -17,7 +17,7 @@ import anyio
 from codriver.errors import CodriverError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import CallsRecorded
-from codriver.repls.nrepl.checked_answers import read_data
+from codriver.repls.nrepl.responses import read_data
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
 from codriver.wire.untrusted import as_map, as_text
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.repls.contract.adapter_values import Listener
-    from codriver.repls.nrepl.message import Message
+    from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool
     from codriver.wire.bencode import Value

@@ -3,13 +3,24 @@
 What comes is filed at all times, also when nobody waits. Every request has an id of its own; answers find their
 exchange by it, also when they come after `done`, for as long as the id is among the last `LINGERING` that ended, or the
 exchange is kept for what is still to come.
+
+Connections to the servers of REPLs, made over TCP where somebody listens who may.
+
+nREPL messages: parsed into one shape, and output that came in many small ones coalesced.
+
+The disagreements of servers are settled here, once: nil comes as an empty list where a text or a map is expected,
+statuses as a list in any order or as one text, an id as ``""``, as ``[]`` or not at all. Programs print line by line,
+and readers read what came at once. Source: nREPL documentation, "Ops", and the answers of the servers in the tests.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import socket
 from collections import deque
 from collections.abc import Callable
+from dataclasses import field
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -17,17 +28,129 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.recent import Recent
-from codriver.errors import ReplDisconnectedError
-from codriver.repls.contract.errors import OpTimedOutError, RequestUnsafeError
-from codriver.repls.nrepl.message import Message, NotAMessageError, joined, parse
-from codriver.repls.nrepl.transport import connect
+from codriver.core.records import dataclass
+from codriver.errors import PeerError, ReplDisconnectedError
+from codriver.net.tcp_transport import TcpTransport
+from codriver.repls.contract.adapter import check_listener
+from codriver.repls.contract.errors import OpTimedOutError, ReplUnreachableError, RequestUnsafeError
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
+from codriver.wire.untrusted import NOTHING, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from codriver.net.tcp_transport import TcpTransport
     from codriver.repls.contract.adapter_values import Endpoint
+
+
+NO_STATUS: frozenset[str] = frozenset()
+
+FAILED = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
+"""Status words that mean that what was asked for failed. An `ex` key means the same: some servers send nothing else."""
+
+ADDRESS = frozenset({"id", "session"})
+
+
+class NotAMessageError(PeerError):
+    """A peer sent bencode that is no dictionary, and so no message."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(f"a message must be a dictionary, and a {type(value).__name__} came")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it came: `id` is None when the server named none, `status` is a set."""
+
+    id: str | None = None
+    session: str | None = None
+    status: frozenset[str] = frozenset()
+    fields: Mapping[str, Value] = field(default_factory=lambda: NOTHING)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the server says that it is finished with the request."""
+        return "done" in self.status
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether this message alone says that the request failed."""
+        return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED & self.status)
+
+    def texts(self, *keys: str) -> list[str | None]:
+        """The texts under these keys, each as `text` gives it: of a message's many possible fields it has two or so."""
+        fields = self.fields
+        return [self.text(key) if key in fields else None for key in keys]
+
+    def text(self, key: str) -> str | None:
+        """The text under `key`; None when it is absent, or nil, or no text."""
+        value = self.fields.get(key)
+        return value if value is None or type(value) is str else as_text(value)
+
+
+def parse(value: Value) -> Message:
+    """The message that `value` is.
+
+    Raises:
+        NotAMessageError: it is none.
+    """
+    if not isinstance(value, dict):
+        raise NotAMessageError(value)
+    status = _status(value["status"]) if "status" in value else NO_STATUS
+    name, session = value.get("id"), value.get("session")
+    if type(name) is not str:
+        name = as_text(name)
+    if type(session) is not str:
+        session = as_text(session)
+    return Message(name or None, session or None, status, value)
+
+
+def _status(value: Value | None) -> frozenset[str]:
+    """The words of a status, which is a list in any order or one text."""
+    if type(value) is list:
+        return frozenset([word for word in value if type(word) is str])
+    return frozenset((value,)) if type(value) is str else NO_STATUS
+
+
+def joined(values: Iterable[Value]) -> Iterator[Value]:
+    """The values in their order, each run of output on one stream of one request as one message.
+
+    Only what says nothing else is joined. A text that is no UTF-8, or that is cut, stays by itself.
+    """
+    run: dict[str, Value] | None = None
+    stream = ""
+    texts: list[str] = []
+    for value in values:
+        if run is None and type(value) is dict and "out" not in value and "err" not in value:
+            yield value
+            continue
+        name, text = _output(value)
+        if run is not None and isinstance(value, dict) and name == stream and _address(value) == _address(run):
+            texts.append(text)
+            continue
+        if run is not None:
+            yield {**run, stream: "".join(texts)}
+        if name and isinstance(value, dict):
+            run, stream, texts = value, name, [text]
+        else:
+            run = None
+            yield value
+    if run is not None:
+        yield {**run, stream: "".join(texts)}
+
+
+def _output(value: Value) -> tuple[str, str]:
+    """The stream and the text of a message that is text on one stream and nothing else; else the empty ones."""
+    if isinstance(value, dict):
+        name = "out" if "out" in value else "err"
+        text = value.get(name)
+        if type(text) is str and value.keys() - ADDRESS == {name}:
+            return name, text
+    return "", ""
+
+
+def _address(value: dict[str, Value]) -> tuple[Value | None, Value | None]:
+    return value.get("id"), value.get("session")
+
 
 LINGERING: Final = 512
 """Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""
@@ -365,3 +488,38 @@ def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
 
 def _answers(message: Message) -> bool:
     return bool(message.status) or "value" in message.fields or "ex" in message.fields
+
+
+async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
+    """A connection to whoever listens at `endpoint`. Hand it to its owner before anything else is awaited.
+
+    Raises:
+        ReplUnreachableError: nobody listens, or the way there is closed.
+        StrangeListenerError: a file led there, and the listener is another user's, or nobody can tell.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        with anyio.fail_after(timeout_s):
+            _, transport = await loop.create_connection(TcpTransport, endpoint.host, endpoint.port)
+    except TimeoutError:
+        raise ReplUnreachableError(endpoint, f"it did not take the connection within {timeout_s:g} s") from None
+    except OSError as error:
+        raise ReplUnreachableError(endpoint, _say(error)) from error
+    transport.pause_reading()  # what comes meanwhile is for whoever the connection is handed to
+    try:
+        await check_listener(transport.socket, endpoint)
+    except BaseException:
+        transport.abort()
+        raise
+    transport.resume_reading()
+    return transport
+
+
+def _say(error: OSError) -> str:
+    """Why a connection was refused, in words."""
+    if isinstance(error, socket.gaierror):
+        return "its host name is not known"
+    # When several addresses were tried asyncio makes one error of all, whose text alone tells the causes.
+    if error.errno == errno.ECONNREFUSED or f"[Errno {errno.ECONNREFUSED}]" in str(error):
+        return "nothing listens there"
+    return str(error) or type(error).__name__

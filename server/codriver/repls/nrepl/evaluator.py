@@ -3,6 +3,10 @@
 The first form is sent in the very turn of the event loop in which it is asked for, if nothing stands in its way: what
 else is to be done about an evaluation is done while the REPL works. An evaluation of one form which went well, as most
 do, is over in the turn of the loop in which its answer comes: only what has more to ask, or to wait for, gets a task.
+
+Fields of the requests that evaluate, as the server behind an adapter understands them.
+
+Sources: nREPL documentation, "Ops", `eval` and `load-file`; fields of Codriver's own worker begin with `codriver/`.
 """
 
 from __future__ import annotations
@@ -20,12 +24,11 @@ from codriver.core.values import Failure, Form
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
-from codriver.repls.contract.errors import SessionLostError
+from codriver.repls.contract.errors import RequestUnsafeError, SessionLostError
 from codriver.repls.contract.questions import LastError
 from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
-from codriver.repls.nrepl.request_fields import RequestFields
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, TRY, Reply
+from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, TRY, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -35,11 +38,11 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.nrepl.call_traces import CallTraces, Recording
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
-    from codriver.repls.nrepl.definition_holds import DefinitionHolds
-    from codriver.repls.nrepl.introspection import Introspection
+    from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
+
 
 logger = logging.getLogger(__name__)
 
@@ -437,3 +440,104 @@ def _note_loaders(session: NreplSession, code: str) -> None:
     """Have the class loaders of a session stay, from the code on that speaks of one."""
     if not session.keeps_loaders and "Loader" in code:
         session.keeps_loaders, session.prints_to = True, None
+
+
+class RequestFields:
+    """The fields for one server. Lives as long as its adapter.
+
+    `takes_origin`: whether the application's events there name the evaluation that a message says it is.
+    """
+
+    def __init__(self, probed: ProbeResult, holds: DefinitionHolds, *, takes_origin: Callable[[], bool]) -> None:
+        self._probed = probed
+        self._dialect = probed.dialect
+        self._holds = holds
+        self._takes_origin = takes_origin
+
+    def check(self, code: str) -> None:
+        """Nothing, where the server takes such code.
+
+        Raises:
+            RequestUnsafeError: it would break on it.
+        """
+        limit = self._dialect.unsafe_bytes
+        if limit is None or code.isascii():
+            return
+        if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
+            raise RequestUnsafeError(
+                f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
+                f"than {limit} bytes, and this one has {size}",
+                hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
+            )
+
+    def of_form(
+        self,
+        request: Request,
+        form: Form,
+        limits: PrintLimits,
+        session: NreplSession,
+        recording: Recording | None = None,
+    ) -> dict[str, Value]:
+        """Fields that evaluate one form of a request in a session, in a recording if there is one."""
+        fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, recording)}
+        if request.kind == "try-code":
+            fields["code"] = request.trial
+        if request.frame is not None:
+            fields["frame"] = request.frame
+            if request.is_in_test:
+                fields["test"] = 1
+        if request.namespace and self._dialect.namespace_by == "key":
+            fields["ns"] = request.namespace
+        if request.file:
+            fields["file"] = request.file
+            if self._probed.file_evaluator:
+                fields["eval"] = self._probed.file_evaluator
+        elif session.is_in_file and self._dialect.no_file:
+            fields["file"] = self._dialect.no_file
+        if not self._probed.takes_positions:
+            fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
+        elif (form.line, form.column) != (1, 1) or not self._dialect.takes_beginning:
+            fields["line"], fields["column"] = form.line, form.column
+        return recording.fields(fields) if recording is not None else fields
+
+    def of_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
+        """Fields that load a whole file in a session."""
+        path = request.file or ""
+        fields: dict[str, Value] = {
+            "file": request.code,
+            "file-path": path,
+            "file-name": path.rpartition("/")[2],
+            **self._of_any(request, limits, session),
+        }
+        if request.lines is not None:
+            fields["codriver/lines"] = list(request.lines)
+        if request.how:
+            fields["codriver/how"] = request.how
+        return fields
+
+    def are_kept(self, limits: PrintLimits) -> bool:
+        """Whether a session remembers these limits from request to request: defaults alone, never those of a call."""
+        return self._probed.keeps_print_limits and not (limits.length_is_asked or limits.depth_is_asked)
+
+    def _of_any(
+        self, request: Request, limits: PrintLimits, session: NreplSession, recording: Recording | None = None
+    ) -> dict[str, Value]:
+        """Print limits, the hold that the request belongs to, and its origin."""
+        fields: dict[str, Value] = {}
+        if self._probed.honours_print_limits:
+            keeps = KEEPS_VALUES in self._probed.ops
+            if limits != session.prints_to or recording is not None:
+                fields = self._dialect.print_fields(
+                    limits, knows_defaults=keeps, for_session=self.are_kept(limits), keeps_loaders=session.keeps_loaders
+                )
+            if keeps:
+                fields["codriver/keep"] = request.id
+        if request.trace is not None:
+            fields[TRACE] = list(request.trace)
+        if request.profiles:
+            fields[PROFILE] = 1
+        if request.hold:
+            fields |= self._holds.fields(request.hold)
+        if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):
+            fields["codriver/origin"] = {"who": request.who, "evaluation": request.id}
+        return fields

@@ -2,6 +2,11 @@
 
 Clojure says what failed in one line and the message below; the Python family sends whole tracebacks; nbb prints a
 map, squint `Type: message`; codriver's worker sends the parts apart. What cannot be read is kept as it came.
+
+Stack traces: those that come with a failure, and the JVM's, told by cider-nrepl or by our own question.
+
+On the JVM Clojure reports the root cause, as its own prompt does; the errors that were thrown around it are the links
+of its chain, nearest first. Wrappers that only say where something was thrown are left out.
 """
 
 from __future__ import annotations
@@ -14,16 +19,35 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.lisp.reader import read, top_level_forms
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, NO_MESSAGE, READING, StackFrame
-from codriver.repls.contract.stack_frames import folded, text_of
-from codriver.repls.shared.error_parts import TRACE_FRAMES, cut, read_parts, real_file
-from codriver.wire.untrusted import NOTHING
+from codriver.repls.contract.adapter_values import (
+    AROUND,
+    NAMESPACE_MISSING,
+    NO_MESSAGE,
+    READING,
+    StackFrame,
+    StackTrace,
+)
+from codriver.repls.contract.reports import folded, of_its_own, read_frame, text_of
+from codriver.repls.shared import (
+    TRACE_FRAMES,
+    calls_of,
+    cut,
+    frames_of,
+    read_parts,
+    read_trace,
+    real_file,
+    trace_of,
+    whole_trace,
+)
+from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codriver.core.values import Form, Request
     from codriver.repls.dialects.server_dialect import Dialect
+    from codriver.repls.nrepl.connection import Message
+
 
 MOST_LINKS: Final = 10
 DATA_CHARACTERS: Final = 4000
@@ -322,3 +346,80 @@ def _end(form: Form) -> tuple[int, int]:
     """The line and column just behind a form."""
     *before, last = form.text.split("\n")
     return (form.line + len(before), (1 if before else form.column) + len(last))
+
+
+PHASE: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
+"""How the data begins of an error that Clojure's own tools made to say where another was thrown."""
+_TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
+
+
+def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
+    """The stack trace that came with a failure; without frames where the server sends none."""
+    if failure.parts:
+        return read_trace(failure.parts, dialect)
+    error = read_failure(failure, dialect)
+    said = [read_traceback_frames(last_of(text), dialect) for _, text in reversed(tracebacks(failure.traceback))]
+    chain = [trace_of(one, frames) for one, frames in zip(error.chain, said[1:], strict=False)]
+    frames = said[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
+    return whole_trace(error, frames, chain)
+
+
+def failure_of(trace: StackTrace) -> Failure:
+    """A link of a chain as a failure has it, with the frames that are the user's."""
+    own = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
+    return Failure(
+        type=trace.type,
+        message=cut(trace.message),
+        trace=tuple(text_of(frame) for frame in own),
+        data=trace.data,
+        notes=trace.notes,
+        relation=trace.relation,
+    )
+
+
+def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
+    """The error that cider-nrepl's stacktrace ops report, one message a link; None without an error."""
+    told = [_cider_trace(message.fields) for message in answer if message.text("class")]
+    return _chained(told)
+
+
+def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
+    """The error that our own question reports, its links from the one that was caught inwards; None without one."""
+    links = as_list(as_map(data).get("links"))
+    return _chained([_trace(as_map(link), frames_of(as_map(link), dialect)) for link in links])
+
+
+def _chained(told: list[StackTrace]) -> StackTrace | None:
+    """The root cause, with the links around it; they come outermost first."""
+    if not told:
+        return None
+    *around, root = told
+    chain: list[StackTrace] = []
+    inner = root
+    for trace in reversed(around):
+        if not trace.type.endswith(WRAPPERS) and not (trace.data or "").startswith(PHASE):
+            own = of_its_own(trace.frames, inner.frames)
+            chain.append(replace(trace, frames=own, relation=AROUND))
+        inner = trace
+    return replace(root, chain=tuple(chain))
+
+
+def _trace(fields: Mapping[str, object], frames: Sequence[StackFrame]) -> StackTrace:
+    return StackTrace(
+        type=as_text(fields.get("type")) or as_text(fields.get("class")) or "error",
+        message=as_text(fields.get("message")) or "",
+        frames=tuple(frames),
+        data=as_text(fields.get("data")) or None,
+    )
+
+
+def _cider_trace(fields: Mapping[str, object]) -> StackTrace:
+    """A link as cider-nrepl tells it: its own words for functions, and flags for whose they are."""
+    frames: list[StackFrame] = []
+    for frame, owner, method in calls_of(fields.get("stacktrace")):
+        name = as_text(frame.get("var")) or as_text(frame.get("name")) or f"{owner}/{method}"
+        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
+        flags = {as_text(flag) for flag in as_list(frame.get("flags"))}
+        is_tooling = not _TOOLING_FLAGS.isdisjoint(flags)
+        frames.append(StackFrame(f"{name} ({file}:{line})", file, line, name, is_tooling))
+    return _trace(fields, frames)

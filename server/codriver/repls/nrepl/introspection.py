@@ -2,6 +2,8 @@
 
 What is evaluated runs in a session of ours, so the caller's `*1`, `*e` and namespace stay as they are, and it is
 answered while the caller's session is busy wherever the server can do two things at once.
+
+Definition holds: what a load changed in a REPL, kept there as it was, so that it can be put back.
 """
 
 from __future__ import annotations
@@ -15,24 +17,14 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure, ValuePart
 from codriver.errors import CodriverError
-from codriver.repls.contract.questions import (
-    Complete,
-    FindSource,
-    LastError,
-    ListNames,
-    Lookup,
-    Restore,
-    candidate_of,
-)
+from codriver.repls.contract.questions import Complete, FindSource, LastError, ListNames, Lookup, Restore, candidate_of
 from codriver.repls.dialects import WORKER_OPS
-from codriver.repls.dialects.loaded_code import read_loaded
-from codriver.repls.dialects.thread_dump import Thread, dump_of, read_python
+from codriver.repls.dialects.server_dialect import Thread, dump_of, read_loaded, read_python
 from codriver.repls.nrepl import responses
-from codriver.repls.nrepl.checked_answers import check, read_data, require
-from codriver.repls.nrepl.failures import WRAPPERS
+from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_stacktrace, stack_of, stacktrace_of
+from codriver.repls.nrepl.responses import check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
-from codriver.repls.nrepl.stack_traces import failure_of, read_stacktrace, stack_of, stacktrace_of
-from codriver.repls.shared.error_parts import marked, with_locals
+from codriver.repls.shared import marked, with_locals
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
@@ -41,23 +33,20 @@ if TYPE_CHECKING:
 
     from codriver.core.values import PrintLimits
     from codriver.repls.contract import adapter_values
-    from codriver.repls.contract.adapter_values import (
-        ClojureDocs,
-        StackTrace,
-        ThreadDump,
-    )
-    from codriver.repls.contract.drift_values import Loaded
-    from codriver.repls.contract.questions import Answer, Question
+    from codriver.repls.contract.adapter_values import ClojureDocs, StackTrace, ThreadDump
+    from codriver.repls.contract.questions import Answer, Loaded, Question
     from codriver.repls.dialects.server_dialect import Words
-    from codriver.repls.nrepl.definition_holds import DefinitionHolds
-    from codriver.repls.nrepl.message import Message
+    from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
 
     Told = Mapping[str, object]
+
     Way = Callable[[Any, NreplSession, str], Awaitable[Told]]
+
     """A way to put a question, in a session and with the namespace in which its names are read."""
+
 
 logger = logging.getLogger(__name__)
 
@@ -335,3 +324,42 @@ def _is_of(trace: StackTrace, error: Failure) -> bool:
 def _thread(fields: Mapping[str, object]) -> Thread:
     frames = tuple(f"    at {as_text(frame)}" for frame in as_list(fields.get("frames")))
     return Thread(f"{as_text(fields.get('name'))} ({as_text(fields.get('state'))})", frames)
+
+
+RESTORE: Final = f"{WORKER_OPS}restore"
+"""The op by which codriver's worker puts back what it kept by itself."""
+HOLD: Final = f"{WORKER_OPS}hold"
+"""The field of a request that loads, by which the worker knows under which id it is to keep what it changes."""
+
+
+class DefinitionHolds:
+    """The holds of one REPL. Lives as long as its adapter."""
+
+    def __init__(self, sessions: SessionPool, probed: ProbeResult) -> None:
+        self._sessions = sessions
+        self._ops = probed.ops
+        self._dialect = probed.dialect
+        self._is_prepared = False
+        """Whether the REPL has our own code for it."""
+
+    def fields(self, hold: str) -> dict[str, Value]:
+        """The fields by which a request that loads names the hold that it belongs to."""
+        return {HOLD: hold} if hold and RESTORE in self._ops else {}
+
+    async def note(self, hold: str, step: str) -> None:
+        """Have a REPL that does not do so by itself note its definitions `before` or `after` a load."""
+        if hold and "restore" in self._dialect.ask:
+            await self._ask(hold, step)
+
+    async def put_back(self, hold: str, *, keep: bool) -> object:
+        """Put back what loads changed, or keep it, by our own code; the names that stay."""
+        return await self._ask(hold, "keep" if keep else "restore")
+
+    async def _ask(self, hold: str, step: str) -> object:
+        if not self._is_prepared:
+            await self._evaluate(self._dialect.expression("hold"))
+            self._is_prepared = True
+        return await self._evaluate(self._dialect.expression("restore", hold=hold, step=step))
+
+    async def _evaluate(self, code: str) -> object:
+        return read_data("the restoration", await self._sessions.ask(TOOL_SESSION, code), self._dialect)

@@ -20,9 +20,8 @@ from codriver.repls.contract.adapter import KernelOperations
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.errors import CapabilityMissingError, OpTimedOutError
 from codriver.repls.nrepl.call_traces import LEASE_S, CallTraces
-from codriver.repls.nrepl.definition_holds import DefinitionHolds
 from codriver.repls.nrepl.evaluator import Evaluator
-from codriver.repls.nrepl.introspection import Introspection
+from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
 from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, SENSITIVE_OP, Reply, read_sensitive
 from codriver.repls.nrepl.seam_questions import SeamQuestions
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     from codriver.core.values import Capability, PrintLimits, Profile, Request
     from codriver.repls.contract.adapter import Adapter
     from codriver.repls.contract.adapter_values import Ended, Listener
-    from codriver.repls.nrepl.message import Message
-    from codriver.repls.nrepl.session_record import SessionRecord
+    from codriver.repls.nrepl.connection import Message
+    from codriver.repls.nrepl.session_pool import SessionRecord
     from codriver.wire.bencode import Value
 
 AFTER_INTERRUPT_S: Final = 2.0

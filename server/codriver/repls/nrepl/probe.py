@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.repls.dialects.server_dialect import Dialect
-    from codriver.repls.nrepl.connection import NreplConnection
-    from codriver.repls.nrepl.message import Message
-    from codriver.repls.nrepl.opened_sessions import OpenedSessions
+    from codriver.repls.nrepl.connection import Message, NreplConnection
+    from codriver.repls.nrepl.session_pool import OpenedSessions
     from codriver.wire.bencode import Value
 
 PROBE_S: Final = 5.0

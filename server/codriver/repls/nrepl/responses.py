@@ -2,6 +2,8 @@
 
 nREPL nests a symbol under `info`, cider-nrepl and others give its parts flat; completions are maps or texts; nothing
 found is a status, an empty list, or nothing at all. Answers to our own questions come as JSON under the same names.
+
+Answers of a server checked: that the REPL can what is asked, that it did not fail, and the data of our own code.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
+from codriver.core.values import Capability, Failure
 from codriver.repls.contract import adapter_values
 from codriver.repls.contract.adapter_values import (
     AppEvents,
@@ -25,17 +28,19 @@ from codriver.repls.contract.adapter_values import (
     TestRun,
     TestTime,
 )
-from codriver.repls.nrepl.failures import SentFailure
-from codriver.repls.nrepl.message import FAILED, Message
-from codriver.repls.shared.test_results import result_of, run_of
+from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError
+from codriver.repls.nrepl.connection import FAILED, Message
+from codriver.repls.nrepl.failures import SentFailure, read_failure
+from codriver.repls.shared import result_of, run_of
 from codriver.wire.bencode import CutText
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text, as_texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.core.values import PrintLimits, ValuePart
+    from codriver.core.values import PrintLimits, Profile, ValuePart
     from codriver.repls.dialects.server_dialect import Dialect
+
 
 ERR_CHARS: Final = 64 * 1024
 """How much of the end of `err` is kept to read a failure from: more than any traceback seen, whatever was printed."""
@@ -282,3 +287,44 @@ def read_clojuredocs(answer: Sequence[Message]) -> ClojureDocs | None:
                 href=as_text(fields.get("href")),
             )
     return None
+
+
+def require(profile: Profile, capability: str) -> Capability:
+    """The REPL's support of `capability`.
+
+    Raises:
+        CapabilityMissingError: not at all.
+    """
+    if (support := profile.capabilities.get(capability)) is None:
+        raise CapabilityMissingError(capability, profile.missing.get(capability))
+    return support
+
+
+def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
+    """The data that an answer to our own code gives.
+
+    Raises:
+        EvaluationFailedError: the code failed, or what it printed is no data.
+    """
+    check(what, answer, dialect)
+    printed = [value for message in answer if (value := message.text("value")) is not None]
+    try:
+        return dialect.read(printed[-1]) if printed else None
+    except (ValueError, SyntaxError) as error:
+        shown = printed[-1][:200]
+        fault = Failure("unreadable", f"the REPL printed {shown!r} where JSON was expected")
+        raise EvaluationFailedError(what, fault) from error
+
+
+def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
+    """Refuse an answer that says that it failed.
+
+    Raises:
+        EvaluationFailedError: it says so.
+    """
+    if not any(message.is_failed for message in answer):
+        return
+    reply = Reply(None, lambda _evaluation, _event: None)
+    for message in answer:
+        reply.take(message)
+    raise EvaluationFailedError(what, read_failure(reply.failure, dialect))

@@ -17,20 +17,17 @@ from codriver.core.values import MAIN_SESSION, Failure
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter_values import AppEvents, Output, SeamShown
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
-from codriver.repls.nrepl.checked_answers import check, read_data
-from codriver.repls.nrepl.responses import SEAM_OP, Reply
+from codriver.repls.nrepl.responses import SEAM_OP, Reply, check, read_data
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
 from codriver.repls.seam import seam_providers
-from codriver.repls.seam.app_frames import FrameReader
-from codriver.repls.seam.sensitive_look import LOOK_S, learn_sensitive
+from codriver.repls.seam.seam_providers import LOOK_S, FrameReader, learn_sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.core.values import Request
     from codriver.repls.contract.adapter_values import Listener
-    from codriver.repls.nrepl.connection import NreplConnection
-    from codriver.repls.nrepl.message import Message
+    from codriver.repls.nrepl.connection import Message, NreplConnection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool
     from codriver.repls.seam.seam_providers import Provider

@@ -3,13 +3,24 @@
 And the heartbeat of the main one. TCP's own keep-alive ends at the next host: behind an SSH tunnel or a container's
 proxy it is answered by what listens here, whatever became of the REPL. So the REPL itself is asked something small when
 it was silent for a while.
+
+The sessions that we opened in one nREPL server: cloned, and closed again, whatever becomes of the connection.
+
+The record, in a file, of the sessions that we opened in REPLs and have not closed: who is killed closes none.
+
+The next server of the workspace closes what stands there and nothing else, so that nobody's own session is ever closed.
+An id that another REPL could give again, as one that counts its sessions would, is not recorded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import logging
+import re
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -17,27 +28,25 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver import files
 from codriver.core.values import MAIN_SESSION, TEST_SESSION
-from codriver.errors import ReplDisconnectedError
+from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.repls.contract.errors import CapabilityMissingError, NotAnReplError, OpTimedOutError, SessionNotOpenError
-from codriver.repls.nrepl.connection import (
-    Exchange,
-    NreplConnection,
-    OnMessage,
-    dial,
-)
-from codriver.repls.nrepl.opened_sessions import OpenedSessions
+from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, dial
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from pathlib import Path
+
     from anyio.abc import TaskGroup
 
     from codriver.core.values import PrintLimits
     from codriver.repls.contract.adapter_values import Endpoint
     from codriver.repls.dialects.server_dialect import Dialect
+    from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.failures import SentFailure
-    from codriver.repls.nrepl.message import Message
-    from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
+
 
 TOOL_SESSION: Final = "codriver/tool"
 """Our own session, where questions are asked, so that the caller's `*1`, `*e` and namespace stay as they are."""
@@ -348,3 +357,190 @@ async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -
             await connection.abandon(f"the REPL has been silent for {silent_s:.0f} s and does not answer any more")
         except ReplDisconnectedError:
             return
+
+
+FAREWELL_S: Final = 1.0
+"""How long the end of a connection waits for a server to close its sessions: they are closed for its sake."""
+EACH_S: Final = 0.15
+"""How much longer for each: nREPL 1.0 takes 0.1 s for one, and closes one after the other."""
+
+AT_ONCE: Final = 8
+"""Connections by which sessions are closed that an earlier one left."""
+
+
+class OpenedSessions:
+    """Our open sessions of the server at `address`. Lives as long as the adapter; `record` outlives the process."""
+
+    def __init__(self, address: str, record: SessionRecord | None) -> None:
+        self._address = address
+        self._record = record
+        self._opened: dict[str, NreplConnection] = {}
+        """By id: the connection that it was made on."""
+
+    async def clone(self, connection: NreplConnection, *, timeout_s: float, **fields: Value) -> str | None:
+        """The id of a new session on `connection`; None where the server gives none. `fields` are of the request.
+
+        Raises:
+            OpTimedOutError, ReplDisconnectedError: as `NreplConnection.ask`.
+        """
+        identity = _new_session(await connection.ask("clone", timeout_s=timeout_s, **fields))
+        if identity:
+            self._opened[identity] = connection
+            if self._record is not None:
+                await self._record.opened(self._address, identity)
+        return identity
+
+    async def close(self, identity: str) -> None:
+        """Close a session; where the server is gone or silent it stays in the record."""
+        connection = self._opened.get(identity)
+        if connection is not None and await _is_closed(connection, identity):
+            await self._forget(identity)
+
+    async def close_all(self, main: NreplConnection | None, *, busy: Iterable[str]) -> None:
+        """Close every session, and by the connection `main` those that an earlier one left there; in time, or never.
+
+        In those that are `busy` code runs: where the connection broke, a new one of this server leaves them alone.
+        """
+        asked = dict(self._opened)
+        if self._record is not None and main is not None and main.cause is None:
+            asked |= dict.fromkeys(await self._record.to_close(self._address, with_busy=True), main)
+        await self._close(asked)
+        if self._record is not None:
+            self._record.left(self._opened, busy=busy)
+
+    async def close_left(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
+        """Close the sessions that an earlier connection left, and in which nothing ran as it broke.
+
+        That is done before any is opened, so that kills that follow each other leave no more than one does; and by some
+        connections at once, which `dial` gives, as nREPL keeps each busy for 0.1 s with a session.
+        """
+        if self._record is None or not (left := await self._record.to_close(self._address, with_busy=False)):
+            return
+
+        async def close(sessions: Sequence[str]) -> None:
+            with suppress(CodriverError):
+                connection = await dial()
+                try:
+                    await self._close(dict.fromkeys(sessions, connection))
+                finally:
+                    await connection.close()
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(min(AT_ONCE, len(left))):
+                tasks.start_soon(close, left[number::AT_ONCE])
+
+    async def _close(self, sessions: dict[str, NreplConnection]) -> None:
+        """Close sessions, each by a connection, in the time that all may take.
+
+        One after the other: servers do it so, and some mix up two requests at once.
+        """
+        with anyio.move_on_after(FAREWELL_S + EACH_S * len(sessions)):
+            for identity, connection in sessions.items():
+                if await _is_closed(connection, identity):
+                    await self._forget(identity)
+
+    async def _forget(self, identity: str) -> None:
+        self._opened.pop(identity, None)
+        if self._record is not None:
+            await self._record.closed(self._address, identity)
+
+
+async def _is_closed(connection: NreplConnection, identity: str) -> bool:
+    """Ask a server to close a session, and say whether it has it no more: it closed it, or never had it."""
+    try:
+        await connection.ask("close", timeout_s=FAREWELL_S, session=identity)
+    except CodriverError:
+        return False  # there is nothing left to close, or nobody who does: to leave must not fail
+    return True
+
+
+def _new_session(messages: Sequence[Message]) -> str | None:
+    """The id of the session that the answer to `clone` tells of."""
+    return next((identity for message in messages if (identity := message.text("new-session"))), None)
+
+
+logger = logging.getLogger(__name__)
+
+RULES: Final = files.Rules(files.Links.OWN, most_bytes=files.MEBIBYTE, is_granting=True)
+"""What stands in it is closed, so it is the user's own."""
+MOST_REPLS: Final = 64
+"""Addresses that are kept, the newest: a REPL that is gone takes its sessions with it, and is seldom heard of again."""
+MOST_SESSIONS: Final = 256
+"""Sessions of one REPL that are kept, the newest: the lanes that it may have, four times."""
+UNIQUE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""An id made of 128 bits, nearly all random: a UUID as nREPL has it, or plain."""
+
+
+class SessionRecord:
+    """The record of one workspace, for the life of one server. What cannot be written is left open by a kill.
+
+    `is_ours` says of an address whether the process there is ours, and ends with us. Blocking work is done in a thread.
+    """
+
+    def __init__(self, path: Path, *, is_ours: Callable[[str], bool] = lambda _: False) -> None:
+        self._path = path
+        self._is_ours = is_ours
+        self._in_turn = anyio.CapacityLimiter(1)
+        self._kept: dict[str, list[str]] | None = None
+        """By address; None before the file was read."""
+        self._in_use: set[str] = set()
+        """Those that a connection of this server has opened, and not left."""
+        self._busy: set[str] = set()
+        """Those in which code ran as their connection broke: it goes on as long as this server does."""
+
+    async def opened(self, address: str, session: str) -> None:
+        """A session was opened: called before anything is done in it."""
+        self._in_use.add(session)
+        if UNIQUE.fullmatch(session) and not self._is_ours(address):
+            await self._in_thread(partial(self._write, address, add=session))
+
+    async def closed(self, address: str, session: str) -> None:
+        """The REPL at the address has a session no more."""
+        self._in_use.discard(session)
+        await self._in_thread(partial(self._write, address, drop=session))
+
+    def left(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
+        """The connection that opened these sessions is over, and they are open; code ran in those that are `busy`."""
+        self._in_use -= frozenset(sessions)
+        self._busy |= frozenset(busy)
+
+    async def to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
+        """The sessions at an address that an earlier connection left, of this server or one before it."""
+        await self._in_thread(self._read)
+        kept = self._read().get(address, ())
+        passed_over = self._in_use if with_busy else self._in_use | self._busy
+        return tuple([session for session in kept if session not in passed_over])
+
+    async def _in_thread(self, work: Callable[[], object]) -> None:
+        await anyio.to_thread.run_sync(work, limiter=self._in_turn)
+
+    def _read(self) -> dict[str, list[str]]:
+        if self._kept is None:
+            found = files.read_json(self._path, RULES)
+            rows = found.items() if isinstance(found, dict) else ()
+            self._kept = {address: _ids(sessions) for address, sessions in rows if isinstance(sessions, list)}
+        return self._kept
+
+    def _write(self, address: str, *, add: str = "", drop: str = "") -> None:
+        kept = self._read()
+        before = kept.get(address, [])
+        after = [*(one for one in before if one != drop), *([add] if add else [])][-MOST_SESSIONS:]
+        if after == before:
+            return
+        kept.pop(address, None)
+        if after:
+            kept[address] = after
+        for oldest in list(kept)[:-MOST_REPLS]:
+            del kept[oldest]
+        try:
+            # A kill loses nothing that was written, and after a loss of power the REPL is gone too.
+            files.replace(
+                self._path, json.dumps(kept).encode("ascii"), links=files.Links.OWN,
+                is_durable=False, make_mode=files.PRIVATE_FOLDER,
+            )  # fmt: skip
+        except OSError as error:
+            logger.warning("the sessions opened in %s are not recorded, and left open by a kill: %s", address, error)
+
+
+def _ids(values: list[object]) -> list[str]:
+    return [value for value in values if isinstance(value, str) and UNIQUE.fullmatch(value)]

@@ -1,4 +1,7 @@
-"""The tests of one nREPL server, run: by our own code in a session of ours, else by the server's op."""
+"""The tests of one nREPL server, run: by our own code in a session of ours, else by the server's op.
+
+The test files of a workspace in Clojure's dialects: their namespaces, their files, and those of test results.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +9,28 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 
+from codriver import files
 from codriver.core.pictures import DATA
 from codriver.core.values import TEST_SESSION, TestSelection
 from codriver.errors import CodriverError, RefusedError
-from codriver.repls.contract.adapter_values import (
-    NAMESPACE_MISSING,
-    UNKNOWN_TEST,
-    Output,
-    TestResult,
-    TestRun,
-)
-from codriver.repls.contract.errors import (
-    CapabilityMissingError,
-    EvaluationFailedError,
-    NamespaceMissingError,
-)
-from codriver.repls.contract.media import Display
-from codriver.repls.contract.test_progress import TestProgress
-from codriver.repls.nrepl import responses, test_files
-from codriver.repls.nrepl.checked_answers import check, read_data, require
-from codriver.repls.nrepl.message import Message
-from codriver.repls.nrepl.responses import COVER, RUN, TRACE, Reply
+from codriver.files import workspace_walk
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, UNKNOWN_TEST, Display, Output, TestResult, TestRun
+from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.reports import TestProgress
+from codriver.repls.nrepl import responses
+from codriver.repls.nrepl.connection import Message
+from codriver.repls.nrepl.responses import COVER, RUN, TRACE, Reply, check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
-from codriver.repls.shared.error_parts import marked
-from codriver.repls.shared.test_evaluations import TestEvaluations, alternatives
-from codriver.repls.shared.test_results import tests_of
+from codriver.repls.shared import TestEvaluations, alternatives, marked, tests_of
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from codriver.core.values import Request
     from codriver.repls.contract.adapter_values import Ended, Listener
@@ -47,6 +39,7 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire import bencode
+
 
 SO_FAR_S: Final = 1.0
 """How long the tests that have ended are asked for: a REPL may answer nothing while code runs."""
@@ -156,7 +149,7 @@ class TestRunner:
             run = await self._by_op(support.op, asked, evaluation)
         results = tuple(self._marked(result) for result in run.results)
         stopped = self._marked(run.stopped) if run.stopped else None
-        return test_files.located(replace(run, results=results, stopped=stopped), self._workspace)
+        return located(replace(run, results=results, stopped=stopped), self._workspace)
 
     def _marked(self, result: TestResult) -> TestResult:
         return replace(result, frames=marked(result.frames, self._workspace)) if result.frames else result
@@ -208,7 +201,7 @@ class TestRunner:
         for name, file in cast("list[tuple[str, str]]", names["files"]):
             if name not in cast("list[str]", unloaded):
                 continue
-            text = await anyio.to_thread.run_sync(test_files.read, file, self._workspace)
+            text = await anyio.to_thread.run_sync(read, file, self._workspace)
             if text is None:
                 continue
             fields = {"file": text, "file-path": file, "file-name": file.rpartition("/")[2]}
@@ -301,7 +294,7 @@ class TestRunner:
             if "/" in namespace and not is_path:
                 namespace, _, test = namespace.rpartition("/")
             if self._workspace is not None and not asked.only:
-                found = test_files.find(self._workspace, self._dialect.name, namespace if is_path else "")
+                found = find(self._workspace, self._dialect.name, namespace if is_path else "")
                 found = [one for one in found if is_path or namespace in ("", one[0])]
             if asked.match and not words:
                 raise MatchUnreadableError(asked.match)
@@ -321,3 +314,76 @@ def _with(unread: list[TestResult], run: TestRun) -> TestRun:
 
 def _printed(answer: list[Message]) -> str:
     return "".join([text for message in answer if (text := message.text("out") or message.text("err"))])
+
+
+SUFFIXES: Final = {
+    "clojure": (".clj", ".cljc"),
+    "babashka": (".clj", ".cljc", ".bb"),
+    "basilisp": (".lpy", ".cljc"),
+    "nbb": (".cljs", ".cljc"),
+    "squint": (".cljs", ".cljc"),
+}
+FOLDERS: Final = ("test", "tests", "src/test/clojure", "src/test")
+"""Where projects keep tests, from the workspace."""
+SOURCE_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
+"""Where projects keep namespaces, from the workspace; those of tests first."""
+SOURCE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
+MAX_FILES: Final = 2000
+MAX_ENTRIES: Final = 50_000
+RULES: Final = files.Rules(files.Links.WITHIN, files.MEBIBYTE)
+_NAMESPACE: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.MULTILINE)
+
+
+def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]]:
+    """Namespaces that define tests, each with its file: of the file or folder `where`, else of the usual folders."""
+    suffixes = SUFFIXES.get(dialect, ())
+    places = [workspace / where] if where else [workspace / folder for folder in FOLDERS]
+    found: dict[str, str] = {}
+    for place in places:
+        for path in _paths(place, suffixes):
+            if len(found) < MAX_FILES and (text := read(path, workspace)) and (match := _NAMESPACE.search(text)):
+                found.setdefault(match[1], path)
+    return sorted(found.items())
+
+
+def read(path: str, workspace: Path) -> str | None:
+    """The text of a file with tests; None of what has none or cannot be read."""
+    try:
+        text = files.read_text(Path(path), RULES, root=workspace)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return text if "(deftest" in text else None
+
+
+def _paths(place: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
+    if place.is_file():
+        yield str(place)
+        return
+    yield from map(str, workspace_walk.files_of(place, suffixes, max_entries=MAX_ENTRIES))
+
+
+def located(run: TestRun, workspace: Path | None) -> TestRun:
+    """`run` with the paths of the namespaces' files in `workspace`, for results that tell none."""
+    if workspace is None:
+        return run
+    found: dict[tuple[str, str | None], str | None] = {}
+    for result in run.results:
+        key = (result.namespace, result.file)
+        if key not in found:
+            found[key] = _file(result, workspace)
+    return replace(
+        run, results=tuple(replace(result, file=found[result.namespace, result.file]) for result in run.results)
+    )
+
+
+def _file(result: TestResult, workspace: Path) -> str | None:
+    told = result.file
+    if told is not None and (Path(told).is_absolute() or ":" in told):
+        return told
+    stem = result.namespace.replace("-", "_").replace(".", "/")
+    for folder in SOURCE_FOLDERS:
+        for suffix in SOURCE_SUFFIXES:
+            path = workspace / folder / f"{stem}{suffix}"
+            if path.is_file() and (told is None or path.name == Path(told).name):
+                return str(path)
+    return told

@@ -4,6 +4,13 @@ A provider is found by its *sentinel*, an expression whose value is the session 
 is asked by *forms*, one for each accessor of the contract. In a form, `$args` and `$origin` are literals of all that is
 asked and of who asks, `$name` of the accessor; any other `$word` is a literal of that argument, nil where it was not
 given. All are texts in the notation of the language, which the form reads and never evaluates.
+
+Frames of an application's events in output: read from what a REPL prints under the id of the subscribing form.
+
+A frame is a line of JSON behind a record separator, the way for all REPLs but ours, which have no field for it. Source:
+RFC 7464, and the plan of `AppEvents`. Output comes in pieces that end anywhere, and other output may stand between.
+
+A look at the sensitive paths of an application, before code runs that may show their texts.
 """
 
 from __future__ import annotations
@@ -12,13 +19,24 @@ import ast
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
 
 import codriver
+from codriver.errors import CodriverError
 from codriver.repls import dialects
+from codriver.repls.contract.adapter_values import SensitiveSeen
 from codriver.repls.seam import re_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterator
+
+    from codriver.repls.contract.adapter_values import Listener
+
 
 ANY: Final = "*"
 """The accessor whose form serves all that have none of their own."""
@@ -354,3 +372,58 @@ def answer(provider: Provider, accessor: str, told: str) -> str:
 
 def _of(dialect: str) -> tuple[Provider, ...]:
     return tuple(one for one in PROVIDERS if dialect in one.dialects)
+
+
+MARK: Final = "\x1e"
+LINE_CHARACTERS: Final = 2**20
+"""The longest frame: a batch of events is a tenth of it."""
+
+
+class FrameReader:
+    """Tells frames from ordinary output, for the life of one subscription; no character is lost."""
+
+    def __init__(self) -> None:
+        self.subscription: str | None = None
+        """The id of the one whose frames these are, once it is known: those of others are ordinary output."""
+        self._begun = ""
+        """A line that may become a frame, as far as it came."""
+
+    def feed(self, text: str) -> Iterator[str | Mapping[str, Any]]:
+        """The frames, and the ordinary output before, between and behind them, that a piece completes."""
+        text, self._begun = self._begun + text, ""
+        while text:
+            plain, mark, rest = text.partition(MARK)
+            if plain:
+                yield plain
+            line, newline, text = rest.partition("\n")
+            if MARK in line:
+                # A frame has none in it: the line that began was broken off.
+                broken, _, begun = line.partition(MARK)
+                yield MARK + broken
+                text = f"{MARK}{begun}{newline}{text}"
+            elif newline:
+                yield self._frame(line) or f"{MARK}{line}\n"
+            elif len(line) > LINE_CHARACTERS:
+                yield mark + line
+            else:
+                self._begun = mark + line
+
+    def _frame(self, line: str) -> Mapping[str, Any] | None:
+        try:
+            frame = json.loads(line) if len(line) <= LINE_CHARACTERS else None
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(frame, dict) or not isinstance(frame.get("events"), list):
+            return None
+        return frame if self.subscription in (None, frame.get("sub")) else None
+
+
+LOOK_S: Final = 1.0
+"""How long an evaluation waits for the questions before it and behind it."""
+
+
+async def learn_sensitive(ask: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
+    """Ask a seam for the texts at sensitive paths, and tell them to who redacts. Never raises, nor waits for long."""
+    with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
+        told = json.loads(await ask(SENSITIVE, "{}"))
+        listener(None, SensitiveSeen(sensitive_texts(told)))

@@ -20,8 +20,7 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.affected_tests import Choice, TestsRun, choose, with_no_time, words_of_passes
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.submission import check_free
-from codriver.tools.acts.test_runs import TestArguments, run_tests
-from codriver.tools.acts.tests_again import look_again
+from codriver.tools.acts.test_runs import TestArguments, look_again, run_tests
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 

@@ -19,7 +19,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.lisp.reader import top_level_forms
 from codriver.lisp.rename import namespace_of, ns_form
 from codriver.lisp.source_text import Document
-from codriver.repls.dialects.removals import removal
+from codriver.repls.dialects.server_dialect import removal
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget

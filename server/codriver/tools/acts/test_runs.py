@@ -1,11 +1,21 @@
-"""Runs of a project's tests in its REPL, each an evaluation of its own, and the answers about them."""
+"""Runs of a project's tests in its REPL, each an evaluation of its own, and the answers about them.
+
+Second runs of what is red in a Python REPL, in a new process, which knows nothing of what the REPL holds.
+
+Runs of the REPL are compared where they ran the same code: what was loaded was as the files said, and no file of the
+workspace was edited since.
+
+Reports of runs of tests: each is the value of its evaluation, and becomes the fields of an answer.
+"""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 from pydantic import Field
@@ -13,28 +23,40 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.values import Request, TestSelection
 from codriver.errors import CodriverError, RefusedError
+from codriver.files.workspace_walk import walk
+from codriver.log.transcripts import read
+from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.repls.contract.test_report import report_text
-from codriver.tools.acts.edited_python import Loaded, load_edited
+from codriver.repls.contract.reports import report_text
+from codriver.tools.acts.edited_files import Loaded, load_edited
 from codriver.tools.acts.submission import begin
-from codriver.tools.acts.test_reports import is_named, lean_run, report_of, row_json, run_json, runs_before
-from codriver.tools.acts.tests_again import look_again, of_same_code, told_only_live
-from codriver.tools.answers.answer_budget import budget, tail
+from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
-from codriver.tools.answers.error_reports import without_interruption, without_own_traceback
+from codriver.tools.answers.answer_texts import Telling
 from codriver.tools.answers.evaluation_answers import describe, hint_again
-from codriver.tools.answers.lean_answers import Evaluating, lean, reader_of, wants_detail
-from codriver.tools.answers.telling import Telling
+from codriver.tools.answers.lean_answers import (
+    Evaluating,
+    lean,
+    reader_of,
+    wants_detail,
+    without_interruption,
+    without_own_traceback,
+)
 from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, unsaid_default
 from codriver.tools.calls.evaluation_waits import stop, wait
-from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, key_of
-from codriver.tools.truth.drift_notes import notes_of_fresh, notes_of_tests, outcomes
+from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, key_of, target_of
+from codriver.tools.truth.drift_notes import PASSES, notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Json
     from codriver.tools.calls.session_choice import Target
+
+    Run = tuple[Evaluation, Json]
+
 
 ALL_TESTS = str(TestSelection())
 STACKS_BYTES = 2000
@@ -304,3 +326,244 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
         if rows:
             return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
     raise NoFailuresError
+
+
+MOST_AGAIN: Final = 50
+"""Tests that run again: of very many that are red the first few tell as much."""
+MOST_S: Final = 20.0
+LATE_S: Final = 10.0
+"""Beyond the time of the call that asks for a run which outlasted its own."""
+LEAST_S: Final = 0.5
+MAX_ENTRIES: Final = 20_000
+PYTHON: Final = ".py"
+COLLECTION: Final = "(collection)"
+
+
+async def look_again(call: Call, evaluation: Evaluation, who: str, wait_s: float, *, is_all: bool = False) -> None:
+    """Run what is red of a run, and was not before or with nothing edited, in a new process, within `wait_s`.
+
+    `is_all`: whatever is red. The ledger has what passes there. A run that is known, or was stopped, is left alone.
+    """
+    repl, known = call.state.repls.get(evaluation.repl), call.services.ledger.tests
+    is_meant = repl is not None and repl.dialect == "python" and evaluation.status == "failed"
+    if not is_meant or evaluation.id in known.only_live or wait_s < LEAST_S:
+        return
+    report = await report_of(call, evaluation)
+    if report is None or report.get("fresh") or report.get("stopped"):
+        return
+    rows = await _in_question(call, evaluation, report, is_all=is_all)
+    if not rows:
+        return
+    tests = TestSelection(only=tuple((row["ns"], row["test"]) for row in rows), fresh=True, again=True)
+    begun = await _run(call, evaluation, who, tests, min(wait_s, MOST_S))
+    if begun.over and (fresh := await report_of(call, begun)) is not None:
+        ended = outcomes(fresh)
+        files = {file for file, _ in ended}
+        known.only_live[evaluation.id] = tuple(row["test"] for row in rows if _passes(row, ended, files))
+
+
+def _passes(row: Json, ended: Mapping[tuple[str, str], str], files: set[str]) -> bool:
+    """Whether a red test passed in a new process; a file that was not collected, whether it was there."""
+    place = row.get("file") or row["ns"]
+    if row["test"] == COLLECTION:
+        return place in files and (place, COLLECTION) not in ended
+    return ended.get((place, row["test"])) == PASSES
+
+
+async def look_again_late(call: Call, evaluation: Evaluation) -> None:
+    """Do so for a run that outlasted its call, once it is over and where no file was edited since it began."""
+    known = call.services.ledger.tests
+    who = known.put_off.get(evaluation.id)
+    if who is None or not evaluation.over:
+        return
+    edited = await call.services.work.files.run(call.client, partial(newest_edit, call.services.workspace))
+    if edited < (evaluation.started_at or 0):
+        await look_again(call, evaluation, who, LATE_S)
+    known.put_off.pop(evaluation.id, None)
+
+
+async def _run(call: Call, evaluation: Evaluation, who: str, tests: TestSelection, wait_s: float) -> Evaluation:
+    """The run in a new process as it is after `wait_s`, when it is ended."""
+    identity = evaluation_queue.next_id(call.state)
+    request = Request(identity, str(tests), session=evaluation.session, kind="run-tests", tests=tests)
+    begin(call, target_of(call.state, evaluation), who, request)
+    current = await wait(call, identity, wait_s)
+    if not current.over:
+        with anyio.CancelScope(shield=True):
+            await stop(call, identity, f"the red tests ran longer than {wait_s:g} s in a new process")
+    return current
+
+
+async def _in_question(call: Call, evaluation: Evaluation, report: Json, *, is_all: bool) -> list[Json]:
+    """The red tests that may be red in this REPL alone: as before, or as they were not red, or nothing was edited."""
+    red = {known for known, outcome in outcomes(report).items() if outcome != PASSES}
+    runs = [one for one in await runs_before(call, evaluation.repl, evaluation.session) if one[0].id != evaluation.id]
+    same = await of_same_code(call, runs)
+    again = [outcomes(told) for _, told in same if told.get("again")]
+    known_alone = call.services.ledger.tests.only_live
+    rows: dict[tuple[str, str], Json] = {}
+    for row in report["results"]:
+        known = (row.get("file") or row["ns"], row["test"])
+        if known not in red or known in rows or not row.get("file"):
+            continue
+        last = next((run for run in runs if not run[1].get("fresh") and known in outcomes(run[1])), None)
+        was_red = (
+            last is not None
+            and outcomes(last[1])[known] != PASSES
+            and row["test"] not in known_alone.get(last[0].id, ())
+        )
+        if is_all or not was_red or (last in same and not any(one.get(known, PASSES) != PASSES for one in again)):
+            rows[known] = row
+    return list(rows.values())[:MOST_AGAIN]
+
+
+async def of_same_code(call: Call, runs: Sequence[Run]) -> list[Run]:
+    """The runs, of those given, of the code that the files have now, whether in the REPL or in a new process."""
+    current = call.services.ledger.tests.current
+    known = [run for run in runs if run[1].get("fresh") or current.get(run[0].id)]
+    if not known:
+        return []
+    edited = await call.services.work.files.run(call.client, partial(newest_edit, call.services.workspace))
+    return [run for run in known if (run[0].started_at or 0) >= edited]
+
+
+def newest_edit(workspace: Path) -> int:
+    """The moment of the newest edit of a file of Python, in epoch milliseconds. Blocks."""
+    newest = 0
+    for _, _, entries in walk(workspace, max_entries=MAX_ENTRIES):
+        for entry in entries:
+            if entry.name.endswith(PYTHON):
+                try:
+                    status = entry.stat()
+                except OSError:
+                    continue
+                newest = max(newest, status.st_mtime_ns, status.st_ctime_ns)
+    return newest // 10**6
+
+
+def told_only_live(call: Call, evaluation: Evaluation) -> dict[str, object]:
+    """The field that names the tests of a run that are red in this REPL alone; nothing where none is known to be."""
+    names = call.services.ledger.tests.only_live.get(evaluation.id)
+    return {"onlyInThisRepl": list(names)} if names else {}
+
+
+MAX_RESULTS: Final = 100
+"""Results of one answer: who fails more than this reads the first ones first."""
+MAX_FRAMES: Final = 5
+MOST_WHOLE: Final = 3
+"""Results with all that is known: of more, which mostly fail for the same reason, the place and the first words."""
+FIRST_CHARACTERS: Final = 100
+MAX_READ_CHARACTERS: Final = 32 * 2**20
+
+
+async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
+    """A session's runs that are over and not forgotten with their reports, the newest first."""
+    runs = [
+        one
+        for one in call.state.evaluations.values()
+        if one.kind == "run-tests" and one.over and (one.repl, one.session) == (repl, session)
+    ]
+    reports = [(one, await report_of(call, one)) for one in reversed(runs)]
+    return [(one, report) for one, report in reports if report is not None]
+
+
+async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
+    """The runs of a REPL's sessions that are over and not forgotten with their reports, the newest first."""
+    runs = [one for one in call.state.evaluations.values() if one.kind == "run-tests" and one.over and one.repl == repl]
+    reports = [(one, await report_of(call, one)) for one in reversed(runs)]
+    return [(one, report) for one, report in reports if report is not None and not report.get("fresh")]
+
+
+async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
+    """The report of a run that is over; None if the run gave none, or is forgotten."""
+    transcript = call.services.transcripts.get(evaluation.id)
+    if transcript is None or not transcript.values():
+        return None
+    piece = await read(partial(transcript.result.read, 0, MAX_READ_CHARACTERS), transcript)
+    report: Json = json.loads(piece.text)
+    return report
+
+
+def run_json(
+    report: Json, said: str, workspace: Path, *, passed: bool, max_bytes: int, whole: bool = False
+) -> dict[str, object]:
+    """A test run under the keys of an answer; the output from its end. `whole`: every result, and the tests' times."""
+    listed = [row for row in report["results"] if whole or passed or row["outcome"] != "pass"]
+    output = tail(said, max_bytes // 4).text
+    max_bytes -= json_bytes(output)
+    shown = [
+        row_json(row, workspace) | ({"skipped": True} if whole and row.get("skipped") else {})
+        for row in listed[: None if whole else MAX_RESULTS]
+    ]
+    if not (whole or passed):
+        shown = [*shown[:MOST_WHOLE], *map(_in_short, shown[MOST_WHOLE:])]
+    rows, note, _ = fit(shown, max_bytes)
+    counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
+    if "of" in report:
+        counts["of"] = report["of"]
+    fields: dict[str, object] = {**counts, "results": rows, "count": len(rows)}
+    if len(listed) > len(rows):
+        fields["omitted"] = len(listed) - len(rows)
+    if whole:
+        fields["times"] = fit(report.get("times", []), max_bytes // 4)[0]
+    if note:
+        fields["notes"] = [note.partition(":")[0]]
+    if said:
+        fields["stdout"] = output
+    return fields
+
+
+def row_json(row: Json, workspace: Path) -> dict[str, object]:
+    """A result, with the project's frames alone, innermost first."""
+    frames = [_words(frame, workspace) for frame in row.get("frames", ()) if not frame.get("tooling")]
+    kept = {key: value for key, value in row.items() if key not in ("frames", "skipped")}
+    return {**kept, "frames": frames[:MAX_FRAMES]} if frames else kept
+
+
+def _in_short(row: dict[str, object]) -> dict[str, object]:
+    """A result by its name, its line and the first words of what it was."""
+    actual = str(row.get("actual", "")).partition("\n")[0]
+    actual = actual if len(actual) <= FIRST_CHARACTERS else f"{actual[:FIRST_CHARACTERS]}…"
+    kept: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
+    return {**kept, "actual": actual} if actual else kept
+
+
+def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
+    """The fields of a run without those that others of them say, counts of nothing, and the namespace that was named.
+
+    The rows of a run that tells its passes, too, are for readers that take each by itself: they keep their namespace.
+    """
+    rows = fields.get("results")
+    rows = [_lean_row(row, workspace, named) for row in rows] if isinstance(rows, list) else []
+    known = {
+        "failed": not fields.get("failed"),
+        "errors": not fields.get("errors"),
+        "results": not rows,
+        "count": "omitted" not in fields,
+    }
+    kept = {name: value for name, value in fields.items() if not known.get(name)}
+    return {name: rows if name == "results" else value for name, value in kept.items()}
+
+
+def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
+    """A result without the file that its namespace names, and without the frame of the line that it names itself."""
+    kept = dict(row)
+    if "file" in row:
+        kept["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")
+        if file == row.get("ns"):
+            del kept["file"]
+        own = f"{file}:{row.get('line')} in "
+        kept["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(own)]
+    known = {"frames": not kept.get("frames"), "ns": named == row.get("ns")}
+    return {name: value for name, value in kept.items() if not known.get(name)}
+
+
+def is_named(stopped: Json) -> bool:
+    """Whether the REPL knows the test that it was stopped in; it was in none while it looked for them."""
+    return bool(stopped["test"] != UNKNOWN_TEST)
+
+
+def _words(frame: Mapping[str, object], workspace: Path) -> str:
+    file = Path(str(frame.get("file")))
+    shown = file.relative_to(workspace) if file.is_relative_to(workspace) else file
+    return f"{shown}:{frame.get('line')} in {frame.get('function')}"

@@ -10,7 +10,7 @@ from codriver.core import activity, lanes, repl_connections
 from codriver.core.actions import ClientTold
 from codriver.core.values import MAIN_SESSION
 from codriver.log.transcripts import read
-from codriver.tools.answers.text_parts import is_same
+from codriver.tools.answers.answer_texts import is_same
 from codriver.tools.calls.session_choice import key_of
 
 if TYPE_CHECKING:

@@ -1,19 +1,34 @@
-"""Texts of an answer about an evaluation: its values and what it printed, cut to the bytes that there are for them."""
+"""Texts of an answer about an evaluation: its values and what it printed, cut to the bytes that there are for them.
+
+Told once: of an evaluation's streams, an answer tells its caller what no answer before has told it.
+
+A caller is a connection, the client's own conversation where it names one, and its `who` where it gives one: each
+begins at 0. What an answer tells counts as told when the answer is handed out, not when it is made. Answers that may be
+fetched twice, as those of MCP tasks are, and those to the command line tell all, and count for nothing.
+
+Parts of what an evaluation said: a range, the lines that contain a text, or the difference to another evaluation.
+"""
 
 from __future__ import annotations
 
+import difflib
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
 
-from codriver.log.transcripts import read
+from codriver.errors import RefusedError
+from codriver.log.growing_text import PART_CHARACTERS
+from codriver.log.transcripts import NOWHERE, read
 from codriver.tools.answers.answer_budget import MOST_BYTES, Cut, head, json_bytes, tail
+from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
-    from codriver.log.transcripts import Part, Piece, Transcript
+    from codriver.log.transcripts import Part, Piece, Text, Transcript
     from codriver.tools.answers.answer_budget import Images
-    from codriver.tools.answers.telling import Telling
+    from codriver.tools.calls.base import Arguments, Call
+
 
 MAX_VALUES = 100
 MAX_CUT_NOTES = 3
@@ -88,7 +103,7 @@ def _texts(
 ) -> None:
     """Fill in what is not short, and add the notes on what is left out of it to what is `said`."""
     values = transcript.values()
-    # One more character than can be shown, so that it is noticed where one is left out.
+    # One more character than can be shown, so that an omission is noticed.
     read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)
     result, *earlier = read_values or [""]
     flood = FLOODS * max_bytes
@@ -146,7 +161,7 @@ def _without_notes(max_bytes: int, wanted: Mapping[str, int]) -> int:
 
 
 def _values(transcript: Transcript, places: list[range], images: Images, max_characters: int) -> list[str]:
-    """The values at these places without their images, or so many characters where it is too much to look through."""
+    """Values at these places without their images, or so many characters where those are too long to look through."""
     texts: list[str] = []
     left = MAX_READ_CHARACTERS
     for place in places:
@@ -173,7 +188,7 @@ def share(max_bytes: int, wanted: Mapping[str, int]) -> dict[str, int]:
 
 
 def _size(text: str, most: int) -> int:
-    """The length of a text in JSON, `most` where it is longer."""
+    """The length of a text in JSON, and `most` of a longer one."""
     return most if len(text) >= most else min(most, json_bytes(text))
 
 
@@ -260,3 +275,223 @@ def _cut_notes(transcript: Transcript) -> list[str]:
         way = f"get_evaluation path {path}" if is_kept else "maxLength gives more"
         notes.append(f"cut{which}: {words}; {way}")
     return notes
+
+
+FROM: Final[dict[Part, str]] = {"stdout": "from", "stderr": "stderrFrom"}
+"""The field that says where a stream begins that does not begin at its first character."""
+NOTHING_NEW: Final = "nothing new was printed"
+
+
+def caller_of(call: Call, asked: Arguments) -> Hashable | None:
+    """The key of who is told by an answer; None where what it tells does not count."""
+    if call.lasting is not None or traits_of(call.client_name).wants_detail:
+        return None
+    return call.client, call.conversation, asked.who
+
+
+class Telling:
+    """One answer's part of what its caller is told of an evaluation, and its notes that a caller needs once."""
+
+    def __init__(self, call: Call, transcript: Transcript | None, asked: Arguments) -> None:
+        self.transcript = transcript
+        self._notes_told = call.services.told.notes
+        self._caller = caller = caller_of(call, asked)
+        self._before = NOWHERE if transcript is None or caller is None else transcript.told_to(caller)
+        self._reached: dict[str, int] = {}
+        self._notes: list[str] = []
+
+    def begin(self, part: Part) -> int:
+        """The place of the first character that the caller was not told of a part."""
+        return self._before.get(part, 0) if self._before else 0
+
+    def reach(self, part: Part, place: int) -> None:
+        """The answer tells a part up to this place, with what it names as cut."""
+        self._reached[part] = place
+
+    def news(self, notes: Iterable[str]) -> list[str]:
+        """The notes among these that no answer has told the caller."""
+        if self._caller is None:
+            return list(notes)
+        news = [note for note in notes if self._notes_told.is_news(self._caller, note)]
+        self._notes += news
+        return news
+
+    def begins(self) -> dict[str, int]:
+        """The fields that say where each stream begins; none for a stream from its first character on."""
+        if not self._before:
+            return {}
+        return {FROM[part]: place for part, place in self._before.items() if part in FROM and place}
+
+    def take_back(self, fields: Mapping[str, object], shown: Mapping[str, object]) -> None:
+        """Of what is told at the end of the error output, `shown` leaves out what the error says: that is not told."""
+        told, kept = fields.get("stderr"), shown.get("stderr", "")
+        if "stderr" in self._reached and isinstance(told, str) and isinstance(kept, str):
+            self._reached["stderr"] -= len(told) - len(kept)
+
+    def is_nothing_new(self, shown: Mapping[str, object]) -> bool:
+        """True where some was told before, and the answer has nothing of any stream."""
+        return bool(self.begins()) and not shown.keys() & FROM.keys()
+
+    @property
+    def handed_out(self) -> Callable[[], None] | None:
+        """To be called when the answer is handed out; None where that changes nothing."""
+        is_news = self._caller is not None and (self._reached or self._notes)
+        return self._hand_out if is_news else None
+
+    def _hand_out(self) -> None:
+        if self._reached and self.transcript is not None:
+            self.transcript.tell(self._caller, self._reached)
+        if self._notes:
+            self._notes_told.note(self._caller, self._notes)
+
+
+DIFF_LINES = 2000
+"""Longest texts that are compared: the time a comparison takes can grow with their product."""
+DIFF_CHARACTERS = 8 * 2**20
+"""Longest texts of long lines that are compared: they are in memory as a whole meanwhile."""
+MATCH_BYTES = 45
+"""A line that is found takes this much beside its text."""
+LINE_BYTES = 2000
+"""The bytes of a line searched for that are shown."""
+
+
+class ForgottenError(RefusedError):
+    """The texts of the evaluation are not held any more."""
+
+    reason = "forgotten"
+
+    def __init__(self, evaluation: str) -> None:
+        super().__init__(
+            f"what evaluation {evaluation} said is forgotten: too much was evaluated since",
+            hint="the newest of it may still be in repl_output_log",
+        )
+
+
+def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int) -> dict[str, object]:
+    """Characters `start` to `start + length` of a part, within `max_bytes`; `next` is where to go on.
+
+    Places count from the beginning of all that was said, so they stay what they are when the oldest is dropped.
+    """
+    # A character has at least one byte.
+    piece = transcript.piece(part, start, max_bytes if length is None else min(length, max_bytes))
+    text = head(piece.text, max_bytes).text or piece.text[:1]  # at least one, as `next` is to lead on
+    end = piece.start + len(text)
+    fields: dict[str, object] = {"part": part, "text": text, "from": piece.start, "totalCharacters": piece.total}
+    if end < piece.total:
+        fields["next"] = end
+    if piece.dropped:
+        fields["droppedCharacters"] = piece.dropped
+    return fields
+
+
+def matching(transcript: Transcript, wanted: str, *, max_bytes: int) -> dict[str, object]:
+    """The lines of all parts that contain the text `wanted`, each with its part and its number from 1."""
+    found: list[dict[str, object]] = []
+    left = max_bytes
+    count = 0
+    parts: tuple[Part, ...] = ("result", "stdout", "stderr")
+    dropped = sum(transcript.text(part).dropped for part in parts)
+    for part in parts:
+        for number, line in _lines_with(wanted, transcript.text(part).chunks()):
+            count += 1
+            if left > 0:
+                shown = head(line, min(left, LINE_BYTES)).text
+                left -= json_bytes(shown) + MATCH_BYTES
+                found.append({"part": part, "line": number, "text": shown})
+    fields: dict[str, object] = {"matches": found, "count": count}
+    if count > len(found):
+        fields["notes"] = [f"{count - len(found)} more lines are left out: ask with length for more of them"]
+    if dropped:
+        fields["droppedCharacters"] = dropped
+    return fields
+
+
+def _lines_with(wanted: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """The number and the beginning of each line that contains the text, however long the lines are."""
+    number = 1
+    begun = _Line(wanted)
+    for chunk in _whole_line_ends(chunks):
+        *lines, last = f"{chunk}$".splitlines()  # the mark stands in the line that goes on, if it is empty too
+        if not lines:
+            begun.add(chunk)
+            continue
+        begun.add(lines[0])
+        if begun.is_found:
+            yield number, begun.beginning
+        if wanted in chunk:
+            for place, line in enumerate(lines[1:], number + 1):
+                if wanted in line:
+                    yield place, line
+        number += len(lines)
+        begun = _Line(wanted)
+        begun.add(last[:-1])
+    if begun.is_found:
+        yield number, begun.beginning
+
+
+def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
+    """The text of the chunks, with no line end split between two of them."""
+    kept = ""
+    for chunk in chunks:
+        text = kept + chunk
+        kept = "\r" if text.endswith("\r") else ""
+        yield text[: len(text) - len(kept)]
+    yield kept
+
+
+class _Line:
+    """A line that comes in chunks: whether `wanted` is in it, and its beginning."""
+
+    def __init__(self, wanted: str) -> None:
+        self._wanted = wanted
+        self._end = ""
+        self.is_found = False
+        self.beginning = ""
+
+    def add(self, text: str) -> None:
+        """Add what follows."""
+        if len(self.beginning) < LINE_BYTES:
+            self.beginning += text[: LINE_BYTES - len(self.beginning)]
+        if not self.is_found:
+            seen = self._end + text
+            self.is_found = self._wanted in seen
+            self._end = seen[-len(self._wanted) :]
+
+
+def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> dict[str, object]:
+    """The difference from the other evaluation to this one, part by part, as a unified diff."""
+    lines: list[str] = []
+    parts: tuple[Part, ...] = ("result", "stdout", "stderr")
+    for part in parts:
+        one, another = other.text(part), transcript.text(part)
+        if is_same(one, another):
+            continue
+        before, after = _first_lines(one), _first_lines(another)
+        compared = min([DIFF_LINES, *(len(first) for first, is_all in (before, after) if not is_all)])
+        names = f"{other.evaluation} {part}", f"{transcript.evaluation} {part}"
+        lines += difflib.unified_diff(before[0][:compared], after[0][:compared], *names, lineterm="", n=2)
+        if not (before[1] and after[1]):
+            lines.append(f"(only the first {compared} lines of {part} were compared)")
+    cut = head("\n".join(lines), max_bytes)
+    fields: dict[str, object] = {"same": not lines, "diff": cut.text}
+    if cut.omitted:
+        fields["notes"] = [f"the last {cut.omitted} characters of diff are left out: ask with length for more of them"]
+    return fields
+
+
+def is_same(one: Text, another: Text) -> bool:
+    """Whether two texts are the same, as far as they are held."""
+    if one.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
+        return one.all() == another.all()
+    if one.total - one.dropped != another.total - another.dropped:
+        return False
+    return all(now == then for now, then in zip_longest(one.chunks(), another.chunks()))
+
+
+def _first_lines(text: Text) -> tuple[list[str], bool]:
+    """The first lines of what is held, and whether they are all."""
+    found = text.read(0, text.dropped + DIFF_CHARACTERS)
+    lines = found.text.splitlines()
+    if found.start + len(found.text) < found.total:
+        return lines[: max(1, min(DIFF_LINES, len(lines) - 1))], False  # the last may be the beginning of one
+    return lines[:DIFF_LINES], len(lines) <= DIFF_LINES

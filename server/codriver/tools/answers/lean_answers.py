@@ -10,11 +10,19 @@ answer goes on from one before; Python's `None` as `result` and among `values`; 
 that are not the project's, and the report of it in `stderr`; the hint of `evaluation-failed`, but at the second
 failure of the same code. With `detail: true`
 nothing is left out, nor of what the command line asks.
+
+Error reports, short: the project's frames in one line each, so the chain, and no report that says them once more.
+
+A REPL says a failure twice: in parts, and as the report that it prints. Where the parts have no chain the causes are
+read from the report. One that cannot be told for sure from the program's own words is left.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import itertools
+import re
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -22,17 +30,19 @@ from codriver.core import activity
 from codriver.core.records import dataclass
 from codriver.core.values import LIVE
 from codriver.errors import RefusedError
-from codriver.tools.answers.error_reports import shortened, without_report
+from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
+from codriver.repls.contract.reports import FRAME
 from codriver.tools.calls.base import UNLISTED, Arguments
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.session_choice import own
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from codriver.core.state import Seen
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Call
+
 
 FAILED_AGAIN = (
     "it failed a second time: trace tells its calls, stacktrace numbers frames, evaluate_code with frame looks in one"
@@ -187,3 +197,283 @@ def _leave_out_none(fields: dict[str, object]) -> None:
             del fields["values"]
         else:
             fields["values"] = told
+
+
+MOST_FRAMES = 5
+HEADER: Final = "Traceback (most recent call last):\n"
+BETWEEN: Final = (
+    "\nThe above exception was the direct cause of the following exception:\n\n",
+    "\nDuring handling of the above exception, another exception occurred:\n\n",
+)
+"""Source: Python's `traceback`, chained exceptions."""
+GROUP_HEADER: Final = "  + Exception Group Traceback (most recent call last):\n"
+_PRINTED_FRAME: Final = re.compile(
+    r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$', re.MULTILINE
+)
+_CLOJURE: Final = re.compile(
+    r"^(?:Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)\b.*"
+    r"\(.*\)\.\n",
+    re.MULTILINE,
+)
+"""The first line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
+_INTERRUPTIONS: Final = ("(InterruptedException)", "(ThreadDeath)")
+_EXITED: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
+"""Our words for `SystemExit`, whose message is the status. See `codriver.repls.worker.basics.error_report`."""
+MOST_LINKS = 5
+"""Lines on the errors of each kind in a chain."""
+LINK_CHARACTERS = 200
+"""Of the message of such an error, and of its data."""
+DATA_CHARACTERS = 500
+_CALLED: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
+"""The functions that code was sent to call, and not the code that was sent."""
+_EVALUATED: Final = ("<", "REPL", "NO_SOURCE")
+"""How the names of files begin that are none: code that was sent."""
+_INSTALLED: Final = ("-packages", ".venv", "venv", "node_modules")
+
+
+def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
+    """A failure's keys, its trace the project's innermost frames: `file:line in function`, below the workspace."""
+    frames = [match for text in error.get("trace", ()) if (match := FRAME.match(text))]
+    own = [frame for frame in frames if _is_own(frame["file"], workspace)] or frames
+    called = [frame for frame in own if not _is_sent(frame)][:MOST_FRAMES]
+    gone = {"trace", "chain"}
+    short = {key: value for key, value in error.items() if key not in gone and (key, value) != ("form", 1)}
+    if "data" in short:
+        short["data"] = _cut(short["data"], DATA_CHARACTERS)
+    if "file" in short:
+        short["file"] = _relative(short["file"], workspace)
+    if short.get("phase") == "execution":
+        # Of what ran the frames say the place; of what cannot be read they do not.
+        gone |= {"phase", "column"} | ({"file", "line"} if called else set())
+        short = {key: value for key, value in short.items() if key not in gone}
+        if "file" not in short and short.get("line") == 1:
+            del short["line"]  # of the code that was sent, as the first form of it is
+    if called:
+        short["trace"] = [_line(frame, workspace) for frame in called]
+    return short | chain_lines(error.get("chain", ()), workspace)
+
+
+def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str, list[str]]:
+    """The other errors of a chain in a line each: those it came from, was wrapped by, and the members of its group."""
+    lines: dict[str, list[str]] = {}
+    for link in chain:
+        relation = link["relation"]
+        key = "members" if "member" in relation else "wrappedBy" if relation == AROUND else "causes"
+        nested = f"{relation}: " if " of " in relation else ""
+        lines.setdefault(key, []).append(nested + _link_line(link, workspace))
+    return {key: _few(told) for key, told in lines.items()}
+
+
+def _few(lines: list[str]) -> list[str]:
+    left = len(lines) - MOST_LINKS
+    return [*lines[:MOST_LINKS], f"… {left} more: stacktrace has them"] if left > 1 else lines
+
+
+def _link_line(link: Mapping[str, Any], workspace: str) -> str:
+    if link["relation"] == "omitted":
+        return f"… {link['message']}"
+    said = ": ".join(part for part in (link["class"], _cut(link["message"], LINK_CHARACTERS)) if part)
+    data = [_cut(link["data"], LINK_CHARACTERS)] if "data" in link else []
+    notes = [_cut(f"({note})", LINK_CHARACTERS) for note in link.get("notes", ())]
+    frames = [match for text in link.get("trace", ()) if (match := FRAME.match(text))]
+    frame = next((one for one in frames if _is_own(one["file"], workspace)), frames[0] if frames else None)
+    where = _where(frame, workspace) if frame else ""
+    return " ".join([said, *data, *notes, *([f"({where})"] if where else [])])
+
+
+def _where(frame: re.Match[str], workspace: str) -> str:
+    """The place of a frame; of code that was sent only the function, unless that is the code itself."""
+    if frame["file"].startswith(_EVALUATED[1:]):
+        return f"in {frame['function']}" if _CALLED.match(frame["function"]) else ""
+    return _line(frame, workspace)
+
+
+def _cut(text: str, most: int) -> str:
+    """A text in one line of so many characters."""
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= most else f"{line[:most]}…"
+
+
+def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:
+    """The error output without the report of this failure at its end, and the causes that the report named."""
+    said = f"{error.get('message', '')}".strip()
+    if (found := _last_clojure(stderr)) is not None and stderr[found.end() :].strip() == (said or NO_MESSAGE):
+        return stderr[: found.start()], []
+    if (begin := _lisp(stderr, error)) is not None:
+        return stderr[:begin], []
+    if (begin := _message_alone(stderr, error)) is not None:
+        return stderr[:begin], []
+    if error.get("chain") or error.get("notes"):
+        return stderr[: _start(stderr, error)], []
+    name = _words(error)
+    start = _block(stderr, len(stderr))
+    if start is None or not stderr.rstrip().endswith(name):
+        return stderr, []
+    causes: list[str] = []
+    while (end := _end_before(stderr, start)) is not None:
+        before = _block(stderr, end)
+        if before is None or (cause := _cause(stderr[before:end], workspace)) is None:
+            return stderr, []
+        causes.append(cause)
+        start = before
+    return stderr[:start], causes
+
+
+def without_interruption(said: str) -> str:
+    """Output without Clojure's report at its end that the thread was interrupted, which is no output of the program."""
+    found = _last_clojure(said)
+    is_told = found and any(name in found[0] for name in _INTERRUPTIONS) and said.count("\n", found.end()) <= 1
+    return said[: found.start()] if found and is_told else said
+
+
+def without_own_traceback(said: str, message: str = "") -> str:
+    """Output without the Python traceback at its end that has no frame of a file, but those of our own program alone.
+
+    Such an error is told whole by its message. Where the `message` ends with the error's words, those who called our
+    program may have frames of files too, as a server that is written in Python has.
+    """
+    start = _block(said, len(said))
+    if start is None:
+        return said
+    report = said[start + len(HEADER) :]
+    frames = [*itertools.takewhile(lambda line: line.startswith(" "), report.splitlines(keepends=True))]
+    files = [match["file"] for line in frames if (match := _PRINTED_FRAME.match(line.rstrip("\n")))]
+    words = report[len("".join(frames)) :].strip()
+    is_told = bool(words) and message.endswith(words)
+    of_ours = files[-1:] if is_told else files
+    return said[:start] if of_ours and all(file.startswith("<") for file in of_ours) else said
+
+
+def _message_alone(stderr: str, error: Mapping[str, Any]) -> int | None:
+    """The beginning of the message at the end of a text, which is all the report of REPLs that tell no trace."""
+    said = f"{error.get('message', '')}\n"
+    begin = len(stderr) - len(said)
+    if not said.strip() or error.get("trace") or HEADER in stderr or not stderr.endswith(said):
+        return None
+    return begin if begin == 0 or stderr[begin - 1] == "\n" else None
+
+
+def _words(error: Mapping[str, Any]) -> str:
+    """The lines in which Python says an error, without the modules of its class."""
+    name, message = str(error.get("class", "")).rsplit(".", 1)[-1], str(error.get("message", ""))
+    if name == "SystemExit" and (exited := _EXITED.match(message)):
+        message = exited["status"]
+    said = "\n".join([message.strip(), *error.get("notes", ())])
+    return f"{name}: {said}" if message.strip() else f"{name}{said}"
+
+
+def _start(stderr: str, error: Mapping[str, Any]) -> int:
+    """The beginning of the report of a failure whose chain is known; the end of the text if that is no such report."""
+    links = [error, *(link for link in error.get("chain", ()) if link["relation"] in ("cause", "context"))]
+    start, end = len(stderr), len(stderr)
+    for number, link in enumerate(links):
+        is_group = any(other["relation"] == "member 1" for other in error.get("chain", ())) and not number
+        found = _group(stderr, end, link) if is_group else _told(stderr, end, link)
+        if found is None:
+            return len(stderr)
+        start, before = found, _end_before(stderr, found)
+        if before is None:
+            break
+        end = before
+    return start
+
+
+def _told(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
+    """The beginning of an error's traceback that ends at `end`, or of its words alone if it was never raised."""
+    words = _words(link)
+    last = stderr[:end].rstrip("\n")
+    if not last.endswith(words):
+        return None
+    line = last.rfind("\n", 0, len(last) - len(words)) + 1
+    start = _block(stderr, line)
+    frames = stderr[start + len(HEADER) : line].splitlines() if start is not None else [""]
+    return start if all(text.startswith(" ") for text in frames) else line
+
+
+def _group(stderr: str, end: int, link: Mapping[str, Any]) -> int | None:
+    """The beginning of a group's traceback that ends at `end`: every line of it has a margin."""
+    start = stderr.rfind(GROUP_HEADER, 0, end)
+    if start < 0 or (start and stderr[start - 1] != "\n"):
+        return None
+    lines = stderr[start:end].splitlines()
+    is_its = any(line.endswith(_words({**link, "notes": ()})) for line in lines)
+    return start if is_its and all(line.lstrip(" ").startswith(("|", "+")) for line in lines) else None
+
+
+def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
+    """The beginning of the report that the embedded Lisp prints of a failure, if the text ends with it."""
+    if HEADER in stderr:
+        return None
+    lines = "".join(f"{link['relation']}: {link['class']}{_said(link)}\n" for link in error.get("chain", ()))
+    if not stderr.endswith(lines):
+        return None
+    end = len(stderr) - len(lines)
+    while stderr.startswith("  at ", begin := stderr.rfind("\n", 0, max(0, end - 1)) + 1) and begin < end:
+        end = begin
+    said = f"{_said(error)}\n"
+    if not stderr.endswith(said, 0, end):
+        return None
+    begin = stderr.rfind("\n", 0, end - len(said)) + 1
+    head, kind = stderr[begin : end - len(said)], str(error.get("class", ""))
+    return begin if head == kind or (head.startswith(f"{kind} (") and head.endswith(")")) else None
+
+
+def _said(error: Mapping[str, Any]) -> str:
+    data = f" {error['data']}" if "data" in error else ""
+    return f": {error.get('message', '')}{data}"
+
+
+def _last_clojure(stderr: str) -> re.Match[str] | None:
+    return next(reversed([*_CLOJURE.finditer(stderr)]), None)
+
+
+def _block(text: str, end: int) -> int | None:
+    """The beginning of the last traceback before `end`, if it begins a line."""
+    start = text.rfind(HEADER, 0, end)
+    return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
+
+
+def _end_before(text: str, start: int) -> int | None:
+    """The end of the traceback that the one at `start` came from."""
+    return next((start - len(words) for words in BETWEEN if text.endswith(words, 0, start)), None)
+
+
+def _cause(block: str, workspace: str) -> str | None:
+    """A cause in one line; None for one of several lines, and what follows may be the program's own words."""
+    lines = block.removeprefix(HEADER).rstrip("\n").split("\n")
+    words = [line for line in lines if line and not line.startswith(" ")]
+    if len(words) != 1 or words[0] != lines[-1]:
+        return None
+    frames = [*_PRINTED_FRAME.finditer(block)]
+    own = [frame for frame in frames if _is_own(frame["file"], workspace)] or frames
+    return f"{words[0]} ({_line(own[-1], workspace)})" if own else words[0]
+
+
+def _line(frame: re.Match[str], workspace: str) -> str:
+    place = f"{_relative(frame['file'], workspace)}:{frame['line']}"
+    line = f"{place} in {frame['function']}" if frame["function"] else place
+    times = frame.groupdict().get("repeated")
+    return f"{line} … {times}" if times else line
+
+
+def _is_sent(frame: re.Match[str]) -> bool:
+    """Whether this is the code that was sent itself, and no function that earlier code defined.
+
+    On the JVM functions that were evaluated have no file either, or both have, so that the name of the function tells.
+    """
+    if frame["file"].startswith("<"):
+        return frame["function"].startswith(("<module>", "__lisp_expr"))
+    return _CALLED.match(frame["function"]) is None
+
+
+def _is_own(file: str, workspace: str) -> bool:
+    """Whether a file is of the project, or code that was sent."""
+    if any(part in file for part in _INSTALLED):
+        return False
+    path = PurePath(file)
+    return not path.is_absolute() or path.is_relative_to(workspace)
+
+
+def _relative(file: str, workspace: str) -> str:
+    path = PurePath(file)
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file

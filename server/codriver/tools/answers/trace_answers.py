@@ -1,9 +1,14 @@
-"""Answers about recorded runs: the lines beside an evaluation's result, and the parts that are asked for."""
+"""Answers about recorded runs: the lines beside an evaluation's result, and the parts that are asked for.
+
+Texts about recorded runs: an outline in a few lines, one call with those that it made, and two runs side by side.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import heapq
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -11,15 +16,15 @@ from pydantic import BeforeValidator, WithJsonSchema
 from codriver.errors import RefusedError
 from codriver.log.recorded_runs import UnreadableRunError
 from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.tools.answers import run_texts
 from codriver.tools.answers.answer_budget import json_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from codriver.core.state import Repl
-    from codriver.log.recorded_runs import Run
+    from codriver.log.recorded_runs import CallMade, Run
     from codriver.tools.calls.base import Answer, Call
+
 
 TRACING: Final = frozenset({"python", "clojure"})
 """The dialects whose REPLs record calls."""
@@ -102,11 +107,11 @@ def _fields(run: Run, workspace: str) -> dict[str, object]:
     """The fields of an answer about a run: its outline, the changed lines that no test ran, the slowest functions."""
     told: dict[str, object] = {}
     if run.is_traced or run.refused:
-        told["trace"] = "\n".join(run_texts.outline(run))
+        told["trace"] = "\n".join(outline(run))
     if run.unrun is not None:
-        told["notRun"] = run_texts.unrun_lines(run, workspace)
+        told["notRun"] = unrun_lines(run, workspace)
     if run.profile is not None:
-        told["profile"] = run_texts.profile_text(run)
+        told["profile"] = profile_text(run)
     return told
 
 
@@ -117,12 +122,12 @@ async def trace_part(
     run = await run_of(call, evaluation)
     if diff_with is not None:
         other = await run_of(call, diff_with)
-        pairs = run_texts.differences(other, run)
-        text = "\n".join(run_texts.difference_lines(pairs)) or f"no recorded call differs from those of {diff_with}"
+        pairs = differences(other, run)
+        text = "\n".join(difference_lines(pairs)) or f"no recorded call differs from those of {diff_with}"
         return {"part": "trace", "text": text}
     # As much as is asked for has room for all calls, and for what is said behind them.
-    most = WALK_LINES if most_bytes is None else len(run.calls) + run_texts.OUTLINE_LINES
-    lines = run_texts.walk(run, path, most)
+    most = WALK_LINES if most_bytes is None else len(run.calls) + OUTLINE_LINES
+    lines = walk(run, path, most)
     shown = [lines[0], *lines[1 + start :]]
     left = most_bytes or WALK_BYTES
     kept: list[str] = []
@@ -135,3 +140,309 @@ async def trace_part(
     if len(kept) < len(shown):
         fields["next"] = start + len(kept) - 1
     return fields
+
+
+OUTLINE_LINES: Final = 12
+"""Of what an answer about an evaluation says of its run."""
+LINE_CHARACTERS: Final = 88
+SLOWEST: Final = 3
+DIFFERENCES: Final = 12
+LEAST_SHOWN_US: Final = 1000
+"""Calls that took less are no news as the slowest."""
+PROFILE_BYTES: Final = 600
+INDENT: Final = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Calls of one function in a row by the same caller: told once, by the first, or the first that failed."""
+
+    calls: tuple[CallMade, ...]
+
+    @property
+    def told(self) -> CallMade:
+        """The call that stands for all."""
+        return next((call for call in self.calls if call.error), self.calls[0])
+
+
+def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
+    """A run in at most so many lines: counts, the tree with repeats folded, the place of a failure, the slowest."""
+    if run.refused:
+        return [f"nothing was recorded: {run.refused}"]
+    calls = "1 call" if run.count == "1" else f"{run.count} calls"
+    names = f"{len(run.functions)} function" + ("" if len(run.functions) == 1 else "s")
+    head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call of the project's own code"
+    if len(run.threads) > 1:
+        head += f" in {len(run.threads)} threads"
+    ending = [*_origin(run), *_slowest(run), *run.notes]
+    return [head, *_tree(run, most - 1 - len(ending)), *ending]
+
+
+def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
+    """The slowest functions, one a line, by the time that is their own."""
+    lines = ["own ms, total ms, calls"]
+    for name, file, number, calls, own, total in run.profile or ():
+        lines.append(f"{own / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
+        if sum(len(one.encode()) + 1 for one in lines) > most_bytes:
+            return "\n".join(lines[:-1])
+    return "\n".join(lines) if len(lines) > 1 else "no function of the project's own ran"
+
+
+def unrun_lines(run: Run, workspace: str) -> list[str]:
+    """The changed lines that no test ran, a file each: `shop.py:4-6,9`."""
+    return [f"{file.removeprefix(f'{workspace}/')}:{_ranges(lines)}" for file, lines in run.unrun or ()]
+
+
+def _ranges(lines: Sequence[int]) -> str:
+    found: list[list[int]] = []
+    for one in lines:
+        if found and one == found[-1][1] + 1:
+            found[-1][1] = one
+        else:
+            found.append([one, one])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+
+
+def walk(run: Run, path: Sequence[int | str], most: int) -> list[str]:
+    """The calls at a place of a run: a call's number and then those that it made, or a name and then all its calls.
+
+    An empty path gives the tree from its roots.
+    """
+    if run.refused or not path:
+        return outline(run, most)
+    children = run.children()
+    last = path[-1]
+    if isinstance(last, int):
+        if not 1 <= last <= len(run.calls):
+            return [f"there is no call {last}: they are 1 to {len(run.calls)}"]
+        call = run.calls[last - 1]
+        told = [line(child, INDENT) for child in children.get(last, ())]
+        return [_whole(call), *_cut(told, most - 1)]
+    found = [call for call in run.calls if call.function.is_named(last)]
+    if not found:
+        known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
+        return [f"no call of {last} was recorded; there are those of {known}"]
+    counted = found[0].function.counted
+    return [f"{counted} calls of {found[0].function.name}", *_cut([line(call, INDENT) for call in found], most - 1)]
+
+
+def line(call: CallMade, indent: str = "", times: int = 1) -> str:
+    """A call in one line."""
+    number = f"#{call.number}" if times == 1 else f"#{call.number} x{times}"
+    return shorten(f"{indent}{number} {call.said}{outcome(call)}")
+
+
+def outcome(call: CallMade) -> str:
+    """The end of a call, after its text."""
+    if call.error is not None:
+        return f" raised {call.error}"
+    if call.yields:
+        return f" yielded {call.yields}x" + (f", then {call.result}" if call.took_us >= 0 else f", last {call.result}")
+    return " goes on" if call.took_us < 0 else f" -> {call.result}"
+
+
+def shorten(text: str) -> str:
+    """A text of one line, cut in its middle: the end of a call says what came of it."""
+    text = text.replace("\n", " ")
+    if len(text) <= LINE_CHARACTERS:
+        return text
+    return f"{text[: LINE_CHARACTERS * 2 // 3]}…{text[-LINE_CHARACTERS // 3 + 1 :]}"
+
+
+def _whole(call: CallMade) -> str:
+    function = call.function
+    shown = [f"{name}={text}" for name, text in function.named(call.arguments)]
+    whole = (
+        f"{function.name}({', '.join(shown)})" if function.arities is None else f"({' '.join([function.name, *shown])})"
+    )
+    under = f", under #{call.parent.number} {call.parent.function.short_name}" if call.parent else ""
+    took = f", {call.took_us / 1000:g} ms" if call.took_us >= 0 else ""
+    place = f", {function.file.rpartition('/')[2]}:{function.line}"
+    return f"#{call.number} {whole}{outcome(call)}{took}{place}{under}"
+
+
+def _cut(lines: Sequence[str], most: int) -> list[str]:
+    return list(lines) if len(lines) <= most else [*lines[: most - 1], f"{INDENT}and {len(lines) - most + 1} more"]
+
+
+def _groups(calls: Sequence[CallMade]) -> list[Group]:
+    found = groupby(calls, key=lambda call: (id(call.function), call.thread))
+    return [Group(tuple(group)) for _, group in found]
+
+
+def _tree(run: Run, most: int) -> Iterator[str]:
+    """The lines of the tree: first those that lead to errors, or are called there, then those nearer to its roots."""
+    children, failing = run.children(), _failing(run)
+    waiting: list[tuple[bool, int, int, Group]] = []
+
+    def push(calls: Sequence[CallMade], depth: int, *, is_within: bool = False) -> None:
+        for group in _groups(calls):
+            is_well = not (is_within or any(call.number in failing for call in group.calls))
+            heapq.heappush(waiting, (is_well, depth, group.told.number, group))
+
+    push(children.get(0, ()), 0)
+    shown: list[tuple[int, int, Group]] = []
+    while waiting and len(shown) < most:
+        _, depth, number, group = heapq.heappop(waiting)
+        shown.append((number, depth, group))
+        push(children.get(number, ()), depth + 1, is_within=number in failing)
+    for _, depth, group in sorted(shown, key=lambda one: one[0]):
+        yield line(group.told, INDENT * depth, len(group.calls))
+
+
+def _failing(run: Run) -> set[int]:
+    """The numbers of the calls that raised, and of those around them."""
+    found: set[int] = set()
+    for call in run.calls:
+        one: CallMade | None = call if call.error else None
+        while one is not None and one.number not in found:
+            found.add(one.number)
+            one = one.parent
+    return found
+
+
+def _origin(run: Run) -> Iterator[str]:
+    """The innermost call of the last error that left a call which nobody recorded made, with those around it."""
+    escaped = [call for call in run.calls if call.error and call.parent is None]
+    if not escaped:
+        return
+    call, children = escaped[-1], run.children()
+    around: list[str] = []
+    while True:
+        inner = [child for child in children.get(call.number, ()) if child.error and child.error == call.error]
+        if not inner:
+            break
+        around.append(call.function.short_name)
+        call = inner[-1]
+    if around:
+        yield shorten(
+            f"raised first in #{call.number} {call.said}: {call.error}"
+            + "".join(f" < {one}" for one in around[::-1][:3])
+        )
+
+
+def _slowest(run: Run) -> Iterator[str]:
+    own = {call.number: call.took_us for call in run.calls if call.took_us >= LEAST_SHOWN_US}
+    for call in run.calls:
+        if call.parent is not None and call.parent.number in own and call.took_us > 0:
+            own[call.parent.number] -= call.took_us
+    slow = sorted((number for number in own if own[number] >= LEAST_SHOWN_US), key=lambda number: -own[number])
+    if slow:
+        told = (
+            f"#{number} {run.calls[number - 1].function.short_name} {own[number] / 1000:.0f} ms"
+            for number in slow[:SLOWEST]
+        )
+        yield f"slowest by themselves: {', '.join(told)}"
+
+
+# Two runs side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A call of two runs, which is one by the calls around it and by how many of its kind came before."""
+
+    before: CallMade | None
+    now: CallMade | None
+
+    @property
+    def name(self) -> str:
+        """The name of its function."""
+        call = self.now or self.before
+        return call.function.name if call is not None else ""
+
+    @property
+    def is_alike(self) -> bool:
+        """True for a call of both with the same arguments."""
+        return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
+
+    @property
+    def ends_otherwise(self) -> bool:
+        """True for a call of both that came to another end."""
+        before, now = self.before, self.now
+        if before is None or now is None:
+            return False
+        return (before.result, before.error, before.yields) != (now.result, now.error, now.yields)
+
+
+def differences(before: Run, now: Run) -> list[Pair]:
+    """The calls of two runs that differ, the first cause first.
+
+    That is the first to end of those with the same arguments and another result or error, or else other calls of its
+    own, within which no other is such a one. Then come the rest in the order in which they were begun. A call in one of
+    the two alone is none where more of its function were made than recorded.
+    """
+    causes: list[Pair] = []
+    rest: list[Pair] = []
+    capped = {one.name for run in (before, now) for one in run.functions if one.is_capped}
+    _compare(Pair(None, None), before.children(), now.children(), capped, causes, rest)
+    causes.sort(key=lambda pair: not pair.ends_otherwise)
+    return [*causes, *(pair for pair in rest if pair not in causes)]
+
+
+def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str]:
+    """The differences in a line each, with both values."""
+    shown = [difference_line(pair) for pair in pairs[:most]]
+    return shown if len(pairs) <= most else [*shown, f"and {len(pairs) - most} more"]
+
+
+def difference_line(pair: Pair) -> str:
+    """Line about one call of two compared runs: its values before and now."""
+    before, now = pair.before, pair.now
+    if now is None and before is not None:
+        return shorten(f"no longer: {before.said}{outcome(before)}")
+    if before is None and now is not None:
+        return shorten(f"new: #{now.number} {now.said}{outcome(now)}")
+    if before is None or now is None:
+        return ""
+    if not pair.is_alike:
+        return shorten(f"#{now.number} {before.said}{outcome(before)} -> {now.said}{outcome(now)}")
+    if not pair.ends_otherwise:
+        return shorten(f"#{now.number} {now.said} makes other calls")
+    return shorten(f"#{now.number} {now.said} {_ended(before)} -> {_ended(now)}")
+
+
+def _ended(call: CallMade) -> str:
+    return outcome(call).removeprefix(" -> ").strip()
+
+
+def _compare(
+    above: Pair,
+    before: Mapping[int, Sequence[CallMade]],
+    now: Mapping[int, Sequence[CallMade]],
+    capped: Container[str],
+    causes: list[Pair],
+    rest: list[Pair],
+) -> bool:
+    """Compare the calls that a pair made; whether one of them, with the same arguments, differs."""
+    has_cause = False
+    for pair in _pairs(before.get(_number(above.before), ()), now.get(_number(above.now), ())):
+        if (pair.before is None or pair.now is None) and pair.name in capped:
+            continue  # it may only not have been recorded
+        is_deep, place = False, len(rest)
+        if pair.before is not None and pair.now is not None:
+            is_deep = _compare(pair, before, now, capped, causes, rest)
+        others = len(rest) > place
+        if not pair.is_alike or pair.ends_otherwise:
+            rest.insert(place, pair)
+        if pair.is_alike and not is_deep and (pair.ends_otherwise or others):
+            causes.append(pair)
+        has_cause |= is_deep or (pair.is_alike and (pair.ends_otherwise or others))
+    return has_cause
+
+
+def _number(call: CallMade | None) -> int:
+    return 0 if call is None else call.number
+
+
+def _pairs(before: Sequence[CallMade], now: Sequence[CallMade]) -> Iterator[Pair]:
+    """The calls of two callers, paired by name and by how many of that name came before, in the order of now."""
+    waiting: dict[str, list[CallMade]] = {}
+    for call in before:
+        waiting.setdefault(call.function.name, []).append(call)
+    for call in now:
+        known = waiting.get(call.function.name)
+        yield Pair(known.pop(0) if known else None, call)
+    for left in waiting.values():
+        for call in left:
+            yield Pair(call, None)

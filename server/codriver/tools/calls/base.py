@@ -23,8 +23,7 @@ from codriver.net.fair_threads import Work
 from codriver.net.timers import Timeouts
 from codriver.settings.durations import Durations
 from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.ledgers.standing_queries import Waits
-from codriver.tools.ledgers.told import Told
+from codriver.tools.ledgers.ledger import Told, Waits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import Repls
     from codriver.settings.model import Settings
     from codriver.tools.ledgers.clojuredocs_export import Export
-    from codriver.tools.ledgers.sent import Ledger
+    from codriver.tools.ledgers.ledger import Ledger
 
 Json = Mapping[str, Any]
 Schema = dict[str, Any]

@@ -1,9 +1,12 @@
-"""One envelope for every answer, and the one place where errors become answers."""
+"""One envelope for every answer, and the one place where errors become answers.
+
+The reasons: every word that an answer's `reason` can be, those of an application's seam among them.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
@@ -13,6 +16,7 @@ from codriver.tools.calls.gate import await_search, await_start, refusal
 
 if TYPE_CHECKING:
     from codriver.tools.calls.base import Arguments, Json
+
 
 logger = logging.getLogger(__name__)
 
@@ -95,3 +99,89 @@ def _names_around(tool: Tool, place: tuple[str | int, ...]) -> dict[str, list[st
         else:
             within = within.get("properties", {}).get(step, {})
     return found
+
+
+SEAM_REASONS: Final = frozenset(
+    {
+        "no-such-accessor",
+        "accessor-failed",
+        "no-frame-resolved",
+        "ambiguous-frame",
+        "no-such-frame",
+        "path-not-found",
+        "no-such-epoch",
+        "band-missing",
+        "read-only-frame",
+        "no-dispatch",
+        "not-an-event-vector",
+        "handler-failed",
+        "during-drain",
+        "unknown-epoch",
+        "non-ok-record",
+        "schema-mismatch",
+        "missing-handler",
+        "version-mismatch",
+        "no-such-predicate",
+        "unknown-topic",
+        "too-many-subscriptions",
+        "not-enabled",
+    }
+)
+"""The closed list: every word by which a seam refuses."""
+
+REASONS: Final = frozenset(
+    {
+        "ambiguous-session",
+        "other-worktree",
+        "bad-arguments",
+        "bad-query",
+        "bad-who",
+        "busy",
+        "cannot-try",
+        "capability-missing",
+        "edits-refused",
+        "docs-unavailable",
+        "evaluation-failed",
+        "file-changed",
+        "no-frame",
+        "file-unreadable",
+        "file-unwritable",
+        "forgotten",
+        "internal-error",
+        "interrupted",
+        "no-code",
+        "no-kernel",
+        "no-repl",
+        "no-tests",
+        "not-a-repl",
+        "not-interrupted",
+        "not-waiting-for-input",
+        "notebook-open",
+        "nothing-to-undo",
+        "repl-busy",
+        "repl-disconnected",
+        "repl-not-answering",
+        "repl-stopped",
+        "repl-unreachable",
+        "request-unsafe",
+        "stopping",
+        "switched-off",
+        "syntax-error",
+        "tests-failed",
+        "timed-out",
+        "too-many-forms",
+        "too-many-waits",
+        "too-many-in-background",
+        "too-much-code",
+        "unbalanced",
+        "unknown-cell",
+        "unknown-evaluation",
+        "unknown-namespace",
+        "unknown-session",
+        "unknown-symbol",
+        "unknown-tool",
+        "wrong-language",
+        *SEAM_REASONS,
+    }
+)
+"""The closed list: every word that an answer's `reason` can be."""

@@ -1,34 +1,61 @@
-"""Notes on drift: what lives on of a former load, what was edited since, and tests that end otherwise elsewhere."""
+"""Notes on drift: what lives on of a former load, what was edited since, and tests that end otherwise elsewhere.
+
+Drift in lines: what of a REPL's code is not what the files say, a line for each module and object.
+
+Lisp as it was loaded and as its files have it, for the life of one server: read anew where something changed.
+
+The ledger of each REPL is computed from the log when it is asked for. What is compared is without secrets on both
+sides, as the log is.
+
+Modules of the workspace that an import did not find: where they are, and the line that makes them importable.
+
+A repository of several projects has their modules in folders that `sys.path` does not have. The files are looked for by
+their names alone: nothing of them is read, imported or run.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver import files
+from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.core.values import NOT_LISP
 from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError
+from codriver.files.workspace_walk import walk
+from codriver.lisp.definitions import ONCE, definitions
+from codriver.lisp.reader import TooManyFormsError
 from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
 from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import server_of
-from codriver.tools.truth.lisp_sources import differences
+from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger, LispDrift, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
     from codriver.editing import FileResult
-    from codriver.repls.contract.drift_values import Difference, OnlyOf
+    from codriver.log.output_log import Entry
+    from codriver.repls.contract.questions import Difference, DriftKind, Loaded, LoadedNamespace, OnlyOf
     from codriver.tools.calls.base import Asker, Call, Json
+    from codriver.tools.ledgers.lisp_drift import LispKnown
 
     Outcomes = Mapping[tuple[str, str], str]
+
     """The outcome of each test, by its file or namespace, and its name."""
+
 
 LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
 """Words of Lisp code that may load files."""
@@ -202,3 +229,237 @@ def notes_of_fresh(fresh: Outcomes, live: Iterable[Outcomes]) -> tuple[str, ...]
     notes = [f"passed in the REPL, not in a new process: {few(only_live)}"] if only_live else []
     notes += [f"passes in a new process, did not in the REPL: {few(only_fresh)}"] if only_fresh else []
     return tuple(notes)
+
+
+HEADS: Final = {
+    "edited": "edited in the file since",
+    "docstring": "docstring edited in the file since",
+    "order": "in another order in the file since",
+    "deleted": "deleted",
+    "unparsable": "does not parse any more",
+    "redefined": "redefined in the REPL",
+    "gone": "only in the REPL",
+    "missing": "only in the file",
+    "unknown": "not known, as their load was not seen",
+}
+MOST_IN_LINES: Final = 20
+ENTRIES: Final = 1000
+"""Of the log, those in which the evaluation that defined a name is looked for."""
+
+
+def drift_lines(call: Asker, repl: Repl, found: Iterable[Difference]) -> list[str]:
+    """Every difference, those of one module in one line; who evaluated a definition as far as the log tells."""
+    found = tuple(found)
+    return [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
+
+
+def _of_modules(call: Asker, repl: Repl, found: Iterable[Difference]) -> list[str]:
+    modules: dict[str, dict[str, list[str]]] = {}
+    for one in found:
+        if one.kind in HEADS:
+            is_searched = one.evaluated and repl.dialect in NOT_LISP
+            by = f" ({one.by})" if one.by else _defined_by(call, repl, one.name) if is_searched else ""
+            part = f" ({one.of})" if one.of and not by else ""
+            modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + part + by)
+    return [
+        f"{module}: "
+        + "; ".join(f"{HEADS[kind]}: {few(kinds[kind], MOST_IN_LINES)}" for kind in HEADS if kind in kinds)
+        for module, kinds in modules.items()
+    ]
+
+
+def _defined_by(call: Asker, repl: Repl, name: str) -> str:
+    """The caller and the evaluation that defined a name, in words, as far as the log tells."""
+    last = re.escape(name.rpartition(".")[2])
+    defines = re.compile(rf"\b(?:def|class)\s+{last}\b|\b{last}\s*=")
+    for entry in reversed(call.services.log.entries(category=("evaluatedCode",), limit=ENTRIES)):
+        evaluation = call.state.evaluations.get(entry.evaluation or "")
+        is_here = evaluation is not None and (evaluation.repl, evaluation.generation) == (repl.id, repl.generation)
+        if is_here and evaluation is not None and evaluation.kind == "evaluate" and defines.search(entry.text):
+            return f" ({evaluation.who}, {evaluation.id})"
+    return ""
+
+
+FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
+"""Of reader conditionals, by dialect; of all others `clj`."""
+DEFINED_ONCE: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
+"""By dialect, where it is not as in Clojure."""
+HOME: Final = "user"
+"""The namespace of code that is evaluated before any other was named."""
+RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
+"""Of files to compare: a longer one was made, and not written."""
+LOAD: Final = "load-file "
+
+
+async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
+    """The differences of a REPL's loaded code from the files; None where the REPL compares by itself.
+
+    Raises:
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: it cannot tell.
+    """
+    features = FEATURES.get(repl.dialect, ("clj",))
+    known = call.services.ledger.lisp
+    drift = known.drifts.get(repl.id)
+    if drift is None or drift.generation != repl.generation:
+        drift = known.drifts[repl.id] = LispDrift(
+            Ledger(features, DEFINED_ONCE.get(repl.dialect, ONCE)), repl.generation
+        )
+    async with drift.lock:
+        services = call.services
+        # What is evaluated meanwhile is in the REPL then, and not in the ledger: the next look mends that.
+        new = _new_evaluations(call, repl, drift)
+        asked_ms = services.now()
+        loaded = await services.repls.adapter(repl.id).loaded(services.workspace, drift.marks)
+        if loaded is None:
+            return None
+        reads = partial(_source, known, features=features, logged=services.log.without_secrets)
+        work = partial(_compare, drift, loaded, new, reads, asked_ms)
+        return await services.work.files.run(call.client, work)
+
+
+def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
+    """A file as it is now; None where it cannot be read."""
+    try:
+        status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
+        stamp = files.stamp_of(status)
+        kept = known.read.get((path, features))
+        if kept is None or kept.stamp != stamp:
+            text = logged(files.read_text(Path(path), RULES))
+            kept = Source(path, stamp, definitions(text, "", features), partial(_text, path))
+            known.read[path, features] = kept
+    except (OSError, ValueError, TooManyFormsError):
+        return None
+    return kept if kept.definitions.is_sound else None
+
+
+def _compare(
+    drift: LispDrift,
+    loaded: Loaded,
+    new: Iterable[Evaluated],
+    reads: Callable[[str], Source | None],
+    asked_ms: int,
+) -> tuple[Difference, ...]:
+    for one in new:
+        drift.ledger.take(replace(one, file=os.path.realpath(one.file) if one.file else ""))
+    loaded = replace(loaded, changed=tuple(map(_real, loaded.changed)))
+    sources = {path: source for path in drift.files(loaded) if (source := reads(path))}
+    broken: dict[str, DriftKind] = {path: _broken(path) for path in drift.files(loaded) if path not in sources}
+    return drift.compare(loaded, sources, asked_ms, broken)
+
+
+def _broken(path: str) -> DriftKind:
+    """The kind of difference of a file that is no source any more: it is gone, or does not read."""
+    return "unparsable" if Path(path).exists() else "deleted"
+
+
+def _real(namespace: LoadedNamespace) -> LoadedNamespace:
+    """The namespace with its files by their real paths, as the REPL may have been given others."""
+    real = {file: os.path.realpath(file) for file in namespace.files}
+    found = tuple(replace(var, file=real.get(var.file, var.file)) for var in namespace.vars)
+    return replace(namespace, files=tuple(dict.fromkeys(real.values())), vars=found)
+
+
+def _new_evaluations(call: Asker, repl: Repl, drift: LispDrift) -> list[Evaluated]:
+    """The evaluations of a REPL's life that are over and not in its ledger, in the order of the log."""
+    waiting, since = drift.waiting, drift.line
+    drift.waiting = set()
+    found = []
+    entries = call.services.log.entries(since=min({since + 1, *waiting}) - 1, category=("evaluatedCode",))
+    for entry in entries:
+        evaluation = call.state.evaluations.get(entry.evaluation or "")
+        drift.line = max(drift.line, entry.line)
+        is_new = entry.line > since or entry.line in waiting
+        is_here = evaluation is not None and (evaluation.repl, evaluation.generation) == (repl.id, repl.generation)
+        if evaluation is None or not is_new or not is_here:
+            continue
+        if evaluation.over:
+            drift.number += 1
+            found.append(_evaluated(drift.number, entry, evaluation))
+        else:
+            drift.waiting.add(entry.line)
+    return found
+
+
+def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> Evaluated:
+    head, failure = evaluation.head, evaluation.failure
+    is_named = evaluation.kind != "evaluate" and head.startswith(LOAD) and len(head) < HEAD_CHARACTERS
+    file = head.removeprefix(LOAD) if is_named else ""
+    is_whole = evaluation.kind == "load-file"
+    return Evaluated(
+        number,
+        evaluation.id,
+        evaluation.who,
+        entry.timestamp,
+        entry.text,
+        entry.namespace or HOME,
+        file,
+        is_whole=is_whole,
+        is_done=evaluation.status == "done",
+        forms=failure.form - 1 if failure is not None and failure.form and not is_whole else None,
+        before_line=failure.line if failure is not None and is_whole and failure.file == file else None,
+    )
+
+
+def _text(path: str) -> str:
+    try:
+        return files.read_text(Path(path), RULES)
+    except (OSError, ValueError):
+        return ""
+
+
+MOST_LEVELS: Final = 7
+MOST_ENTRIES: Final = 50_000
+SEARCH_S: Final = 0.5
+MOST_PLACES: Final = 3
+MOST_CHARACTERS: Final = 300
+"""Of a path that an answer is to name."""
+_MISSING: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)'$")
+"""Source: CPython's `importlib._bootstrap`."""
+
+
+async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[str]:
+    """The note on a module that is in the workspace and was not found by an import, if that was the failure."""
+    failure = evaluation.failure
+    if failure is None or failure.type != "ModuleNotFoundError":
+        return []
+    repl, match = call.state.repls.get(evaluation.repl), _MISSING.match(failure.message)
+    if repl is None or match is None or repl.dialect != "python" or repl.origin.kind == "address":
+        return []
+    find = partial(places, call.services.workspace, match["name"])
+    found = await call.services.work.files.run(call.client, find)
+    if not found:
+        return []
+    first, *others = map(repr, found)
+    more = f" (or {', '.join(others)})" if others else ""
+    how = f"evaluate import sys; sys.path.append({first}){more} at each start"
+    return [f"{match['name']} is in a folder of the workspace that this REPL does not search: {how}"]
+
+
+def places(workspace: Path, name: str) -> list[str]:
+    """The folders of the workspace that make a module importable when they are on `sys.path`, the nearest first.
+
+    Not those that the embedded REPL searches by itself. A package with an `__init__.py` goes before one without.
+    """
+    searched = {str(workspace), str(workspace / "src")}
+    found: dict[str, bool] = {}
+    for folder, is_sure in _candidates(workspace, name):
+        is_new = folder not in searched and len(folder) <= MOST_CHARACTERS
+        if is_new and not (Path(folder) / "__init__.py").exists():
+            found[folder] = found.get(folder, False) or is_sure
+    return sorted(found, key=lambda folder: not found[folder])[:MOST_PLACES]
+
+
+def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
+    """Folders in which the module may be, each with whether it is no package without an `__init__.py`."""
+    parts = tuple(name.split("."))
+    until = time.monotonic() + SEARCH_S
+    for path, _, entries in walk(workspace, max_depth=MOST_LEVELS, max_entries=MOST_ENTRIES):
+        within = Path(path).relative_to(workspace).parts
+        names = {entry.name for entry in entries}
+        if within[-len(parts) :] == parts and any(file.endswith(".py") for file in names):
+            yield str(workspace.joinpath(*within[: -len(parts)])), "__init__.py" in names
+        outer = len(within) - len(parts) + 1
+        if f"{parts[-1]}.py" in names and within[max(outer, 0) :] == parts[:-1]:
+            yield str(workspace.joinpath(*within[:outer])), True
+        if time.monotonic() > until:
+            return

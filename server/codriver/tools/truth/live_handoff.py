@@ -16,8 +16,7 @@ from codriver.log.handoff_report import MOST_BYTES, Present, compose
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.base import Onlooker, client_slug
-from codriver.tools.truth.drift_lines import drift_lines
-from codriver.tools.truth.drift_notes import drift_of
+from codriver.tools.truth.drift_notes import drift_lines, drift_of
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl

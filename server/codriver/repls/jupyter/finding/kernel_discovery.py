@@ -28,8 +28,8 @@ from codriver.repls.jupyter.finding.connection_files import (
     key_of_notebook,
     runtime_folder,
 )
-from codriver.repls.jupyter.finding.kernel_process import folders_of_processes
 from codriver.repls.jupyter.finding.notebook_servers import NotebookServerError, is_alive, sessions_of
+from codriver.repls.jupyter.finding.started_kernels import folders_of_processes
 from codriver.repls.kinds import split_address
 
 if TYPE_CHECKING:

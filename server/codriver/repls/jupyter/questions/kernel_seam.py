@@ -18,18 +18,16 @@ from codriver.core.values import Capability, Failure
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter_values import AppEvents, SeamShown
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError
-from codriver.repls.jupyter.messages.messages import mapping_of, text_of
-from codriver.repls.jupyter.questions.expressions import silently, told_by
-from codriver.repls.jupyter.running.exchange import Exchange
-from codriver.repls.jupyter.running.kernel import EXECUTE
+from codriver.repls.jupyter.messages import mapping_of, text_of
+from codriver.repls.jupyter.questions.kernel_questions import silently, told_by
+from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
 from codriver.repls.seam import seam_providers
-from codriver.repls.seam.app_frames import FrameReader
-from codriver.repls.seam.sensitive_look import learn_sensitive
+from codriver.repls.seam.seam_providers import FrameReader, learn_sensitive
 
 if TYPE_CHECKING:
     from codriver.core.values import Request
     from codriver.repls.contract.adapter_values import Listener
-    from codriver.repls.jupyter.messages.messages import Message
+    from codriver.repls.jupyter.messages import Message
     from codriver.repls.jupyter.questions.kernel_questions import Questions
     from codriver.repls.jupyter.running.kernel import Kernel
 

@@ -14,24 +14,21 @@ from codriver.core.values import Failure, TestSelection
 from codriver.repls.contract.adapter_values import (
     UNKNOWN_TEST,
     CallsRecorded,
+    Display,
     Interruption,
     Output,
     TestResult,
     TestRun,
 )
 from codriver.repls.contract.errors import EvaluationFailedError, NamespaceMissingError
-from codriver.repls.contract.media import Display
-from codriver.repls.contract.test_progress import TestProgress
+from codriver.repls.contract.reports import TestProgress
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.jupyter.messages.messages import mapping_of, text_of
-from codriver.repls.jupyter.questions.expressions import silently, told_by
+from codriver.repls.jupyter.messages import mapping_of, text_of
+from codriver.repls.jupyter.questions.kernel_questions import silently, told_by
 from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
-from codriver.repls.jupyter.running.exchange import Exchange
 from codriver.repls.jupyter.running.execution import Execution
-from codriver.repls.jupyter.running.kernel import EXECUTE
-from codriver.repls.shared.error_parts import marked
-from codriver.repls.shared.test_evaluations import TestEvaluations, alternatives
-from codriver.repls.shared.test_results import tests_of
+from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
+from codriver.repls.shared import TestEvaluations, alternatives, marked, tests_of
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:

@@ -3,27 +3,37 @@
 The end of an execution is its reply and the kernel's being idle again, in either order; of another client's, whose
 replies are not seen, idle alone. It failed when either an `error` was published or the reply says so: one kernel does
 only this, another only that.
+
+Failures of kernels, read from their `error` messages and error replies: type, message, place, trace, causes.
+
+The parts that a kernel sends are few (`ename`, `evalue`, `traceback`), and a traceback is a text for a terminal. Of
+IPython's the places are read; of other languages' the first place that their engine names.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
-from codriver.repls.contract.media import PICTURES, Display
-from codriver.repls.contract.media import text_of as text_of_bundle
-from codriver.repls.jupyter.messages import messages
-from codriver.repls.jupyter.messages.messages import RATE_LIMIT, mapping_of, text_of
-from codriver.repls.jupyter.running.failures import Told, is_interrupt, plain, read_error
+from codriver.core.values import Failure
+from codriver.repls.contract.adapter_values import PICTURES, Display, InputNeeded, Output, Value
+from codriver.repls.contract.adapter_values import text_of as text_of_bundle
+from codriver.repls.contract.reports import FRAME
+from codriver.repls.jupyter import messages
+from codriver.repls.jupyter.messages import RATE_LIMIT, mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.repls.contract.adapter_values import Event
-    from codriver.repls.jupyter.messages.messages import Message
-    from codriver.repls.jupyter.running.quirks import Quirks
+    from codriver.repls.jupyter.messages import Message
+    from codriver.repls.jupyter.running.kernel import Quirks
+
 
 PLAIN: Final = "text/plain"
 CUT_BY_SERVER: Final = "the Jupyter Server left out some of it: more came at once than its rate limit lets through"
@@ -138,3 +148,152 @@ class Execution:
         if prompt:
             self._tell(Output("out", prompt))
         self._tell(InputNeeded())
+
+
+NOT_RUN: Final = "not-run"
+"""The type of the failure of code that the kernel dropped before it began."""
+
+OUR_FOLDER: Final = "/codriver/worker/"
+"""Where modules of ours in a kernel seem to be: tracebacks tell by it that a frame is none of the user's."""
+
+TRACE_FRAMES: Final = 10
+LINK_FRAMES: Final = 3
+"""Frames kept of a failure, and of each of its causes."""
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_CLASS: Final = re.compile(r"<class '(?:builtins\.)?([^']+)'>")
+_FRAME: Final = re.compile(
+    r"^ *(?:(?:Cell|Input) In ?\[(?P<cell>\d+)\], line (?P<line>\d+)"
+    r"|File (?P<file>.+?)(?::(?P<at>\d+)|, line (?P<row>\d+)))(?:, in (?P<function>[^\s(]+))?.*$",
+    re.MULTILINE,
+)
+"""Source: IPython, `core.ultratb`."""
+_IN_CELL: Final = re.compile(r" \(\d+\.py, line \d+\)$")
+"""The file that IPython names in the words of a syntax error in a cell, and that does not exist."""
+_V8_PLACE: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
+_RELATIONS: Final = {
+    "The above exception was the direct cause of the following exception:": "cause",
+    "During handling of the above exception, another exception occurred:": "context",
+}
+_WORDS: Final = {relation: words for words, relation in _RELATIONS.items()}
+_BETWEEN: Final = re.compile("|".join(f"({re.escape(words)})" for words in _RELATIONS))
+_LAST: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.MULTILINE)
+_READING: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
+_LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An error as a kernel tells of it."""
+
+    name: str
+    value: str
+    traceback: str
+
+
+def plain(text: str) -> str:
+    """The text without the escape sequences that colour a terminal."""
+    return _ANSI.sub("", text) if "\x1b" in text else text
+
+
+def read_error(content: Mapping[str, object]) -> Told:
+    """The error in the content of an `error` message, or of a reply whose status is `error`."""
+    name = text_of(content, "ename")
+    match = _CLASS.fullmatch(name)
+    lines = (plain(line) for line in texts_of(content, "traceback"))
+    return Told(match[1] if match else name, plain(text_of(content, "evalue")), "\n".join(lines))
+
+
+def is_interrupt(told: Told) -> bool:
+    """Whether the error is an interrupt."""
+    return told.name == "KeyboardInterrupt"
+
+
+def not_run() -> Failure:
+    """The failure of code that the kernel dropped before it began."""
+    words = "the kernel dropped this before it began, as something before it failed: it did not run, and can be sent"
+    return Failure(NOT_RUN, f"{words} again")
+
+
+def failure_of(told: Told, *, language: str, cell: int | None) -> Failure:
+    """The failure. `cell`: the number of the execution that failed, whose lines count as the code's own."""
+    if language == "python":
+        return _of_python(told, cell)
+    kind = "exit status" if language == "bash" else told.name or "Error"
+    place = _V8_PLACE.search(told.traceback)
+    return Failure(
+        kind,
+        told.value.strip() or told.traceback.strip(),
+        line=int(place[1]) if place else None,  # its column is one in code that the engine wraps around ours
+        trace=tuple(line.strip() for line in told.traceback.splitlines()[1 : TRACE_FRAMES + 1] if line.strip()),
+    )
+
+
+def report_of(failure: Failure, *, language: str) -> str:
+    """The failure as a report for the error output: as Python writes it, or in one line and its trace."""
+    if language != "python":
+        return f"{_words(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)
+    report = ""
+    for link in reversed(failure.chain):
+        report += f"{_python_report(link)}\n{_WORDS[link.relation]}\n\n"
+    return report + _python_report(failure)
+
+
+def _python_report(failure: Failure) -> str:
+    frames = [frame for text in reversed(failure.trace) if (frame := FRAME.match(text))]
+    lines = [f'  File "{frame["file"]}", line {frame["line"]}, in {frame["function"]}\n' for frame in frames]
+    return f"Traceback (most recent call last):\n{''.join(lines)}{_words(failure)}\n"
+
+
+def _words(failure: Failure) -> str:
+    return f"{failure.type}: {failure.message}" if failure.message else failure.type
+
+
+def _of_python(told: Told, cell: int | None) -> Failure:
+    """The last traceback's failure, with those before it as its chain, the nearest first."""
+    parts = _BETWEEN.split(told.traceback)
+    width = 1 + len(_RELATIONS)
+    texts = parts[::width]
+    relations = [next(filter(None, parts[start + 1 : start + width]), "") for start in range(0, len(parts) - 1, width)]
+    failure = replace(
+        _placed(Failure(told.name or "Error", _IN_CELL.sub("", told.value)), texts[-1], cell),
+        phase="read" if told.name in _READING else "execution",
+    )
+    chain = [
+        _placed(replace(_last_line(text), relation=_RELATIONS[words]), text, cell)
+        for text, words in zip(texts, relations, strict=False)
+    ]
+    links = tuple(replace(link, trace=link.trace[:LINK_FRAMES]) for link in reversed(chain))
+    return replace(failure, chain=links)
+
+
+def _last_line(text: str) -> Failure:
+    """The type and message at the end of a traceback."""
+    found = list(_LAST.finditer(text))
+    return Failure(found[-1]["type"], found[-1]["message"] or "") if found else Failure("Error", "")
+
+
+def _placed(failure: Failure, text: str, cell: int | None) -> Failure:
+    """The failure with its trace, innermost frame first, and the place of the innermost that is the user's."""
+    every = list(_FRAME.finditer(text))[::-1]
+    # Around our own load is nothing but the cell that calls it.
+    frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(OUR_FOLDER), every))
+    trace = tuple(_text(frame) for frame in frames[:TRACE_FRAMES])
+    for frame in frames:
+        if frame["cell"] is not None and (cell is None or int(frame["cell"]) == cell):
+            return replace(failure, line=int(frame["line"]), trace=trace)
+        if frame["file"] is not None and not _LIBRARY.search(frame["file"]):
+            return replace(failure, file=_whole(frame["file"]), line=int(frame["at"] or frame["row"]), trace=trace)
+    return replace(failure, trace=trace)
+
+
+def _text(frame: re.Match[str]) -> str:
+    function = frame["function"] or "<module>"
+    if frame["cell"] is not None:
+        return f"{function} (<In[{frame['cell']}]>:{frame['line']})"
+    return f"{function} ({_whole(frame['file'])}:{frame['at'] or frame['row']})"
+
+
+def _whole(file: str) -> str:
+    """The whole path: IPython writes the home folder as `~`."""
+    return str(Path(file).expanduser()) if file.startswith("~") else file

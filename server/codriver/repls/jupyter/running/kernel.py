@@ -4,6 +4,15 @@ A kernel runs one request of its main shell after the other, whoever sent them, 
 So the queue is ours: a request waits for its turn, and for what other clients run, before it is posted.
 
 A kernel that was restarted, by whomever, ends the connection: its memory is gone, and what was asked is never answered.
+
+One request of ours to a kernel, and what came of it.
+
+A request is over by two signs on two sockets, which have no order: its reply, and the kernel's being idle again.
+
+The quirks of kernels by their implementation, as `kernel_info_reply` names it: what no message of theirs tells.
+
+Neither the protocol's version, nor `supported_features`, nor a kernelspec's `interrupt_mode` can be relied on. Each
+entry was seen on the kernel itself.
 """
 
 from __future__ import annotations
@@ -11,7 +20,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
@@ -19,15 +29,104 @@ from codriver.core.recent import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
-from codriver.repls.jupyter.messages.messages import mapping_of, text_of, texts_of
-from codriver.repls.jupyter.running.exchange import Exchange
-from codriver.repls.jupyter.running.quirks import Quirks, quirks_of
+from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
-    from codriver.repls.jupyter.messages.channel import Carrier, Channel, OnMessage
-    from codriver.repls.jupyter.messages.messages import Message, Socket
+    from codriver.repls.jupyter.messages import Carrier, Channel, Message, OnMessage, Socket
+
+
+InterruptBy = Literal["message", "signal", "none"]
+Gate = Literal["complete", "incomplete", "none", "unseen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Quirks:
+    """The peculiarities of one implementation."""
+
+    interrupt_by: InterruptBy = "message"
+    """`message`: an `interrupt_request` on control. `signal`: SIGINT to its process group. `none`: neither stops it."""
+    interrupt_note: str = ""
+    """A sentence on what an interrupt does not stop, or why there is none."""
+    survives_signal: bool = False
+    """A signal interrupts it too, and where its process is known, it reaches the processes that it waits for."""
+    late_value_s: float = 0.0
+    """How long after the end of an evaluation its value may still come."""
+    shows_values: bool = False
+    """Values come as `display_data`, never as `execute_result`."""
+    runs_expressions: bool = False
+    """It answers `user_expressions`: that is, it runs Python."""
+    reads_input: bool = True
+    """Code that reads from stdin gets it from us; else it reads nothing and may wait for ever."""
+    gate: Gate = "unseen"
+    """The worth of `is_complete`. `complete`: right about all code. `incomplete`: right where it says `incomplete`, but
+    invalid code may be `complete` to it. `none`: it never knows. `unseen`: nobody has seen that its word is right, so
+    its code runs unasked; Octave's kernel calls whole lines incomplete and runs them, and SoS calls everything so."""
+    inspects: bool = True
+    """It tells of names by `inspect_request`; else nothing is ever found."""
+    answers_on_control: bool = True
+    keeps_subshells: bool = False
+    """It may have subshells; whether it does, `create_subshell_request` tells."""
+    tells_process: bool = False
+    """It answers `usage_request`."""
+    notes: tuple[str, ...] = ()
+    """Sentences a user should know."""
+
+
+_IPYTHON: Final = Quirks(
+    survives_signal=True,
+    tells_process=True,
+    runs_expressions=True,
+    gate="complete",
+    keeps_subshells=True,
+)
+
+QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
+    {
+        "ipython": _IPYTHON,
+        "xeus-python": Quirks(
+            interrupt_by="none",
+            interrupt_note="xeus-python cannot be interrupted: the message does nothing, and a signal ends it; only a "
+            "restart of the kernel stops its code",
+            runs_expressions=True,
+            gate="complete",
+            notes=("xeus-python cannot be interrupted; what child processes print is lost",),
+        ),
+        "bash_kernel": Quirks(
+            survives_signal=True,
+            reads_input=False,
+            inspects=False,
+            gate="none",
+            notes=("values are what commands print; code that reads gets no input",),
+        ),
+        "IRkernel": Quirks(
+            interrupt_by="signal",
+            interrupt_note="the R kernel takes no interrupt by message, and its process is not known here",
+            shows_values=True,
+            gate="complete",
+            answers_on_control=False,
+        ),
+        "Deno kernel": Quirks(
+            interrupt_note="an interrupted `await` leaves the Deno kernel stuck for good: then only a restart helps",
+            late_value_s=0.05,
+            gate="incomplete",
+            inspects=False,
+        ),
+        "tslab": Quirks(interrupt_by="signal", gate="incomplete"),
+        "scheme": Quirks(survives_signal=True, gate="incomplete"),
+        "Octave Kernel": Quirks(
+            survives_signal=True, notes=("a failed call is told as output only, and the evaluation counts as done",)
+        ),
+    }
+)
+"""By `implementation`; others are taken for what the protocol says."""
+
+
+def quirks_of(implementation: str) -> Quirks:
+    """The quirks of an implementation, as far as they are known."""
+    return QUIRKS.get(implementation, Quirks())
+
 
 CONNECT_S: Final = 2.5
 """How long a kernel may take to answer its first question. One that is busy answers on control."""
@@ -382,3 +481,53 @@ class Kernel:
 
     def _lost(self) -> Message:
         raise ReplDisconnectedError(self.cause or "the connection ended")
+
+
+class Exchange:
+    """A request of ours and the signs of its end: its reply, and that the kernel is idle again, in any order."""
+
+    __slots__ = ("ending", "heard", "id", "idle", "on_message", "replied", "reply")
+
+    def __init__(self, on_message: OnMessage | None = None) -> None:
+        """`on_message` is told of every message about it, its reply included."""
+        self.id = ""
+        self.on_message = on_message
+        self.reply: Message | None = None
+        self.heard = 0
+        """Messages so far."""
+        self.ending = anyio.Event()
+        """The first of the two signs, whichever it is."""
+        self.replied = anyio.Event()
+        self.idle = anyio.Event()
+
+    def take(self, message: Message) -> None:
+        """A message about it."""
+        self.heard += 1
+        if self.on_message is not None:
+            self.on_message(message)
+        if message.socket in ("shell", "control"):
+            self.reply = self.reply or message
+            self.replied.set()
+            self.ending.set()
+        elif message.state == "idle":
+            self.idle.set()
+            self.ending.set()
+
+    async def wait(self, sign: anyio.Event, silence_s: float, progress: Callable[[], int] = lambda: 0) -> bool:
+        """Wait for one of its signs; False where it does not come, and nothing else about it for so long.
+
+        While `progress` grows, something comes that is not whole yet.
+        """
+        while not sign.is_set():
+            before = (self.heard, progress())
+            with anyio.move_on_after(silence_s):
+                await sign.wait()
+            if before == (self.heard, progress()):
+                break
+        return sign.is_set()
+
+    def end(self) -> None:
+        """Wake who waits: nothing more will come."""
+        self.ending.set()
+        self.replied.set()
+        self.idle.set()

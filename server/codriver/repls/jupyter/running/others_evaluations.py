@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.recent import Recent
 from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
-from codriver.repls.jupyter.messages.messages import text_of
-from codriver.repls.jupyter.running.execution import Execution
-from codriver.repls.jupyter.running.failures import failure_of, report_of
+from codriver.repls.jupyter.messages import text_of
+from codriver.repls.jupyter.running.execution import Execution, failure_of, report_of
 
 if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Event, Listener
-    from codriver.repls.jupyter.messages.messages import Message
+    from codriver.repls.jupyter.messages import Message
     from codriver.repls.jupyter.running.kernel import KernelInfo
 
 KEPT: Final = 200

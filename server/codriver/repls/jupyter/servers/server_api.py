@@ -22,7 +22,7 @@ import anyio
 from codriver.errors import RefusedError
 from codriver.log.control_characters import one_line
 from codriver.repls.contract.errors import ReplUnreachableError
-from codriver.repls.jupyter.finding.http_exchange import HttpExchange
+from codriver.repls.jupyter.finding.notebook_servers import HttpExchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

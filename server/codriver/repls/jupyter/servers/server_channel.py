@@ -25,17 +25,14 @@ import anyio.lowlevel
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.errors import NotAnReplError
-from codriver.repls.jupyter.messages.channel import Channel
-from codriver.repls.jupyter.messages.messages import RATE_LIMIT, SOCKETS, Message, new_header, read_message
-from codriver.repls.jupyter.servers.frames import Frame, FrameError
+from codriver.repls.jupyter.messages import RATE_LIMIT, SOCKETS, Channel, Message, new_header, read_message
 from codriver.repls.jupyter.servers.server_api import KernelGoneError, TokenRefusedError
-from codriver.repls.jupyter.servers.server_socket import SocketLostError, open_socket
+from codriver.repls.jupyter.servers.server_socket import Frame, FrameError, SocketLostError, open_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from codriver.repls.jupyter.messages.channel import OnMessage
-    from codriver.repls.jupyter.messages.messages import Socket
+    from codriver.repls.jupyter.messages import OnMessage, Socket
     from codriver.repls.jupyter.servers.server_api import ServerApi
     from codriver.repls.jupyter.servers.server_socket import ServerSocket
 

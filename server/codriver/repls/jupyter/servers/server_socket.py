@@ -1,34 +1,248 @@
 """One WebSocket to a kernel of a Jupyter Server: opened, read, written, watched and closed, nothing tried again.
 
 `websockets` is imported when the first one is opened.
+
+Frames of a Jupyter Server's WebSocket: one message of a kernel as bytes, or as the JSON of older servers.
+
+With the subprotocol `v1.kernel.websocket.jupyter.org` a message is one binary frame: the number of offsets, the offsets
+(each 8 bytes, little-endian, counted from the frame's start; the last one is its end), then the segments between them:
+the channel's name, header, parent header, metadata and content as JSON, and any number of buffers. Without it a message
+is a text frame of JSON; one with buffers is binary, with offsets of 4 bytes, big-endian, and the JSON in front.
+Source: jupyter_server, "WebSocket kernel wire protocols".
+
+Frames come from another machine: sizes and offsets are checked before anything is taken from them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 import socket
+import struct
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from itertools import accumulate, pairwise
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote
 
 import anyio
 
+from codriver.errors import PeerError
 from codriver.net.keepalive import probe_when_silent
 from codriver.net.loop_turns import in_turns
 from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
-from codriver.repls.jupyter.messages.content_reader import SHORT_BYTES
-from codriver.repls.jupyter.servers import frames
-from codriver.repls.jupyter.servers.frames import SUBPROTOCOL, Frame, FrameError
+from codriver.repls.jupyter.messages import SHORT_BYTES, TooHeavyError, UnreadableError, reading
 from codriver.repls.jupyter.servers.server_api import say
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
     from websockets.asyncio.client import ClientConnection, connect
     from websockets.protocol import Event
 
     from codriver.repls.jupyter.servers.server_api import ServerApi
+
+
+SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"
+
+MAX_FRAME_BYTES: Final = 32 * 2**20
+"""Far above the values that anybody wants to see, and little enough to have in memory three times."""
+TOO_LONG: Final = f"the connection to the Jupyter Server brought a message of more than {MAX_FRAME_BYTES:,} bytes"
+MAX_BUFFERS: Final = 1024
+MAX_PART_BYTES: Final = 2**20
+"""Of a header, a parent or metadata, which are small."""
+PLACEHOLDER: Final = "\ufdd0"
+"""It begins the names of long texts, of which a short message has none. No character, so in no text by accident."""
+WORD: Final = 8
+LEGACY_WORD: Final = 4
+PARTS: Final = ("header", "parent_header", "metadata", "content")
+FIXED_SEGMENTS: Final = 1 + len(PARTS)
+"""The channel's name, and those parts."""
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class FrameError(PeerError):
+    """A frame from a Jupyter Server is none; `problem` says in which way."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the Jupyter Server sent a frame that is no message: {problem}")
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message between a kernel and its client, with the channel that carries it; the parts are JSON objects."""
+
+    channel: str
+    header: Mapping[str, Any]
+    parent_header: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    content: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
+    buffers: tuple[bytes, ...] = ()
+    problem: str = ""
+    """Why its content is not read, in words: it is too heavy."""
+
+
+def encode(frame: Frame) -> bytes:
+    """The frame's bytes in the subprotocol v1."""
+    parts = (frame.header, frame.parent_header, frame.metadata, frame.content)
+    segments = [frame.channel.encode(), *map(_dump, parts), *frame.buffers]
+    start = WORD * (1 + len(segments) + 1)
+    offsets = list(accumulate(map(len, segments), initial=start))
+    return b"".join([struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets), *segments])
+
+
+def decode(data: bytes) -> Frame:
+    """The message in a short binary frame. See `decoding`."""
+    return _at_once(decoding(data, PLACEHOLDER))
+
+
+def decoding(data: bytes, token: str) -> Generator[None, None, Frame]:
+    """Read the message in a binary frame of the subprotocol v1; it yields wherever it can leave off.
+
+    `token`: what stands in no message by accident.
+
+    Raises:
+        FrameError: it has no such form, or is larger than is taken.
+    """
+    _check_size(len(data))
+    if len(data) < WORD:
+        raise FrameError(f"it has {len(data)} bytes, and not even the number of its offsets")
+    count = int.from_bytes(data[:WORD], "little")
+    if not FIXED_SEGMENTS + 1 <= count <= FIXED_SEGMENTS + 1 + MAX_BUFFERS:
+        raise FrameError(f"it names {count} offsets, and {FIXED_SEGMENTS + 1} to {FIXED_SEGMENTS + 1 + MAX_BUFFERS} go")
+    if len(data) < WORD * (1 + count):
+        raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
+    offsets = struct.unpack_from(f"<{count}Q", data, WORD)
+    if offsets[-1] != len(data):
+        raise FrameError(f"its last offset is {offsets[-1]}, and it ends at {len(data)}")
+    channel, *parts = _segments(data, offsets, after=WORD * (1 + count))
+    header, parent, metadata, content, *buffers = parts
+    before = _text(channel), _object(header), _object(parent), _object(metadata)
+    try:
+        read = yield from _reading(content, token)
+    except TooHeavyError as error:
+        return Frame(*before, problem=error.problem)
+    return Frame(*before, read, tuple(buffers))
+
+
+def encode_text(frame: Frame) -> str:
+    """The frame as JSON, for a server without the subprotocol. Buffers are not sent: no request of ours has any."""
+    parts = {
+        "channel": frame.channel, "header": dict(frame.header), "parent_header": dict(frame.parent_header),
+        "metadata": dict(frame.metadata), "content": dict(frame.content), "buffers": [],
+    }  # fmt: skip
+    return json.dumps(parts)
+
+
+def decode_legacy(data: str | bytes) -> Frame:
+    """The message in a short frame of a server without the subprotocol. See `decoding_legacy`."""
+    return _at_once(decoding_legacy(data, PLACEHOLDER))
+
+
+def decoding_legacy(data: str | bytes, token: str) -> Generator[None, None, Frame]:
+    """Read the message in a frame of a server without the subprotocol: text, or bytes where it has buffers.
+
+    Raises:
+        FrameError: it has no such form, or is larger than is taken.
+    """
+    _check_size(len(data))
+    if isinstance(data, str):
+        return (yield from _of_json(data.encode(errors="surrogatepass"), (), token))
+    if len(data) < LEGACY_WORD:
+        raise FrameError(f"it has {len(data)} bytes, and not even the number of its parts")
+    count = int.from_bytes(data[:LEGACY_WORD], "big")
+    if not 1 <= count <= 1 + MAX_BUFFERS:
+        raise FrameError(f"it names {count} parts, and 1 to {1 + MAX_BUFFERS} go")
+    first = LEGACY_WORD * (1 + count)
+    if len(data) < first:
+        raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
+    offsets = (*struct.unpack_from(f">{count}I", data, LEGACY_WORD), len(data))
+    text, *buffers = _segments(data, offsets, after=first)
+    return (yield from _of_json(text, tuple(buffers), token))
+
+
+def _at_once(work: Generator[None, None, Frame]) -> Frame:
+    """The result of work that need not leave off."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: Frame = done.value
+            return result
+
+
+def _check_size(size: int) -> None:
+    if size > MAX_FRAME_BYTES:
+        raise FrameError(f"it has {size:,} bytes, and {MAX_FRAME_BYTES:,} are the most that is taken")
+
+
+def _segments(data: bytes, offsets: Sequence[int], *, after: int) -> list[bytes]:
+    """The segments between the offsets, which begin where the frame's head ends and never go back."""
+    if offsets[0] != after:
+        raise FrameError(f"its first offset is {offsets[0]}, and its head ends at {after}")
+    if any(start > end for start, end in pairwise(offsets)) or offsets[-1] > len(data):
+        raise FrameError("its offsets go backwards or beyond its end")
+    return [data[start:end] for start, end in pairwise(offsets)]
+
+
+def _of_json(text: bytes, buffers: tuple[bytes, ...], token: str) -> Generator[None, None, Frame]:
+    try:
+        whole = yield from _reading(text, token)
+    except TooHeavyError as error:
+        raise FrameError(f"a part of it is no JSON that is read: {error.problem}") from None
+    channel = whole.get("channel")
+    if not isinstance(channel, str):
+        raise FrameError("it names no channel")
+    header, parent, metadata, content = (_checked(whole.get(name)) for name in PARTS)
+    return Frame(channel, header, parent, metadata, content, buffers)
+
+
+def _object(text: bytes) -> Mapping[str, Any]:
+    if len(text) > MAX_PART_BYTES:
+        raise FrameError(f"a part beside its content has {len(text):,} bytes, and {MAX_PART_BYTES:,} are the most")
+    try:
+        return _checked(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise FrameError(f"a part of it is no JSON: {error}") from None
+
+
+def _reading(text: bytes, token: str) -> Generator[None, None, Mapping[str, Any]]:
+    """Read the object in a long part. Kernels write an absent one as null."""
+    if len(text) <= SHORT_BYTES:
+        return _object(text)
+    try:
+        return (yield from reading(text, token))
+    except TooHeavyError:
+        raise
+    except UnreadableError as error:
+        raise FrameError(f"a part of it is no JSON object: {error.problem}") from None
+
+
+def _checked(value: object) -> Mapping[str, Any]:
+    """A part as an object; kernels write an absent one as null."""
+    if value is None:
+        return NOTHING
+    if not isinstance(value, dict):
+        raise FrameError(f"a part of it is a JSON {type(value).__name__}, and no object")
+    return cast("dict[str, Any]", value)
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise FrameError("the name of its channel is no text") from None
+
+
+def _dump(part: Mapping[str, Any]) -> bytes:
+    # ASCII: half of a surrogate pair, which code may hold, has no UTF-8 and is good JSON.
+    return json.dumps(dict(part)).encode("ascii")
+
 
 OPEN_S: Final = 20.0
 PING_S: Final = 10.0
@@ -103,8 +317,8 @@ class ServerSocket:
         """The message in a frame; of a long one it is read in turns."""
         is_short, token = len(data) <= SHORT_BYTES, secrets.token_hex(16)
         if self._speaks_v1 and isinstance(data, bytes):
-            return frames.decode(data) if is_short else await in_turns(frames.decoding(data, token))
-        return frames.decode_legacy(data) if is_short else await in_turns(frames.decoding_legacy(data, token))
+            return decode(data) if is_short else await in_turns(decoding(data, token))
+        return decode_legacy(data) if is_short else await in_turns(decoding_legacy(data, token))
 
     async def send(self, frame: Frame) -> None:
         """Send a message.
@@ -115,7 +329,7 @@ class ServerSocket:
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         try:
-            await self._connection.send(frames.encode(frame) if self._speaks_v1 else frames.encode_text(frame))
+            await self._connection.send(encode(frame) if self._speaks_v1 else encode_text(frame))
         except ConnectionClosed as closed:
             raise self._lost(closed) from None
 
@@ -153,7 +367,7 @@ class ServerSocket:
             return SocketLostError("the way to the Jupyter Server stalled", is_stalled=True)
         sent, received = getattr(closed, "sent", None), getattr(closed, "rcvd", None)
         if sent is not None and sent.code == TOO_BIG:
-            return SocketLostError(f"{frames.TOO_LONG}, and was cut for that", is_stalled=True)
+            return SocketLostError(f"{TOO_LONG}, and was cut for that", is_stalled=True)
         if received is None:
             return SocketLostError("the connection to the Jupyter Server was cut")
         said = f": {received.reason}" if received.reason else ""
@@ -205,7 +419,7 @@ def _client() -> type[connect]:
         def __init__(self, uri: str, **given: Any) -> None:
             super().__init__(
                 uri, create_connection=connection, subprotocols=[SUBPROTOCOL], compression=None, logger=silent,  # type: ignore[list-item]
-                open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=frames.MAX_FRAME_BYTES,
+                open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=MAX_FRAME_BYTES,
                 max_queue=MOST_WAITING, proxy=None, **given,
             )  # fmt: skip
 

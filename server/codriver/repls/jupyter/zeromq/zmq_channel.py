@@ -31,22 +31,25 @@ from codriver.repls.contract.errors import (
     ReplUnreachableError,
     StrangeListenerError,
 )
-from codriver.repls.jupyter.finding.kernel_process import find_process
-from codriver.repls.jupyter.messages.channel import Channel
-from codriver.repls.jupyter.messages.messages import NOTHING, SOCKETS, new_header, text_of
-from codriver.repls.jupyter.zeromq.inbox import Dropped
-from codriver.repls.jupyter.zeromq.message_reader import pieces_of, read_received, told_as_dropped
-from codriver.repls.jupyter.zeromq.signed_messages import Signer
-from codriver.repls.jupyter.zeromq.zmq_socket import CLOSED, open_socket
+from codriver.repls.jupyter.finding.started_kernels import find_process
+from codriver.repls.jupyter.messages import NOTHING, SOCKETS, Channel, new_header, text_of
+from codriver.repls.jupyter.zeromq.zmq_socket import (
+    CLOSED,
+    Dropped,
+    Signer,
+    open_socket,
+    pieces_of,
+    read_received,
+    told_as_dropped,
+)
 from codriver.wire.zmtp import SIGNATURE_BYTES, is_greeting
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-    from codriver.repls.jupyter.finding.kernel_process import KernelProcess
-    from codriver.repls.jupyter.messages.channel import OnMessage
-    from codriver.repls.jupyter.messages.messages import Socket
+    from codriver.repls.jupyter.finding.started_kernels import KernelProcess
+    from codriver.repls.jupyter.messages import OnMessage, Socket
     from codriver.repls.jupyter.zeromq.zmq_socket import ZmqSocket
 
 KERNEL: Final = "Jupyter kernel"
@@ -67,7 +70,7 @@ WRONG_KEY: Final = (
 
 @asynccontextmanager
 async def open_zmq(place: str, on_message: OnMessage, *, found_by: Path | None = None) -> AsyncIterator[ZmqChannel]:
-    """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.messages.channel.Carrier`.
+    """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.messages.Carrier`.
 
     `found_by`: the same file, where nobody named it: then whoever listens at its ports has to be this user's.
 

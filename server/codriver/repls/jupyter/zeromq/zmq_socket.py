@@ -1,27 +1,50 @@
 """One socket of ours, connected to a socket of a kernel: what comes is always taken, in turns, and waits in its inbox.
 
 ZeroMQ is spoken here and not by libzmq, which holds the whole of every message, and of any number that wait.
+
+Messages of one socket of a kernel that wait to be read, within a bound: what nobody can keep up with is dropped.
+
+A kernel is not held up by who does not read: its socket of output drops what is too much without a word, the end of an
+evaluation too. So everything is taken off the socket, and what is too much is dropped here: of output and displays the
+middle, counted by their parent, while the oldest and the newest stay. Nothing else is ever dropped: where such
+messages alone are too many, `has_room` is false, and the socket is not read on.
+
+Messages of a kernel as values, read in turns from what its sockets and its server's frames hold.
+
+Messages as kernels sign them on ZeroMQ: written, and gathered from parts of any number and size.
+
+Of a message that comes, identities, header, parent and metadata are small, and buffers are not held. Of its content the
+beginning and the end are, see `MOST_HEAD` and `MOST_TAIL`: all of what nearly all kernels ever say. What is not signed
+with the kernel's key is dropped and counted.
+
+Source: Jupyter documentation, "Messaging in Jupyter", "The wire protocol".
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
+import secrets
 from collections import deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.net.loop_turns import Turns
+from codriver.core.recent import Recent
+from codriver.net.loop_turns import Turns, in_turns
 from codriver.net.tcp_transport import TcpTransport
-from codriver.repls.jupyter.zeromq.inbox import Inbox
-from codriver.repls.jupyter.zeromq.signed_messages import Assembler
+from codriver.repls.jupyter.messages import LEFT_OUT, NOTHING, UnreadableError, mended, read_message, reading, text_of
+from codriver.wire.head_and_tail import HeadAndTail, left_out_mark
 from codriver.wire.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.repls.jupyter.zeromq.inbox import Dropped
-    from codriver.repls.jupyter.zeromq.signed_messages import Received, Signer
+    from codriver.repls.jupyter.messages import Message, Socket
+    from codriver.wire.zmtp import Piece
+
 
 CLOSED: Final = "the kernel closed the connection"
 OPEN_S: Final = 2.0
@@ -171,3 +194,296 @@ async def _connect(information: Mapping[str, object], name: str) -> TcpTransport
     else:
         _, transport = await loop.create_connection(TcpTransport, host, int(str(port)))
     return transport
+
+
+MOST_FIRST_BYTES: Final = 4 * 2**20
+MOST_LAST_BYTES: Final = 8 * 2**20
+"""What is held of a flood, at its beginning and at its end; a single message may be longer."""
+MESSAGE_BYTES: Final = 2048
+"""What each message is counted for beside its content: its header and parent as objects."""
+STREAM_NAME_BYTES: Final = 64
+DROPPABLE: Final = frozenset({"stream", "display_data", "update_display_data", "clear_output", "comm_msg", "comm_open"})
+"""Types that come in any number, and that nothing waits for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """So much in the place of messages about one parent that were dropped."""
+
+    parent: Mapping[str, object]
+    stream: str
+    """The stream that all of them are of; empty of displays and the like."""
+    size: int
+    """Bytes of their contents."""
+
+
+class Inbox:
+    """The messages of one socket that wait, for its life."""
+
+    def __init__(self, most_first: int = MOST_FIRST_BYTES, most_last: int = MOST_LAST_BYTES) -> None:
+        self._most_first = most_first
+        self._most_last = most_last
+        self._first: deque[Received | Dropped] = deque()
+        self._last: deque[Received] = deque()
+        self._first_bytes = self._last_bytes = 0
+        self._droppable = 0
+        """How many of the last may be dropped. One of them stays, however long: the end of a flood may be a message."""
+
+    def __len__(self) -> int:
+        return len(self._first) + len(self._last)
+
+    @property
+    def has_room(self) -> bool:
+        """True where more may be put in without anything beyond the bounds staying there."""
+        return self._first_bytes + self._last_bytes <= self._most_first + self._most_last
+
+    def put(self, message: Received) -> None:
+        """Add the newest message."""
+        weight = _weight(message)
+        if not self._last and self._first_bytes + weight <= self._most_first:
+            self._first.append(message)
+            self._first_bytes += weight
+            return
+        self._last.append(message)
+        self._last_bytes += weight
+        self._droppable += message.type in DROPPABLE
+        while self._last_bytes > self._most_last and self._may_shift():
+            self._shift()
+
+    def _may_shift(self) -> bool:
+        return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE)
+
+    def _shift(self) -> None:
+        """Take the oldest of the last ones out: drop it if that may be, and count it."""
+        oldest = self._last.popleft()
+        self._last_bytes -= _weight(oldest)
+        if oldest.type not in DROPPABLE:
+            self._first.append(oldest)
+            self._first_bytes += _weight(oldest)
+            return
+        self._droppable -= 1
+        stream, size = _stream(oldest), oldest.held_bytes + oldest.left_out
+        before = self._first[-1] if self._first else None
+        if isinstance(before, Dropped) and (_id(before.parent), before.stream) == (_id(oldest.parent), stream):
+            self._first.pop()
+            self._first_bytes -= MESSAGE_BYTES
+            size += before.size
+        self._first.append(Dropped(oldest.parent, stream, size))
+        self._first_bytes += MESSAGE_BYTES
+
+    def take(self) -> Received | Dropped:
+        """The oldest of what is there, which there must be."""
+        if not self._first:
+            self._first, self._last = deque(self._last), deque()
+            self._first_bytes, self._last_bytes = self._last_bytes, 0
+            self._droppable = 0
+        oldest = self._first.popleft()
+        self._first_bytes -= MESSAGE_BYTES if isinstance(oldest, Dropped) else _weight(oldest)
+        return oldest
+
+
+def _weight(message: Received) -> int:
+    return MESSAGE_BYTES + message.held_bytes
+
+
+def _stream(message: Received) -> str:
+    """The stream that it is of, told by the beginning of its content, which nobody has read."""
+    if message.type != "stream":
+        return ""
+    return "stderr" if b'"stderr"' in message.head[:STREAM_NAME_BYTES] else "stdout"
+
+
+def _id(parent: Mapping[str, object]) -> str:
+    return text_of(parent, "msg_id")
+
+
+STREAM_CHARACTERS: Final = 64 * 1024
+"""What is told at once of a text that a program printed."""
+
+
+async def read_object(text: bytes) -> Mapping[str, object]:
+    """The object in a text of JSON, read in turns.
+
+    Raises:
+        UnreadableError: it is none, or too heavy.
+    """
+    return await in_turns(reading(text, secrets.token_hex(16)))
+
+
+async def read_received(socket: Socket, received: Received) -> Message:
+    """The message that came. One whose content cannot be read has none, and says why."""
+    left_out, problem = received.left_out, ""
+    metadata = content = NOTHING
+    try:
+        content = await read_object(mended(received.head, received.tail, left_out))
+        metadata = await read_object(received.metadata) if received.metadata else NOTHING
+    except UnreadableError as error:
+        problem, left_out = error.problem, left_out + received.held_bytes
+    parts = {"header": received.header, "parent_header": received.parent, "content": content, "metadata": metadata}
+    return replace(read_message(socket, parts), left_out=left_out, problem=problem)
+
+
+def told_as_dropped(socket: Socket, dropped: Dropped) -> Message:
+    """A message in the place of those that were dropped: of a stream a mark in it, as if that had been printed."""
+    content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
+    kind = "stream" if dropped.stream else LEFT_OUT
+    parts = {"header": {"msg_type": kind}, "parent_header": dropped.parent, "content": content}
+    return replace(read_message(socket, parts), left_out=dropped.size)
+
+
+def pieces_of(message: Message) -> Iterator[Message]:
+    """The message; of a long text that a program printed piece after piece."""
+    text = message.text("text") if message.type == "stream" else ""
+    if len(text) <= STREAM_CHARACTERS:
+        yield message
+        return
+    for start in range(0, len(text), STREAM_CHARACTERS):
+        content = {**message.content, "text": text[start : start + STREAM_CHARACTERS]}
+        yield replace(message, content=content, left_out=0 if start else message.left_out)
+
+
+DELIMITER: Final = b"<IDS|MSG>"
+MOST_HEAD: Final = 8 * 2**20
+MOST_TAIL: Final = 4 * 2**20
+"""Bytes of one content: far above the values that anybody wants to see, and little enough to have in memory twice."""
+MOST_HEADER: Final = 64 * 1024
+MOST_METADATA: Final = 2**20
+KEPT_SIGNATURES: Final = 8192
+"""Those of the newest messages: what comes a second time was written down by somebody else and played back."""
+
+_SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
+_LIMITS: Final = {
+    _SIGNATURE: (256, 0), _HEADER: (MOST_HEADER, 0), _PARENT: (MOST_HEADER, 0),
+    _METADATA: (MOST_METADATA, 0), _CONTENT: (MOST_HEAD, MOST_TAIL),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A signed message whose content nobody has read yet."""
+
+    header: Mapping[str, object]
+    parent: Mapping[str, object]
+    metadata: bytes
+    head: bytes
+    """The content, or its beginning."""
+    tail: bytes = b""
+    """The content's end, where something before it is left out."""
+    left_out: int = 0
+    """Bytes between the two."""
+
+    @property
+    def type(self) -> str:
+        """The type in its header."""
+        return text_of(self.header, "msg_type")
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that it takes, as far as they may be many."""
+        return len(self.metadata) + len(self.head) + len(self.tail)
+
+
+class Signer:
+    """The key of one kernel. Without a key nothing is signed, and everything counts as it comes."""
+
+    def __init__(self, key: bytes, scheme: str) -> None:
+        """A key of a connection file and its `signature_scheme`.
+
+        Raises:
+            ValueError: this Python knows no such scheme.
+        """
+        algorithm = scheme.removeprefix("hmac-")
+        self._begun = hmac.new(key, digestmod=algorithm) if key else None
+
+    def begin(self) -> hmac.HMAC | None:
+        """A signature of nothing yet."""
+        return self._begun.copy() if self._begun else None
+
+    def parts(self, *objects: Mapping[str, object]) -> list[bytes]:
+        """The parts of a message: of its header, parent, metadata and content."""
+        # ASCII: half of a surrogate pair, which code may hold, has no UTF-8 and is good JSON.
+        dumped = [json.dumps(dict(one)).encode("ascii") for one in objects]
+        signature = self.begin()
+        for part in dumped:
+            if signature is not None:
+                signature.update(part)
+        return [DELIMITER, signature.hexdigest().encode() if signature else b"", *dumped]
+
+
+class Assembler:
+    """Puts the messages of one socket together, in time linear in their bytes."""
+
+    def __init__(self, signer: Signer) -> None:
+        self._signer = signer
+        self._seen: Recent[bytes, None] = Recent(KEPT_SIGNATURES)
+        self.unsigned = 0
+        """Messages so far that are not signed with the kernel's key, or are none at all."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._place = -1
+        """The number of the part that comes, from the signature on; negative before the delimiter."""
+        self._part = HeadAndTail(len(DELIMITER) + 1, 0)
+        self._parts: list[HeadAndTail] = []
+        self._signature = self._signer.begin()
+
+    def take(self, piece: Piece) -> Received | None:
+        """The message that the piece completes, if that is signed."""
+        data, ends_part, ends_message = piece
+        if self._place <= _CONTENT:
+            self._part.add(data)
+            if self._place > _SIGNATURE and self._signature is not None:
+                self._signature.update(data)
+            if ends_part:
+                self._end_part()
+        if not ends_message:
+            return None
+        try:
+            return self._message()
+        finally:
+            self._begin()
+
+    def _end_part(self) -> None:
+        if self._place >= 0:
+            self._parts.append(self._part)
+            self._place += 1
+        elif self._part.head == DELIMITER:
+            self._place = _SIGNATURE
+        self._part = HeadAndTail(*_LIMITS.get(self._place, (len(DELIMITER) + 1, 0)))
+
+    def _message(self) -> Received | None:
+        if len(self._parts) <= _CONTENT or not self._is_signed(self._parts[_SIGNATURE].head):
+            self.unsigned += 1
+            return None
+        _, header, parent, metadata, content = self._parts
+        read = _object(header)
+        if read is None:
+            self.unsigned += 1
+            return None
+        return Received(
+            read,
+            _object(parent) or NOTHING,
+            b"" if metadata.left_out else metadata.head,
+            content.head,
+            content.tail,
+            content.left_out,
+        )
+
+    def _is_signed(self, told: bytes) -> bool:
+        if self._signature is None:
+            return True
+        if not hmac.compare_digest(self._signature.hexdigest().encode(), told) or told in self._seen:
+            return False
+        self._seen[told] = None
+        return True
+
+
+def _object(part: HeadAndTail) -> Mapping[str, object] | None:
+    """The object in a part; None for any other value, and for a part longer than is held."""
+    if part.left_out:
+        return None
+    try:
+        read = json.loads(part.head.decode(errors="replace"))
+    except (ValueError, RecursionError):
+        return None
+    return read if isinstance(read, dict) else None

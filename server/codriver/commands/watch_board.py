@@ -8,9 +8,8 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from codriver.commands.answer_reading import NOT_ENDED
 from codriver.commands.log_follower import APP_EVENT
-from codriver.commands.terminal import Styled
+from codriver.commands.terminal import NOT_ENDED, Styled
 from codriver.core.pictures import marked, pictures_in
 from codriver.log.control_characters import visible
 from codriver.log.evaluated_steps import LOADED, RAN

@@ -1,1 +1,0 @@
-"""Pictures for people: had of the log, saved, and shown in a terminal."""

@@ -1,1 +1,0 @@
-"""The live screen of `codriver watch`: its board, and the terminal it is drawn on."""

@@ -1,0 +1,264 @@
+"""The report of a test run: as text, which is the value of its evaluation, and as one line for the log.
+
+The progress of a test run under way, as its program tells it among what the tests print.
+
+The program of `repls/programs/python` writes JSON text sequences: a record separator, an object, a line feed. Source:
+RFC 7464.
+
+Stack frames, told once: those that are one call are one, and calls that repeat are told with how often.
+
+On the JVM a call of a Clojure function is up to four frames (`invokeStatic`, `invoke`, `doInvoke`, `applyTo`), and an
+error shares the outer frames with the one that was thrown around it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.values import NO_KNOWN_TEST
+from codriver.repls.contract.adapter_values import UNKNOWN_TEST, StackFrame, TestResult, TestRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+TEXT_CHARS = 4000
+"""Longest text of one result's `expected` or `actual`."""
+NAMED = 10
+"""Failures that one line names."""
+
+
+def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False) -> str:
+    """The report as JSON: the counts, the results that failed, then those that passed, and the test it stopped in.
+
+    `times` has the namespace, the name and the seconds of each test that ended; `fresh` is there when they ran in a
+    new process, `again` when they ran there because they were red in the REPL.
+    """
+    rows = [_row(result) for result in run.results]
+    fields: dict[str, object] = {
+        "tests": run.tests,
+        "passed": run.passed,
+        "failed": run.failed,
+        "errors": run.errors,
+        "results": rows,
+    }
+    if run.times:
+        fields["times"] = [[time.namespace, time.test, round(time.seconds, 6)] for time in run.times]
+    if run.of is not None:
+        fields["of"] = run.of
+    if run.stopped:
+        fields["stopped"] = _row(run.stopped)
+    if is_fresh:
+        fields["fresh"] = True
+    if is_again:
+        fields["again"] = True
+    return json.dumps(fields, ensure_ascii=False)
+
+
+def words_of(run: TestRun) -> str:
+    """The counts, and the names of what failed."""
+    counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
+    names = list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    failed = f": {', '.join(names[:NAMED])}{more}" if names else ""
+    where = _name(run.stopped) if run.stopped and run.stopped.test != UNKNOWN_TEST else NO_KNOWN_TEST
+    return counts + failed + (f"; stopped in {where}" if run.stopped else "")
+
+
+def _counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def _name(result: TestResult) -> str:
+    return f"{result.namespace}/{result.test}"
+
+
+def _row(result: TestResult) -> dict[str, object]:
+    pairs: dict[str, object] = {
+        "test": result.test,
+        "ns": result.namespace,
+        "outcome": result.outcome,
+        "skipped": result.is_skipped or None,
+        "file": result.file,
+        "line": result.line,
+        "frames": [_frame(frame) for frame in result.frames] or None,
+    }
+    for name, text in (("message", result.message), ("expected", result.expected), ("actual", result.actual)):
+        pairs[name] = (text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…") if text else None
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+def _frame(frame: StackFrame) -> dict[str, object]:
+    pairs = {"function": frame.function, "file": frame.file, "line": frame.line, "tooling": frame.tooling or None}
+    return {key: value for key, value in pairs.items() if value is not None}
+
+
+SEPARATOR: Final = "\x1e"
+HEAD: Final = f'{SEPARATOR}{{"codriver": "tests"'
+"""The beginning of each record. A separator that goes on otherwise is what a test printed."""
+MOST_RED: Final = 200
+MOST_RECORD: Final = 2**20
+
+
+class TestProgress:
+    """The records of one run, taken out of its output as that comes, in pieces of any length."""
+
+    __test__ = False  # for pytest: it is none
+
+    def __init__(self) -> None:
+        self.run: TestRun | None = None
+        """The tests that have ended; None before the first has. `results` are those that did not pass."""
+        self._held = ""
+        self._failed = self._errors = 0
+        self._red: list[TestResult] = []
+
+    def take(self, text: str) -> str:
+        """The text without records. What may be the beginning of a record is held back until more comes."""
+        return "".join(self._parts(self._held + text))
+
+    def rest(self) -> str:
+        """The text that was held back, when no more comes."""
+        held, self._held = self._held, ""
+        return held
+
+    def _parts(self, text: str) -> Iterator[str]:
+        self._held = ""
+        while text:
+            before, separator, _ = text.partition(SEPARATOR)
+            yield before
+            text = text[len(before) :]
+            if not separator:
+                return
+            if not (text.startswith(HEAD) or HEAD.startswith(text)):
+                yield separator
+                text = text[1:]
+                continue
+            record, feed, after = text.partition("\n")
+            if not feed and len(record) < MOST_RECORD:
+                self._held = text
+                return
+            if not self._read(record[1:]):
+                yield record + feed
+            text = after
+
+    def _read(self, record: str) -> bool:
+        try:
+            fields = json.loads(record)
+            red = [_result(row) for row in fields["rows"]]
+            tests, passed, of = int(fields["tests"]), int(fields["passed"]), fields.get("of")
+        except (ValueError, KeyError, TypeError):
+            return False
+        self._failed += sum(one.outcome == "fail" for one in red)
+        self._errors += sum(one.outcome == "error" for one in red)
+        self._red += red[: MOST_RED - len(self._red)]
+        of = of if isinstance(of, int) else None
+        self.run = TestRun(tests, passed, self._failed, self._errors, tuple(self._red), of=of)
+        return True
+
+
+def _result(row: Mapping[str, object]) -> TestResult:
+    file, line, message, actual = (row.get(key) for key in ("file", "line", "message", "actual"))
+    return TestResult(
+        test=str(row["test"]),
+        namespace=str(row["ns"]),
+        outcome="fail" if row["outcome"] == "fail" else "error",
+        message=message if isinstance(message, str) else None,
+        actual=actual if isinstance(actual, str) else None,
+        file=file if isinstance(file, str) else None,
+        line=line if isinstance(line, int) else None,
+    )
+
+
+MOST_IN_CYCLE: Final = 8
+"""So many functions may call one another in turn, that is seen as recursion."""
+FEWEST_TIMES: Final = 3
+"""Calls that come less often in a row are told one by one."""
+FRAME: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
+"""A frame in a line, as codriver's worker says it and as `text_of` does."""
+OF_ONE_CALL: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
+"""The methods around `invokeStatic`, or around each other, through which the JVM calls a Clojure function."""
+CALLERS: Final = ("clojure.lang.RestFn", "clojure.lang.AFn", "clojure.lang.AFunction")
+"""The classes whose methods of these names only pass a call on to a function."""
+_SPECIAL: Final = {"_BANG_": "!", "_QMARK_": "?", "_STAR_": "*", "_GT_": ">", "_LT_": "<", "_EQ_": "=", "_PLUS_": "+"}
+
+
+def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
+    """A frame from its line; `tooling`: parts of the names of files that are not the user's."""
+    is_tooling = any(part in text for part in tooling)
+    if (match := FRAME.match(text)) is None:
+        return StackFrame(text, tooling=is_tooling)
+    alone = text.removesuffix(f" … {match['repeated']}")
+    return StackFrame(alone, match["file"], int(match["line"]), match["function"], is_tooling, match["repeated"] or "")
+
+
+def text_of(frame: StackFrame) -> str:
+    """A frame in one line."""
+    return f"{frame.text} … {frame.repeated}" if frame.repeated else frame.text
+
+
+def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """The frames, of those that repeat in a row only the first, the last of them with how often they came."""
+    texts = [frame.text for frame in frames]
+    told: list[StackFrame] = []
+    place = 0
+    while place < len(frames):
+        size, times = _run_at(texts, place)
+        told += frames[place : place + size]
+        if times > 1:
+            words = f"{times} times" if size == 1 else f"{times} times, these {size}"
+            told[-1] = replace(told[-1], repeated=words)
+        place += size * times
+    return tuple(told)
+
+
+def _run_at(texts: Sequence[str], place: int) -> tuple[int, int]:
+    """The number of frames from a place on that repeat, and how often; one and once where none do."""
+    for size in range(1, MOST_IN_CYCLE + 1):
+        cycle, times = texts[place : place + size], 1
+        if texts[place + size : place + 2 * size] != cycle:
+            continue
+        while texts[place + times * size : place + (times + 1) * size] == cycle:
+            times += 1
+        if times >= FEWEST_TIMES:
+            return size, times
+    return 1, 1
+
+
+def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
+    """The places of the frames that begin a call, where each frame is a class and a method, innermost first.
+
+    A call's innermost frame is kept, as it has the line that ran; any other has that of the function's beginning.
+    """
+    places: list[int] = []
+    owner, passed = "", [""]
+    for place, (name, method) in enumerate(frames):
+        is_of_function = method == "invokeStatic" or method in OF_ONE_CALL
+        if owner and method in OF_ONE_CALL and method not in passed and (name == owner or name in CALLERS):
+            passed.append(method)
+            continue
+        owner, passed = (name if is_of_function else ""), [method]
+        places.append(place)
+    return places
+
+
+def function_of(name: str, method: str) -> str:
+    """The name of a function of Clojure from its class, `ns/name`; of any other method its class and name."""
+    namespace, _, rest = name.partition("$")
+    if not rest or (method != "invokeStatic" and method not in OF_ONE_CALL):
+        return f"{name}/{method}"
+    for special, character in _SPECIAL.items():
+        rest = rest.replace(special, character)
+    return f"{namespace}/{rest.replace('$', '/')}".replace("_", "-")
+
+
+def of_its_own(frames: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+    """The frames of an error that it does not share with the one inside it, at least the innermost."""
+    shared = 0
+    for frame, other in zip(reversed(frames), reversed(inner), strict=False):
+        if frame.text != other.text:
+            break
+        shared += 1
+    return tuple(frames[: max(1, len(frames) - shared)])

@@ -1,0 +1,383 @@
+"""Messages of the Jupyter protocol, as values, whatever carried them.
+
+Source: Jupyter documentation, "Messaging in Jupyter"; JEP 65 (`iopub_welcome`), JEP 91 (subshells).
+
+The contract of a channel: one connection to one kernel, whatever carries its messages.
+
+* **Order.** Messages reach `on_message` on the event loop, in the order of each socket; between sockets there is none.
+* **Draining.** A channel always reads, also when nobody waits.
+* **Never twice.** What was posted is sent once. After a lost connection nothing is sent again.
+* **The end.** A channel that is over stays over; `wait_closed` gives the cause. Leaving the context that opened it
+  closes it, and leaves the kernel alive.
+
+Contents of messages, read from JSON of any shape: weighed before anything is built, and in turns where it is long.
+
+`json.loads` holds the interpreter until it is done, in a thread as well: 2 ms for a megabyte of text. So of a long
+content elements and depth are counted piece by piece, its long texts are read in pieces and put into their places
+afterwards, and what is left for one call is short.
+
+Of a content whose middle was not held, the text in which that lay gets a mark there; other contents cannot be mended.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
+from uuid import uuid4
+
+from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.wire.head_and_tail import left_out_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from contextlib import AbstractAsyncContextManager
+
+
+Socket = Literal["shell", "control", "stdin", "iopub"]
+"""A channel of a kernel. Each keeps its own order; between them there is none."""
+
+SOCKETS: Final[tuple[Socket, ...]] = ("shell", "control", "stdin", "iopub")
+
+VERSION: Final = "5.3"
+"""Of the protocol, in what we send."""
+RATE_LIMIT: Final = ("IOPub data rate exceeded", "IOPub message rate exceeded")
+"""The words of a Jupyter Server that leaves out what its kernel says. Source: jupyter_server, its WebSocket."""
+LEFT_OUT: Final = "codriver/left-out"
+"""The type of a message of ours in the place of others that were dropped."""
+
+NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a kernel. What it is about, its parent, is a request of ours or of another client's."""
+
+    socket: Socket
+    type: str
+    id: str = ""
+    session: str = ""
+    """Of the kernel: another one, and it was restarted."""
+    content: Mapping[str, object] = field(default_factory=lambda: NOTHING)
+    metadata: Mapping[str, object] = field(default_factory=lambda: NOTHING)
+    parent_id: str = ""
+    """Empty where nothing caused it, as what a kernel says when it starts."""
+    parent_type: str = ""
+    parent_session: str = ""
+    """Of the client that sent the parent."""
+    parent_subshell: str = ""
+    """The subshell that the parent was sent to; empty for the main one."""
+    left_out: int = 0
+    """Bytes that it had, or that stood in its place, and that were not read."""
+    problem: str = ""
+    """Why its content is not read, in words; empty where it is."""
+
+    def text(self, key: str) -> str:
+        """The text under `key` of the content; empty where there is none."""
+        return text_of(self.content, key)
+
+    def mapping(self, key: str) -> Mapping[str, object]:
+        """The object under `key` of the content; empty where there is none."""
+        return mapping_of(self.content, key)
+
+    @property
+    def state(self) -> str:
+        """The state in a status message: `busy`, `idle`, `starting`, `restarting` or `dead`; empty of all others."""
+        return self.text("execution_state") if self.type == "status" else ""
+
+
+def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
+    """The message in its parts, as an object, or in a frame of a server. What is missing is empty."""
+    header, parent = mapping_of(raw, "header"), mapping_of(raw, "parent_header")
+    return Message(
+        socket=socket,
+        type=text_of(header, "msg_type"),
+        id=text_of(header, "msg_id"),
+        session=text_of(header, "session"),
+        content=mapping_of(raw, "content"),
+        metadata=mapping_of(raw, "metadata"),
+        parent_id=text_of(parent, "msg_id"),
+        parent_type=text_of(parent, "msg_type"),
+        parent_session=text_of(parent, "session"),
+        parent_subshell=text_of(parent, "subshell_id"),
+    )
+
+
+def new_header(type: str, session: str, subshell: str | None = None) -> dict[str, object]:  # noqa: A002  # the word
+    """The header of a message of ours, with an id of its own."""
+    header: dict[str, object] = {
+        "msg_id": uuid4().hex, "msg_type": type, "username": "codriver", "session": session,
+        "date": datetime.now(UTC).isoformat(), "version": VERSION,
+    }  # fmt: skip
+    return {**header, "subshell_id": subshell} if subshell else header
+
+
+def text_of(holder: Mapping[str, object], key: str) -> str:
+    """The text under `key`; empty where there is none, or something else."""
+    value = holder.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def mapping_of(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
+    """The object under `key`; empty where there is none, or something else."""
+    value = holder.get(key)
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else NOTHING
+
+
+def texts_of(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
+    """The texts in the list under `key`."""
+    value = holder.get(key)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
+
+
+OnMessage = Callable[["Message"], None]
+"""Called on the event loop with each message. It must return quickly and not raise."""
+
+
+class Channel(Protocol):
+    """One connection to one kernel. A class that derives from it need not have its own interrupt and restart."""
+
+    @property
+    def session(self) -> str:
+        """Our session id, in the headers of what we send."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """The kernel's place, for people: the path of its connection file, or its URL without a token."""
+        ...
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the kernel runs on this machine."""
+        return False
+
+    @property
+    def process_id(self) -> int | None:
+        """The kernel's process on this machine, where the carrier knows it."""
+        return None
+
+    @property
+    def received_bytes(self) -> int:
+        """A number that grows while anything comes, also in the middle of a message, where the carrier knows it."""
+        return 0
+
+    @property
+    def notebook(self) -> str | None:
+        """The absolute path of the notebook whose kernel it is, where the carrier knows it."""
+        return None
+
+    @property
+    def can_interrupt(self) -> bool:
+        """Whether the carrier has its own way to interrupt the kernel."""
+        return False
+
+    @property
+    def can_restart(self) -> bool:
+        """Whether the carrier has its own way to restart the kernel."""
+        return False
+
+    def post(
+        self,
+        socket: Socket,
+        type: str,  # noqa: A002  # the protocol's word
+        content: Mapping[str, object],
+        *,
+        metadata: Mapping[str, object] | None = None,
+        subshell: str | None = None,
+    ) -> str:
+        """Put a message in order to be sent, at once; its id.
+
+        Raises:
+            ReplDisconnectedError: the channel is over.
+        """
+        ...
+
+    async def wait_closed(self) -> str:
+        """Wait until the channel is over and give the cause in words. Never raises; after the end at once."""
+        ...
+
+    async def silence(self) -> str:
+        """Why the kernel may have answered nothing, in words, as far as the carrier can tell. Never raises."""
+        return "it answered nothing"
+
+    async def interrupt(self) -> bool:
+        """Interrupt the kernel in the way of the carrier; whether it could. Else a control message may do it."""
+        return False
+
+    async def restart(self) -> None:
+        """Restart the kernel in the carrier's own way.
+
+        Raises:
+            CapabilityMissingError: it has none.
+        """
+        raise CapabilityMissingError("restart")
+
+
+Carrier = Callable[[OnMessage], "AbstractAsyncContextManager[Channel]"]
+"""How to open a channel to one kernel. The context is left by whoever opened it.
+
+Raises:
+    ReplUnreachableError: nobody listens there.
+    NotAnReplError: what listens there is no kernel.
+    PackageMissingError: what it needs is not installed.
+"""
+
+
+SHORT_BYTES: Final = 32 * 1024
+"""A content, or a text in one, that is read at once."""
+PIECE_BYTES: Final = 32 * 1024
+MAX_ELEMENTS: Final = 300_000
+"""Values and containers in one content, as of a notebook: figures are long lists, and more fills the memory."""
+MAX_DEPTH: Final = 100
+"""Arrays and objects within one another, as of a notebook."""
+MARKS_AT_ONCE: Final = 500
+SEAM_BYTES: Final = 4096
+"""Where a text is cut, so far is looked for a place between two characters."""
+
+_MARK: Final = re.compile(rb'["\[\]{},]')
+_TEXT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_SEAM: Final = re.compile(
+    rb"(?<=[^\\]{12})[\x20-\x21\x23-\x5b\x5d-\x7e\xc2-\xf4]|(?<=[^\\])\\(?=[^u]|u[^dD]|u[dD][^c-fC-F])", re.DOTALL
+)
+"""A place in a JSON text where a character begins: one far from any escape, or the backslash that begins one and does
+not follow another. The second half of a surrogate pair is none."""
+
+
+class UnreadableError(Exception):
+    """A content is no JSON object, or too heavy to be read; `problem` says in which way."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+class TooHeavyError(UnreadableError):
+    """A content has too many elements or levels to be read."""
+
+
+def mended(head: bytes, tail: bytes, left_out: int) -> bytes:
+    """A content of its beginning and its end, with a mark between them, as good JSON where both lie in one text."""
+    if not left_out:
+        return head
+    ends = [found.start() for found in _SEAM.finditer(head, max(0, len(head) - SEAM_BYTES))]
+    begins = _SEAM.search(tail, 0, SEAM_BYTES)
+    end, start = ends[-1] if ends else len(head), begins.start() if begins else 0
+    mark = json.dumps(left_out_mark(left_out + len(head) - end + start))[1:-1]
+    return b"".join((head[:end], mark.encode(), tail[start:]))
+
+
+def reading(content: bytes, token: str) -> Generator[None, None, Mapping[str, object]]:
+    """Read a content; it yields wherever it can leave off. `token`: what stands in no content by accident.
+
+    Raises:
+        UnreadableError: it is no object of JSON.
+        TooHeavyError: it has too many elements or levels.
+    """
+    if len(content) <= SHORT_BYTES:
+        return _object(content)
+    texts: dict[str, str] = {}
+    short = yield from _without_long_texts(content, texts, token)
+    whole = _object(short)
+    if texts:
+        whole = cast("Mapping[str, object]", _with_texts(whole, texts))
+    return whole
+
+
+def _object(content: bytes) -> Mapping[str, object]:
+    read = _loaded(content)
+    if not isinstance(read, dict):
+        raise UnreadableError(f"it is a JSON {type(read).__name__}, and no object")
+    return cast("dict[str, object]", read)
+
+
+def _loaded(text: bytes) -> object:
+    try:
+        return json.loads(text.decode(errors="replace"))
+    except RecursionError:
+        raise TooHeavyError("arrays and objects lie too deep in one another") from None
+    except ValueError as error:
+        raise UnreadableError(f"it is no JSON: {error}") from None
+
+
+def _without_long_texts(content: bytes, texts: dict[str, str], token: str) -> Generator[None, None, bytes]:
+    """The content with a name in the place of each long text, which `texts` gets; elements and levels are counted."""
+    kept: list[bytes] = []
+    copied = place = elements = depth = marks = 0
+    while place < len(content):
+        mark = _MARK.search(content, place, place + PIECE_BYTES)
+        marks += 1
+        if mark is None or marks % MARKS_AT_ONCE == 0:
+            yield
+        if mark is None:
+            place += PIECE_BYTES
+            continue
+        place, kind = mark.end(), mark[0]
+        if kind == b'"':
+            start, place = place, (yield from _end_of_text(content, place))
+            if place - start > SHORT_BYTES:
+                name = f"{token}-{len(texts)}"
+                texts[name] = yield from _text(content, start, place - 1)
+                kept += (content[copied:start], name.encode(), b'"')
+                copied = place
+        elif kind in b"]}":
+            depth -= 1
+        else:
+            elements += 1
+            depth += kind != b","
+        if depth > MAX_DEPTH:
+            raise TooHeavyError(f"it holds arrays and objects more than {MAX_DEPTH} deep in one another")
+        if elements > MAX_ELEMENTS or marks > 4 * MAX_ELEMENTS:
+            raise TooHeavyError(f"it holds more than {MAX_ELEMENTS:,} elements")
+    return b"".join((*kept, content[copied:]))
+
+
+def _end_of_text(content: bytes, place: int) -> Generator[None, None, int]:
+    """The place after the quote that ends the text which is read from `place` on."""
+    while place < len(content):
+        stop = min(place + PIECE_BYTES, len(content))
+        quote = content.find(b'"', place, stop)
+        if content.find(b"\\", place, stop if quote < 0 else quote) < 0:
+            if quote >= 0:
+                return quote + 1
+            place = stop
+        else:
+            found = _TEXT.match(content, place, stop)
+            place = found.end() if found else stop
+            if content[place : place + 1] == b'"':
+                return place + 1
+            if place < stop:  # a backslash, and what it escapes is beyond the piece
+                place += 2
+        yield
+    raise UnreadableError("it ends within a text")
+
+
+def _text(content: bytes, start: int, end: int) -> Generator[None, None, str]:
+    """The text between two places, read in pieces."""
+    pieces: list[str] = []
+    while start < end:
+        cut = end
+        stop = start + PIECE_BYTES
+        while cut == end and stop < end:
+            seam = _SEAM.search(content, max(start + 1, stop - SEAM_BYTES), stop)
+            cut = seam.start() if seam else end
+            stop += SEAM_BYTES
+        pieces.append(str(_loaded(b'"' + content[start:cut] + b'"')))
+        start = cut
+        yield
+    return "".join(pieces)
+
+
+def _with_texts(read: object, texts: Mapping[str, str]) -> object:
+    """The value with its long texts in their places."""
+    if isinstance(read, str):
+        return texts.get(read, read)
+    if isinstance(read, dict):
+        return {texts.get(key, key): _with_texts(value, texts) for key, value in read.items()}
+    if isinstance(read, list):
+        return [_with_texts(value, texts) for value in read]
+    return read

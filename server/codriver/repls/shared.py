@@ -1,0 +1,281 @@
+"""Errors in parts, as Codriver's own code in a REPL tells them: type, message, place, frames, locals and chain.
+
+Runs of tests as evaluations, whatever runs them: told to their end once, and interrupted where nobody waits.
+
+Results of tests as our own code in a REPL tells them, or cider-nrepl.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, Failure, TestSelection
+from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.net.tasks import TaskSet
+from codriver.repls.contract.adapter_values import Ending, StackFrame, StackTrace, TestResult, TestRun, TestTime, Value
+from codriver.repls.contract.errors import OpTimedOutError
+from codriver.repls.contract.questions import read_file
+from codriver.repls.contract.reports import calls, folded, function_of, read_frame, report_text, text_of, words_of
+from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from codriver.core.values import Request
+    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.dialects.server_dialect import Dialect
+
+
+MESSAGE_CHARS: Final = 4000
+"""Longest message kept: one that holds a printed value can have megabytes, and the whole is in the output log."""
+
+TRACE_FRAMES: Final = 20
+_OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
+_NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
+
+
+def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
+    """The failure that these parts tell, its trace cut to the user's frames."""
+    own = folded([frame for frame in told_frames(parts, dialect) if not frame.tooling])
+    return Failure(
+        type=as_text(parts.get("type")) or "error",
+        message=cut(as_text(parts.get("message")) or ""),
+        phase=as_text(parts.get("phase")) or None,
+        file=real_file(as_text(parts.get("file"))),
+        line=as_int(parts.get("line")),
+        column=as_int(parts.get("column")),
+        form=as_int(parts.get("form")),
+        trace=tuple(text_of(frame) for frame in own[:TRACE_FRAMES]),
+        locals=as_texts(parts.get("locals")),
+        data=as_text(parts.get("data")),
+        notes=as_texts(parts.get("notes")),
+        relation=as_text(parts.get("relation")) or "",
+        chain=tuple(read_parts(as_map(link), dialect) for link in as_list(parts.get("chain"))),
+    )
+
+
+def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
+    """The stack trace that these parts tell, its chain with it; without frames where they tell none."""
+    error = read_parts(parts, dialect)
+    links = [as_map(link) for link in as_list(parts.get("chain"))]
+    chain = [trace_of(one, told_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
+    return whole_trace(error, told_frames(parts, dialect), chain)
+
+
+def whole_trace(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
+    """The stack trace of an error and of its chain; where no frame is told, the error's place is one."""
+    if not frames and (error.file or error.line):
+        frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
+    return replace(trace_of(error, frames), chain=tuple(chain))
+
+
+def trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
+    """The stack trace of an error, without others of its chain."""
+    return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
+
+
+def told_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
+    """The frames that codriver's worker tells of an error, innermost first."""
+    return tuple(read_frame(text, dialect.tooling) for text in as_texts(parts.get("trace")))
+
+
+def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
+    """A stack trace with the locals that a worker tells of its frames, a row each, and of those of its chain."""
+    found: dict[tuple[int | None, str | None], dict[str, str]] = {}
+    for told in map(as_map, rows):
+        values = {name: text for name, value in as_map(told.get("locals")).items() if (text := as_text(value))}
+        found[as_int(told.get("error")), as_text(told.get("frame"))] = values
+
+    def filled(one: StackTrace, place: int) -> StackTrace:
+        frames = [replace(frame, locals=found.get((place, frame.text), {})) for frame in one.frames]
+        return replace(one, frames=tuple(frames))
+
+    return replace(filled(trace, 0), chain=tuple(filled(link, n) for n, link in enumerate(trace.chain, 1)))
+
+
+def frames_of(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
+    """The frames that our own code tells: by class and method on the JVM, else by function."""
+    told = [as_map(item) for item in as_list(fields.get("frames"))]
+    if not any("class" in frame for frame in told):
+        return tuple(_frame(frame, dialect) for frame in told)
+    frames: list[StackFrame] = []
+    for frame, owner, method in calls_of(fields.get("frames")):
+        function = function_of(owner, method)
+        file, line = as_text(frame.get("file")), as_int(frame.get("line"))
+        frames.append(
+            StackFrame(f"{function} ({file}:{line})", file, line, function, owner.startswith(dialect.tooling))
+        )
+    return tuple(frames)
+
+
+def _frame(frame: Mapping[str, object], dialect: Dialect) -> StackFrame:
+    function, file = as_text(frame.get("function")) or "?", as_text(frame.get("file"))
+    line, is_tooling = as_int(frame.get("line")), any(part in (file or "") for part in dialect.tooling)
+    return StackFrame(f"{function} ({file}:{line})", file, line, function, is_tooling)
+
+
+def calls_of(told: object) -> list[tuple[Mapping[str, object], str, str]]:
+    """The frames told that begin a call, each with its class and its method."""
+    frames = [as_map(item) for item in as_list(told)]
+    names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
+    return [(frames[place], *names[place]) for place in calls(names)]
+
+
+def real_file(name: str | None) -> str | None:
+    """The name of a file; None for the words that stand for code which is in none."""
+    return None if name is None or name in _NO_FILE or name.startswith("<") else name
+
+
+def cut(text: str) -> str:
+    """The part of a message that is kept."""
+    return text if len(text) <= MESSAGE_CHARS else f"{text[:MESSAGE_CHARS]}…"
+
+
+def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
+    """The frames, those in files of the workspace as the user's, wherever the workspace lies."""
+    if workspace is None:
+        return frames
+    root = f"{workspace}/"
+    return tuple(
+        replace(frame, tooling=False)
+        if frame.file and frame.file.startswith(root) and "site-packages" not in frame.file
+        else frame
+        for frame in frames
+    )
+
+
+class RunTests(Protocol):
+    """A way to run the tests of one REPL."""
+
+    async def __call__(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+        """Run tests; the listener hears them under the id of an evaluation, where they are one."""
+        ...
+
+
+class TestEvaluations:
+    """The runs of one REPL's tests. Lives as long as its adapter."""
+
+    __test__ = False  # for pytest: it is none
+
+    def __init__(self, run: RunTests, interrupt: Callable[[], Awaitable[object]], listener: Listener) -> None:
+        self._run = run
+        self._interrupt = interrupt
+        self._listener = listener
+        self._tasks = TaskSet()
+
+    async def end(self) -> None:
+        """End all that runs, when its connection is over."""
+        await self._tasks.end()
+
+    def start(self, request: Request, ended: Ended) -> None:
+        """Run tests as an evaluation, whose value is the run as `test_report` writes it."""
+        self._tasks.start(self._evaluate(request, ended))
+
+    async def run_tests(
+        self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
+    ) -> TestRun:
+        """Run tests. A run that is cancelled, or takes too long, is interrupted.
+
+        Raises:
+            OpTimedOutError: it took longer than `timeout_s`.
+        """
+        with anyio.move_on_after(timeout_s):
+            try:
+                return await self._run(TestSelection(namespace, test), session, None)
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True), suppress(CodriverError):
+                    await self._interrupt()
+                raise
+        raise OpTimedOutError("test", timeout_s)
+
+    async def _evaluate(self, request: Request, ended: Ended) -> None:
+        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+        try:
+            asked = request.tests or TestSelection()
+            run = await self._run(asked, request.session, request.id)
+            self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh, is_again=asked.again)))
+            failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
+            how = Ending("failed" if failure else "done", failure=failure, said=f"{request.code}: {words_of(run)}")
+            if run.stopped:
+                how = replace(how, status="interrupted")
+        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+            how = error
+        finally:
+            ended(how)
+
+
+def alternatives(match: str) -> list[list[str]]:
+    """The words of `match` as alternatives of words that all hold, `!` before what must not; empty where it has more.
+
+    Small letters, as names are compared so.
+    """
+    if re.search(r"[()]", match) or not match.strip():
+        return []
+    either = re.split(r"\s+or\s+", match.strip().lower())
+    each = [re.split(r"\s+and\s+", part) for part in either]
+    words = [[re.sub(r"^not\s+", "!", word) for word in part] for part in each]
+    return words if all(re.fullmatch(r"!?[^\s!]+", word) for part in words for word in part) else []
+
+
+COLLECTION: Final = "(collection)"
+"""The row of a test file that pytest could not read, or skipped as a whole: no test."""
+_WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
+OUTPUT_CHARS: Final = 50_000
+
+
+def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
+    """The run that our own question reports."""
+    fields = as_map(data)
+    results = [result_of(as_map(item), dialect) for item in as_list(fields.get("results"))]
+    times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
+    run = replace(run_of(results, tests=as_int(fields.get("tests")), output=output), times=times)
+    stopped = as_map(fields.get("stopped"))
+    return replace(run, stopped=result_of(stopped, dialect)) if stopped else run
+
+
+def _times(item: object) -> Iterator[TestTime]:
+    """The time of a test, told as its namespace, its name and seconds; nothing where it is told otherwise."""
+    match item:
+        case [str(namespace), str(test), float() | int() as seconds]:
+            yield TestTime(namespace, test, float(seconds))
+
+
+def run_of(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
+    """The run of these results, the worst first; of `tests` tests, or as many as they name."""
+    outcomes = [result.outcome for result in results]
+    return TestRun(
+        tests=len({(result.namespace, result.test) for result in results}) if tests is None else tests,
+        passed=sum(one.outcome == "pass" and one.test != COLLECTION for one in results),
+        failed=outcomes.count("fail"),
+        errors=outcomes.count("error"),
+        results=tuple(sorted(results, key=lambda result: _WORST_FIRST[result.outcome])),
+        output=output[-OUTPUT_CHARS:],
+    )
+
+
+def result_of(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
+    """The result that these parts tell."""
+    outcome = as_text(fields.get("outcome")) or as_text(fields.get("type"))
+    file, line = read_file(as_text(fields.get("file"))), as_int(fields.get("line"))
+    # An error is reported where it was thrown, which may be in a library; the test's own place says more.
+    if fields.get("var-file") and (file is None or outcome == "error"):
+        file, line = read_file(as_text(fields.get("var-file"))), as_int(fields.get("var-line"))
+    context, message = as_text(fields.get("context")), as_text(fields.get("message"))
+    return TestResult(
+        test=as_text(fields.get("test")) or as_text(fields.get("var")) or "?",
+        namespace=as_text(fields.get("ns")) or "?",
+        outcome="pass" if outcome == "pass" else "fail" if outcome == "fail" else "error",
+        message=": ".join(part for part in (context, message) if part) or None,
+        expected=(as_text(fields.get("expected")) or "").rstrip() or None,
+        actual=(as_text(fields.get("actual")) or as_text(fields.get("error")) or "").rstrip() or None,
+        file=file,
+        line=line,
+        frames=frames_of(fields, dialect),
+        is_skipped=fields.get("skipped") is True,
+    )

@@ -1,1 +1,0 @@
-"""Readers of answers and runs of tests that the adapters of all protocols share."""

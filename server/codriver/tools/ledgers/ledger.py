@@ -1,0 +1,432 @@
+"""The ledger: what each caller sent to a REPL, wrote to a file and was told, for the life of one server.
+
+Saves: the files that this server writes, which whoever watches files leaves alone.
+
+Notes that callers had and need not have again: on applications, and on the places where they evaluate.
+
+The queries that stand at once, and what they may hold: refused is the one that is too many, by its number.
+
+Outputs of notebook cells on their way into their files: written when the evaluation is over, whoever waits for it.
+
+A file is written only as it was when the run began, but for what other runs of this server wrote into it meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from codriver.core.recent import Recent
+from codriver.editing import FilesChangedError
+from codriver.editing.file_changes import UnreadableError
+from codriver.editing.import_graph import ImportGraph
+from codriver.editing.notebooks import left_out, with_outputs
+from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.files import stamp_of
+from codriver.tools.ledgers.conflict_ledger import Conflicts
+from codriver.tools.ledgers.lisp_drift import LispKnown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from codriver.core.dispatch import Core
+    from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
+    from codriver.editing import Editor
+    from codriver.files import Stamp
+    from codriver.log.transcripts import Transcripts
+    from codriver.repls.contract.adapter_values import CellRun
+    from codriver.repls.supervisor import Repls
+
+
+@dataclass(slots=True)
+class Saves:
+    """The saves of ours that are loaded on request, for the life of one server: whoever watches files leaves them."""
+
+    stamps: dict[Path, Stamp] = field(default_factory=dict)
+    """The files as they were written."""
+    _under_way: int = 0
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether an edit may be writing just now."""
+        return self._under_way > 0
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """The context of an edit, from before its first file is written until the stamps of all are noted."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    def note(self, paths: Iterable[Path]) -> None:
+        """Note the stamps of files as they are now. Blocks."""
+        for path in paths:
+            with contextlib.suppress(OSError):
+                self.stamps[path] = stamp_of(path.stat())
+
+
+MOST_EDITS_NOTED: Final = 200
+MOST_RUNS: Final = 200
+MOST_DIFF_CHARACTERS: Final = 20_000
+
+
+@dataclass(slots=True)
+class EditsNoted:
+    """The files that each caller edited and whose tests have not run since, for the life of one server."""
+
+    changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MOST_EDITS_NOTED))
+
+    def add(self, who: str, path: Path) -> None:
+        """Note an edit; of very many files the oldest are forgotten."""
+        self.changed[who, path] = None
+
+    def take(self, who: str) -> tuple[Path, ...]:
+        """The files of one caller, in the order of their edits, and none of them again."""
+        taken = tuple(path for owner, path in self.changed if owner == who)
+        for path in taken:
+            del self.changed[who, path]
+        return taken
+
+
+@dataclass(slots=True)
+class TestsRun:
+    """The runs of tests in REPLs of Python, by evaluation, for the life of one server."""
+
+    __test__ = False  # for pytest: it is none
+
+    current: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Whether what was loaded was as the files said when the run was over."""
+    only_live: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Of runs whose red tests ran again in a new process: those that passed there."""
+    put_off: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Who asked for runs that outlasted their call, so that their red tests have not run again yet."""
+
+
+@dataclass(slots=True)
+class Diffs:
+    """The diffs of the newest batches of edits, by the line of the log that tells of each; as long as the server."""
+
+    kept: Recent[int, tuple[tuple[str, str], ...]] = field(default_factory=partial(Recent, MOST_EDITS_NOTED))
+
+    def keep(self, line: int, diffs: Iterable[tuple[str, str]]) -> None:
+        """Keep the diffs of a batch: by file, as people name it, the first characters of its diff."""
+        self.kept[line] = tuple((file, diff[:MOST_DIFF_CHARACTERS]) for file, diff in diffs)
+
+    def of_line(self, line: int) -> tuple[tuple[str, str], ...]:
+        """The diffs of the batch that this line tells of; none of another line, or where they are forgotten."""
+        return self.kept.get(line, ())
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Everything that callers sent and wrote, for the life of one server."""
+
+    cells: CellWrites
+    """Outputs on their way into notebooks, by evaluation."""
+    conflicts: Conflicts = field(default_factory=Conflicts)
+    """Code by REPL and edits by file, and where one caller's meet another's."""
+    diffs: Diffs = field(default_factory=Diffs)
+    """What edits changed."""
+    edits: EditsNoted = field(default_factory=EditsNoted)
+    """Files that were edited and not tested since."""
+    saves: Saves = field(default_factory=Saves)
+    """Files that we wrote, which a watcher leaves alone."""
+    tests: TestsRun = field(default_factory=TestsRun)
+    """Runs of tests, and what is known of their code."""
+    imports: ImportGraph = field(default_factory=ImportGraph)
+    """The imports between files of the workspace."""
+    lisp: LispKnown = field(default_factory=LispKnown)
+    """Forms of Lisp that each REPL is known to have loaded."""
+
+
+COMMANDS: Final = "codriver-cli"
+"""Who the commands are for a server: one caller, though each makes a connection of its own."""
+MOST_TOLD: Final = 1000
+"""Of more, what was told first is forgotten."""
+
+
+@dataclass(slots=True)
+class AppsTold:
+    """The applications that each client had its last answers of, for the life of one server."""
+
+    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MOST_TOLD))
+    """By client and REPL: the session id of the application's seam. Those asked last."""
+
+    def is_another(self, client: str, repl: str, seam: str | None) -> bool:
+        """Whether it is another one than this client's last answer was of; from now on that is told."""
+        if seam is None:
+            return False
+        before = self.sessions.pop((client, repl), seam)
+        self.sessions[client, repl] = seam
+        return before != seam
+
+
+@dataclass(slots=True)
+class NotesTold:
+    """Notes of which each caller needs one, for the life of one server: what to do while code runs or reads."""
+
+    told: Recent[tuple[Hashable, str], None] = field(default_factory=partial(Recent, MOST_TOLD))
+
+    def is_news(self, caller: Hashable, note: str) -> bool:
+        """True where no answer with this note was handed out to the caller."""
+        return (caller, note) not in self.told
+
+    def note(self, caller: Hashable, notes: Iterable[str]) -> None:
+        """An answer with these notes was handed out to the caller."""
+        for note in notes:
+            self.told[caller, note] = None
+
+
+@dataclass(slots=True)
+class PlacesTold:
+    """The notes on REPLs that each caller had, for the life of one server: a restart makes them no news."""
+
+    notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MOST_TOLD))
+    """By client, who and note: the evaluation whose answer has it, however often that is fetched."""
+    generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MOST_TOLD))
+    """By client, who and REPL: the generation that the REPL was in when the caller had its last answer about it."""
+
+    def is_renewed(self, client: str, who: str, repl: Repl) -> bool:
+        """Note that a caller has an answer from this generation of a REPL; True where its last was from another."""
+        caller = (None if who == COMMANDS else client, who, repl.id)
+        before = self.generations.get(caller)
+        if before == repl.generation:
+            return False
+        self.generations[caller] = repl.generation
+        return before is not None
+
+    @staticmethod
+    def client_of(evaluation: Evaluation) -> str | None:
+        """The client that an evaluation is of; None of the commands, which are one, though each connects anew."""
+        return None if evaluation.who == COMMANDS else evaluation.client
+
+    def is_news(self, evaluation: Evaluation, note: str) -> bool:
+        """Whether the answer of this evaluation is to have the note; from now on its caller is told."""
+        client = self.client_of(evaluation)
+        told = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
+        return told == evaluation.id
+
+
+@dataclass(slots=True)
+class Told:
+    """Everything that callers were told and need not hear again, for the life of one server."""
+
+    apps: AppsTold = field(default_factory=AppsTold)
+    notes: NotesTold = field(default_factory=NotesTold)
+    places: PlacesTold = field(default_factory=PlacesTold)
+
+
+MAX_WAITS_OF_A_CLIENT = 64
+MAX_WAITS = 512
+SURE_WAITS = 8
+"""A client may have so many, however many the others have."""
+MAX_ROWS_OF_A_CLIENT = 1_000_000
+"""Eight bytes each are kept, to tell the new rows from those that were there."""
+MAX_ROWS = 8_000_000
+SURE_ROWS = 100_000
+
+
+class TooManyWaitsError(RefusedError):
+    """One more standing query would be more than a client, or all of them, may have."""
+
+    reason = "too-many-waits"
+
+    def __init__(self, standing: int, most: int, whose: str, unit: str) -> None:
+        super().__init__(
+            f"{standing} {unit} of {whose} are standing already, and {most} are the most that is allowed",
+            hint="wait for fewer things at once: ask one query with or, or end calls of wait_for that nobody needs",
+            details={"standing": standing, "most": most},
+        )
+
+
+class Waits:
+    """Counts the standing queries and the rows that they remember, for the life of one server."""
+
+    def __init__(self) -> None:
+        self._waits: Counter[str] = Counter()
+        self._rows: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self._waits.total()
+
+    @contextmanager
+    def standing(self, client: str) -> Iterator[None]:
+        """One more query of this client stands, for the length of the context.
+
+        Raises:
+            TooManyWaitsError: it would be too many.
+        """
+        _check(self._waits, client, 1, (SURE_WAITS, MAX_WAITS_OF_A_CLIENT, MAX_WAITS), "calls of wait_for")
+        with _added(self._waits, client, 1):
+            yield
+
+    @contextmanager
+    def remembering(self, client: str, rows: int) -> Iterator[None]:
+        """Count so many rows more as remembered for this client, for the length of the context.
+
+        Raises:
+            TooManyWaitsError: they would be too many.
+        """
+        _check(self._rows, client, rows, (SURE_ROWS, MAX_ROWS_OF_A_CLIENT, MAX_ROWS), "rows of wait_for")
+        with _added(self._rows, client, rows):
+            yield
+
+
+def _check(counted: Counter[str], client: str, more: int, limits: tuple[int, int, int], unit: str) -> None:
+    sure, most_of_one, most_of_all = limits
+    own, total = counted[client], counted.total()
+    if own + more > most_of_one:
+        raise TooManyWaitsError(own, most_of_one, "this client", unit)
+    if own + more > sure and total + more > most_of_all:
+        raise TooManyWaitsError(total, most_of_all, "all clients", unit)
+
+
+@contextmanager
+def _added(counted: Counter[str], client: str, more: int) -> Iterator[None]:
+    counted[client] += more
+    try:
+        yield
+    finally:
+        counted[client] -= more
+        if not counted[client]:
+            del counted[client]
+
+
+KEPT: Final = 1000
+"""Runs whose outcome is still told: evaluations are forgotten after as many."""
+LOOK_S: Final = 5.0
+SETTLE_S: Final = 10.0
+"""How long an answer waits for a disk, before it says that the outputs are still on their way."""
+
+
+@dataclass(slots=True)
+class Write:
+    """The outputs of one run, and the place they go to."""
+
+    path: Path
+    shown: str
+    """The path as answers show it."""
+    index: int
+    """The cell's, from 0."""
+    cell_id: str | None
+    stamp: bytes
+    """Of the file's content, as the write expects it."""
+    find_open: Callable[[], str | None]
+    """The place where a notebook is open, in words; None for a closed one. May wait for a server, 2 s at most."""
+    count: int | None = None
+    why_not: str = ""
+    """Why nothing was written, in words."""
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+
+def digest_of(data: bytes) -> bytes:
+    """The stamp of a file's content."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+class CellWrites:
+    """The runs of cells whose outputs are written, or were, by evaluation. Lives as long as its server."""
+
+    def __init__(self, tasks: TaskGroup, core: Core, repls: Repls, transcripts: Transcripts, editor: Editor) -> None:
+        self._tasks = tasks
+        self._core = core
+        self._repls = repls
+        self._transcripts = transcripts
+        self._editor = editor
+        self._writes: Recent[str, Write] = Recent(KEPT)
+
+    def begin(self, evaluation: Evaluation, write: Write) -> None:
+        """Write the outputs of an evaluation, which was just begun, when it is over."""
+        self._writes[evaluation.id] = write
+        self._tasks.start_soon(self._follow, evaluation, write)
+
+    async def wait_written(self, evaluation: Evaluation) -> None:
+        """Wait until the outputs of an evaluation that is over are written, or cannot be."""
+        write = self._writes.get(evaluation.id)
+        if write is not None and evaluation.over:
+            with anyio.move_on_after(SETTLE_S):
+                await write.over.wait()
+
+    def told(self, evaluation: str) -> tuple[str, str] | None:
+        """The cell and its file in words, and a note where the file does not have its outputs; None for other code."""
+        write = self._writes.get(evaluation)
+        if write is None:
+            return None
+        about = " ".join(filter(None, (str(write.index), write.cell_id)))
+        count = "" if write.count is None else f" [{write.count}]"
+        if write.why_not:
+            words = f"the outputs were not written into {write.shown}: {write.why_not}"
+            return f"{about}{count} of {write.shown}", words
+        if not write.over.is_set():
+            return f"{about} of {write.shown}", f"the outputs are written into {write.shown} when it is over"
+        return f"{about}{count}, written into {write.shown}", ""
+
+    async def _follow(self, evaluation: Evaluation, write: Write) -> None:
+        transcript = self._transcripts.get(evaluation.id)
+        while transcript is not None:
+            current = self._core.state.evaluations.get(evaluation.id)
+            if current is None or current.over:
+                break
+            with anyio.move_on_after(LOOK_S):
+                await transcript.change()
+        # What ran is to be known, also where the server stops just now.
+        with anyio.CancelScope(shield=True):
+            try:
+                write.why_not = await self._finish(evaluation, write)
+            finally:
+                write.over.set()
+
+    async def _finish(self, evaluation: Evaluation, write: Write) -> str:
+        """Write, and say why not where that fails."""
+        try:
+            run = self._repls.adapter(evaluation.repl).cell_run(evaluation.id)
+        except ReplDisconnectedError:
+            run = None
+        if run is None or not run.has_begun:
+            return "it did not run, or its kernel is gone, so the file is as it was"
+        write.count = run.execution_count
+        try:
+            if where := await anyio.to_thread.run_sync(write.find_open):
+                return f"meanwhile it was opened in {where}, which would not see them"
+            made: list[bytes] = []
+            await self._editor.rewrite(write.path, partial(_rewritten, write, run, made))
+        except FilesChangedError:
+            return "it changed since the run began; they are here alone: run the cell again if the file is to have them"
+        except (RefusedError, UnreadableError) as error:
+            return f"{error}; they are here alone"
+        self._expect(write, digest_of(made[-1]))
+        return ""
+
+    def _expect(self, done: Write, stamp: bytes) -> None:
+        """Let the other runs in this file know how it is now."""
+        before = (done.path, done.stamp)
+        for write in self._writes.values():
+            if (write.path, write.stamp) == before and not write.over.is_set():
+                write.stamp = stamp
+
+
+def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None) -> bytes:
+    """The file with the outputs in it, which is kept in `made` too.
+
+    Raises:
+        FilesChangedError: it is not as it was.
+    """
+    if data is None or digest_of(data) != write.stamp:
+        raise FilesChangedError([write.shown])
+    outputs = [*run.outputs, *([left_out(run.omitted)] if run.omitted else [])]
+    made.append(with_outputs(data.decode(), write.shown, write.index, outputs, run.execution_count).encode())
+    return made[-1]
