@@ -9,6 +9,8 @@ from codriver.documents.recordings import (
     RecordingError,
     as_lines,
     from_lines,
+    last_that_define,
+    names_unknown,
     of_ids,
     recorded,
     since_checkpoint,
@@ -103,3 +105,35 @@ def test_a_hostile_head_is_refused():
     for head in ("[]", "7", "{}", '{"format": 1}', '{"format": []}', ""):
         with pytest.raises(RecordingError):
             from_lines(head + "\n")
+
+
+@pytest.mark.parametrize(
+    ("codes", "name", "most"),
+    [
+        (["import math", "def area(r):\n    return math.pi * r", "1", "area(2)"], "area", 4),
+        (["import math", "def area(r):\n    return r", "1", "area(2)"], "area", 3),
+        (["x = 1", "x == 1", "x"], "x", 3),
+        (["area = 1", "width: int = 2", "a, b = 1, 2", "b + width"], "b", 2),
+        (["from shop import price as cost", "cost(1)"], "cost", 2),
+        (["areas = 1", "area"], "area", 1),
+        (["(def rate 2)", "(defn ^:private price! [x] (* x rate))", "(price! 1)"], "price!", 3),
+        (["(require '[clojure.string :as str])", "(str/join 1)"], "str", 2),
+        (["(price 1)", "(price 2)"], "price", 1),
+    ],
+)
+def test_the_evaluations_that_define_a_name_and_what_that_needs_are_counted_back(codes, name, most):
+    evaluations = [Recorded(f"e-{number}", code) for number, code in enumerate(codes)]
+    assert last_that_define(evaluations, 1, [name]) == most
+
+
+@pytest.mark.parametrize(
+    ("note", "names"),
+    [
+        ("recorded: 28; in a fresh REPL: NameError: name 'area' is not defined", {"area"}),
+        ("Unable to resolve symbol: price! in this context", {"price!"}),
+        ("unable to resolve symbol 'shop/price' in this context", {"price"}),
+        ("recorded: 1; in a fresh REPL: 2", set()),
+    ],
+)
+def test_the_names_that_a_fresh_repl_does_not_know_are_read_from_its_words(note, names):
+    assert names_unknown([note]) == names

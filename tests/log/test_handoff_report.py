@@ -144,6 +144,22 @@ def test_a_file_that_loads_at_last_makes_up_for_its_failures(log):
     assert log.line("Failed").endswith("went well later (e2)")
 
 
+@pytest.mark.parametrize(
+    ("error", "code", "who", "end"),
+    [
+        ("NameError: name 'aera' is not defined", "area(2)", "ann", "went well later (e2)"),
+        ("Syntax error compiling: Unable to resolve symbol: aera", "area(2)", "ann", "went well later (e2)"),
+        ("NameError: name 'aera' is not defined", "area(2)", "bob", "not done again"),
+        ("ValueError: 2", "area(2)", "ann", "not done again"),
+        ("NameError: name 'aera' is not defined", "total(3)", "ann", "not done again"),
+    ],
+)
+def test_a_slip_of_the_pen_is_made_up_for_by_its_correction(log, error, code, who, end):
+    log.evaluate("aera(2)", "e1", error=error)
+    log.evaluate(code, "e2", who)
+    assert log.line("Failed").endswith(end)
+
+
 def test_the_same_failure_is_told_once(log):
     for number in range(5):
         log.evaluate("1/0", f"e{number}", error="ZeroDivisionError: by zero")
@@ -178,8 +194,9 @@ def test_tests_are_red_until_a_run_that_has_them_is_green(log):
     assert log.line("Tests red") == "low/test_b (ann e1)"
     log.test("all tests", "9 tests, 9 passed, 0 failed, 0 errors", "e4")
     assert log.line("Tests red") is None
-    log.test("low", red, "e5", "bob")
     assert log.line("Tests green") == "all tests; high; low.py::test_a"
+    log.test("low", red, "e5", "bob")
+    assert log.line("Tests green") == "high", "a selection with a red test in it is not green"
 
 
 def test_a_run_in_a_new_process_counts_like_any(log):

@@ -25,6 +25,8 @@ from codriver.documents.recordings import (
     NothingChosenError,
     Recording,
     as_lines,
+    last_that_define,
+    names_unknown,
     of_ids,
     recorded,
     since_checkpoint,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codriver.documents.recordings import Recorded
+    from codriver.documents.verification import Checked
     from codriver.net.client import Connection
 
 FORMATS = (*get_args(Format), "recording")
@@ -83,6 +86,8 @@ class Slice:
 
     key: str
     recording: Recording
+    known: Sequence[Recorded] = ()
+    """All evaluations of the session, where the last ones were chosen."""
 
 
 @click.command(
@@ -209,7 +214,17 @@ def _document(
         checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
         document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
     tell(document.checked)
-    return document.text, summary(document.checked)
+    return document.text, summary(document.checked) + _more(chosen, document.checked)
+
+
+def _more(chosen: Slice, checked: Sequence[Checked]) -> str:
+    """Words on the evaluations that would have defined the names that were unknown."""
+    last = len(chosen.recording.evaluations)
+    names = names_unknown(one.note for one in checked)
+    most = last_that_define(chosen.known, last, names)
+    if most == last:
+        return ""
+    return f"; {', '.join(sorted(names))}: defined before, in what --last {most} has"
 
 
 def _chosen(
@@ -245,7 +260,8 @@ def _chosen(
     sessions = sorted({homes[one.id] for one in picked})
     if len(sessions) != 1:
         raise SeveralSessionsError(sessions) if sessions else NothingChosenError("is of this session")
-    return Slice(sessions[0], _recording(picked, sessions[0], known, repl))
+    of_session = [one for one in evaluations if homes[one.id] == sessions[0]] if last else ()
+    return Slice(sessions[0], _recording(picked, sessions[0], known, repl), of_session)
 
 
 def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:

@@ -64,6 +64,9 @@ class Recording:
 
 
 T = TypeVar("T")
+UNKNOWN_NAME: Final = re.compile(r"\bname '(\w+)' is not defined|nable to resolve symbol:? '?([^\s']+)")
+"""How REPLs say that a name is unknown to them."""
+NAME: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TEXTS: Final = {
     "evaluationResults": "values",
@@ -124,6 +127,35 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
         if wanted and checkpoint_name(evaluations[place].description) == wanted:
             return tuple(evaluations[place:])
     raise NothingChosenError(f"is described as `{CHECKPOINT}: {name}`")
+
+
+def names_unknown(notes: Iterable[str]) -> frozenset[str]:
+    """The names that, as these notes on steps say, a fresh REPL does not know."""
+    return frozenset(found[1] or found[2].rpartition("/")[2] for note in notes for found in UNKNOWN_NAME.finditer(note))
+
+
+def last_that_define(evaluations: Sequence[Recorded], last: int, names: Iterable[str]) -> int:
+    """The number of evaluations, from the last one back, that define these names too, and what those need.
+
+    It is `last` where none before them does. What defines a name is known by the shape of the code.
+    """
+    needed, most = set(names), last
+    for number in range(last + 1, len(evaluations) + 1):
+        code = evaluations[-number].code
+        defined = {name for name in needed if _defines(code, name)}
+        if defined:
+            needed, most = needed - defined | set(NAME.findall(code)), number
+    return most
+
+
+def _defines(code: str, name: str) -> bool:
+    if name not in code:
+        return False
+    word = rf"(?<![\w.-]){re.escape(name)}(?![\w-])"
+    assigned = rf"^(?:[\w, *]+,\s*)?{word}[\w, *]*(?::[^=\n]*)?=(?!=)"
+    python = rf"^(?:async\s+)?(?:def|class)\s+{word}|^(?:import|from)\s.*{word}|{assigned}"
+    lisp = rf"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*{word}|:as\s+{word}|:refer\s+\[[^\]]*{word}"
+    return re.search(f"{python}|{lisp}", code, re.MULTILINE) is not None
 
 
 def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorded, ...]:

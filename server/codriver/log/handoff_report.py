@@ -6,6 +6,7 @@ comes as a `Present`. The text says first what to look at first; of what does no
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -30,6 +31,13 @@ FRESH: Final = " in a new process"
 """How the words of a run end that had a process of its own."""
 MOST_FAILURES: Final = 50
 """The newest, for each of which it is looked for what made up for it."""
+TYPO: Final = re.compile(
+    r"(?:NameError|SyntaxError|IndentationError|TabError|AttributeError)\b|.*[Uu]nable to resolve symbol|Syntax error"
+)
+"""How the words of an error begin that a slip of the pen may be the cause of."""
+MOST_TYPO_CHARACTERS: Final = 500
+ALIKE: Final = 0.75
+"""From here on, of 1, two codes count as one that was corrected."""
 PART: Final = re.compile(r"[^\s./:]+")
 """A part of a test's name, or of a selection: a namespace's, a folder's, a file's, a test's."""
 
@@ -214,7 +222,15 @@ def _is_same(failed: Step, later: Step) -> bool:
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
     is_same = later.code == failed.code or bool(failed.file and failed.file == later.file)
-    return is_same or bool(set(failed.meant) & set(later.names))
+    return is_same or _is_corrected(failed, later) or bool(set(failed.meant) & set(later.names))
+
+
+def _is_corrected(failed: Step, later: Step) -> bool:
+    """True for the caller's own correction of a slip of the pen."""
+    if later.who != failed.who or not TYPO.match(failed.error):
+        return False
+    is_short = max(len(failed.code), len(later.code)) <= MOST_TYPO_CHARACTERS
+    return is_short and difflib.SequenceMatcher(None, failed.code, later.code, autojunk=False).ratio() >= ALIKE
 
 
 def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:
@@ -226,7 +242,9 @@ def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ..
             continue
         if not run.is_cut_short:  # else nobody knows which of them it came to
             red = {name: of for name, of in red.items() if not _selects(run.selection, name)}
-        green.pop(run.selection, None)
+        green = {
+            one: None for one in green if one != run.selection and not any(_selects(one, name) for name in run.red)
+        }
         if run.is_green:
             green[run.selection] = None
         red |= dict.fromkeys(run.red or (() if run.is_green else (run.selection,)), run)

@@ -266,7 +266,7 @@ class History:
         return newest
 
     def _rewrite(self) -> bool:
-        """Whether the file could be replaced."""
+        """Replace the file; false where it cannot be."""
         try:
             self._replace_file()
         except OSError as error:
