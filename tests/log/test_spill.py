@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import anyio
 import posix_only
 import pytest
 from hypothesis import given, settings
@@ -72,6 +73,46 @@ def written(store, *long):
     done = threading.Event()
     store.submit(done.set)
     assert done.wait(60)
+
+
+@pytest.fixture
+def held_up(made):
+    """A store whose disk takes nothing, with a text that goes there, and what lets the disk go on."""
+    store, go_on = made(), threading.Event()
+    store.submit(lambda: go_on.wait(60))
+    text = Text(store, "e.stdout", 0)
+    text.add("x" * (spill_files.MOST_AHEAD + 1))
+    yield store, text, go_on
+    go_on.set()
+
+
+@pytest.mark.anyio
+async def test_who_can_wait_until_the_disk_has_what_was_printed_does(held_up, monkeypatch):
+    monkeypatch.setattr(spill_files, "HANGS_S", 60)
+    store, text, go_on = held_up
+    over = anyio.Event()
+
+    async def wait():
+        await store.keep_up()
+        over.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(wait)
+        with anyio.move_on_after(3 * spill_files.AHEAD_S):
+            await over.wait()
+        assert not over.is_set()
+        go_on.set()
+    written(store, text)
+
+
+@pytest.mark.anyio
+async def test_nobody_waits_twice_for_a_disk_that_hangs(held_up, monkeypatch):
+    monkeypatch.setattr(spill_files, "HANGS_S", 0.05)
+    store, _, _ = held_up
+    await store.keep_up()
+    monkeypatch.setattr(spill_files, "HANGS_S", 3600)
+    with anyio.fail_after(60):
+        await store.keep_up()
 
 
 def files_in(folder):

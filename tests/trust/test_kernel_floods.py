@@ -102,15 +102,16 @@ def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(
         answer = client.answer(evaluation)["result"]["structuredContent"]
         assert answer["status"] == "done"
         told = json.dumps(answer)
-        assert "bytes of its output were left out" in told
+        # Where the machine is so busy that the kernel's own socket drops messages, the answer says so.
+        is_dropped = "may be missing" in told or "messages of the kernel never came" in told
+        assert "bytes of its output were left out" in told or is_dropped
         part = "stdout" if "print" in flood else "result"
         asked = {"evaluationId": answer["evaluationId"], "part": part}
         head = other.call("get_evaluation", **asked, **{"from": 0, "length": 100})
         # Of hundreds of values the oldest are dropped, as of any evaluation's.
         assert head["text"].startswith("begins") or flood == "displays without end"
-        # Where the machine is so busy that the kernel's own socket drops messages, the answer says so; and where its
-        # stream does not get rid of its prints in 10 s, the kernel says that it is idle before they come.
-        until(lambda: tail_of(other, asked).rstrip("\n'").endswith("ends") or "may be missing" in told, "the end")
+        # Where its stream does not get rid of its prints in 10 s, the kernel says that it is idle before they come.
+        until(lambda: tail_of(other, asked).rstrip("\n'").endswith("ends") or is_dropped, "the end")
         assert other.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
         assert peak_mib(flooded) <= MOST_MIB
         assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)

@@ -158,7 +158,7 @@ def build(
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
     skills = SkillLibrary(workspace, selection(live.settings))
-    server_kernels = ServerKernels(os.environ, redactor.learn)
+    server_kernels = ServerKernels(os.environ, redactor.learn, transcripts.store.keep_up)
     server_kernels.name(named_kernels(live.settings.kernels, os.environ))
     parts: Parts
 

@@ -125,6 +125,7 @@ class Text:
             is_due = self._unwritten >= PART_CHARACTERS and self.total >= self._try_at
             if is_due and not self._is_moving and store.spills:
                 self._is_moving = True
+                store.movers += 1
                 self._moving = self._unwritten
                 store.moving += self._moving
                 store.submit(self.move)
@@ -320,6 +321,7 @@ class Text:
             self._pieces[0] = self._pieces[0][self._offset :]
             self._offset = 0
         self._is_moving = False
+        self._store.movers -= 1
         self._store.moving -= self._moving
         self._moving = 0
         self._drop_excess()

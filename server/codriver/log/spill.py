@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Protocol
 
+import anyio
+
 from codriver.files import PRIVATE_FOLDER, Links, Rules, locate
 from codriver.files.locking import try_lock
 from codriver.files.private_folders import make_private_folder
@@ -44,6 +46,12 @@ SMALL_CHARACTERS = 4096  # many thousands of pieces would take longer to go thro
 MAX_MOVING = 128 * 2**20
 """Characters on their way to the disk in all: while there are fewer, a text that is printed faster than the disk takes
 it loses nothing. A disk that hangs must not fill the memory."""
+MOST_AHEAD = 16 * 2**20
+"""The characters in memory above which whoever can hold up what a program prints does so, until the disk has more."""
+AHEAD_S = 0.01
+"""How often that is looked for."""
+HANGS_S = 1.0
+"""How long nothing may become of it until the disk counts as one that hangs, which nobody waits for."""
 GATHER_S = 0.1
 """How long a text that comes is left to grow before it is written: far less than memory has room for. Each use of the
 disk takes the interpreter from the event loop for a moment, which is a long one where the machine is busy."""
@@ -267,7 +275,8 @@ class Store:
     """The room that all texts of a server share, for its life. Without a `room` all of them stay in memory.
 
     What follows is touched only with the `lock` held, which nobody holds while using the disk: `held`, the characters
-    in memory; `moving`, those of them on their way to the disk; `bytes`, what files take.
+    in memory; `moving`, those of them on their way to the disk, and `movers`, the texts that go there; `bytes`, what
+    files take.
     """
 
     def __init__(self, max_held: int, room: SpillRoom | None = None) -> None:
@@ -276,7 +285,7 @@ class Store:
         self.small_characters = min(SMALL_CHARACTERS, max_held // 1000)
         """The length below which pieces of a text are put together."""
         self.lock = threading.Lock()
-        self.held = self.moving = self.bytes = 0
+        self.held = self.moving = self.movers = self.bytes = 0
         place = room.root if room else None
         self.trouble = DiskTrouble("long texts of evaluations", place, "of each only the newest is kept, in memory")
         self.is_closed = False
@@ -287,6 +296,10 @@ class Store:
         self._folder = SpillFolder(room.root) if room and room.max_bytes else None
         self._files = 0
         self._used: SpillFile | None = None
+        self._writes = 0
+        """How often something was written."""
+        self._hung_after: int | None = None
+        """How often that had been when the disk was found to hang."""
         self._spilling: dict[Spilling, None] = {}
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -320,6 +333,17 @@ class Store:
         is_hopeful = is_moving and self.trouble.why is None and self.held <= MAX_MOVING
         return unwritten > self.max_held and not is_hopeful
 
+    async def keep_up(self) -> None:
+        """Wait while much is on its way to the disk, unless the disk hangs: for who can hold up what comes."""
+        seen, waited_s = self._writes, 0.0
+        while self.held > MOST_AHEAD and self.movers and self._writes != self._hung_after:
+            await anyio.sleep(AHEAD_S)
+            waited_s += AHEAD_S
+            if self._writes != seen:
+                seen, waited_s = self._writes, 0.0
+            elif waited_s >= HANGS_S:
+                self._hung_after = seen
+
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
         """The file to go on in from the place `start`: the last one, or a new one after one that is full."""
         if last is not None and not last.is_full and last.size < self.max_file_bytes:
@@ -338,6 +362,7 @@ class Store:
     def wrote(self, text: Spilling, size: int) -> None:
         """A text wrote so many bytes. Called with the lock held."""
         self.bytes += size
+        self._writes += 1
         self._spilling[text] = None
         self.trouble.over()
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from codriver.repls.jupyter.zeromq import zmq_socket
-from codriver.repls.jupyter.zeromq.zmq_socket import MOST_HEADER, Assembler, Signer
+from codriver.repls.jupyter.zeromq.zmq_socket import MOST_HEADER, MOST_OF_OTHERS, Assembler, Numbers, Signer
 from codriver.wire.zmtp import Piece
 
 SIGNER = Signer(b"key", "hmac-sha256")
@@ -77,3 +77,38 @@ def test_parts_without_end_are_not_held():
         assembler.take(Piece(b"buffer", ends_part=True, ends_message=False))
     assert len(assembler._parts) == 5
     assert assembler.take(Piece(b"", ends_part=True, ends_message=True)).header == HEADER
+
+
+def numbered(numbers, *ids, kind="stream", content=None):
+    """Have messages with these ids come."""
+    for one in ids:
+        header = {"msg_id": one, "msg_type": kind}
+        numbers.came(take(Assembler(SIGNER), parts(content or {}, header=header), size=100))
+    return numbers
+
+
+def idle(numbers, one):
+    return numbered(numbers, one, kind="status", content={"execution_state": "idle"})
+
+
+def series(numbers):
+    return [f"session_7_{number}" for number in numbers]
+
+
+def test_messages_that_never_came_are_counted_by_their_numbers_when_the_kernel_is_idle():
+    numbers = numbered(Numbers(), *series(range(10)), *series(range(500, 510)))
+    assert numbers.lost == 0
+    assert idle(numbers, *series([510])).lost == 490
+    numbered(numbers, *series(range(511, 600)))
+    assert idle(numbers, *series([600])).lost == 490
+
+
+def test_messages_in_another_order_and_replies_to_others_are_not_lost():
+    numbers = numbered(Numbers(), *series([0, *range(300, 400), *range(1, 300)]))
+    assert idle(numbers, *series([400])).lost == 0
+    assert idle(numbers, *series([400 + MOST_OF_OTHERS])).lost == 0
+
+
+def test_messages_without_numbers_are_never_lost():
+    numbers = numbered(Numbers(), "7b1c-0", "_", "a_b", "a_" + "9" * 5000, "17")
+    assert idle(numbers, "ffff").lost == 0

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -136,6 +136,8 @@ def texts_of(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
 
 OnMessage = Callable[["Message"], None]
 """Called on the event loop with each message. It must return quickly and not raise."""
+KeepUp = Callable[[], Awaitable[None]]
+"""Waits until what was told before is kept, where that takes longer than it comes."""
 
 
 class Channel(Protocol):
@@ -170,6 +172,11 @@ class Channel(Protocol):
     def notebook(self) -> str | None:
         """The absolute path of the notebook whose kernel it is, where the carrier knows it."""
         return None
+
+    @property
+    def lost_messages(self) -> int:
+        """Messages of the kernel so far that never came, as far as that is known."""
+        return 0
 
     @property
     def can_interrupt(self) -> bool:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
-    from codriver.repls.jupyter.messages import Channel, OnMessage
+    from codriver.repls.jupyter.messages import Channel, KeepUp, OnMessage
 
 PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """The protocols of such kernels, in the address of a REPL."""
@@ -75,9 +75,13 @@ class NotebookNotOpenError(RefusedError):
 class ServerKernels:
     """The kernels of Jupyter Servers that our server may use. Lives as long as that."""
 
-    def __init__(self, environ: Mapping[str, str], keep_secret: Callable[[str, str], None]) -> None:
-        """`keep_secret` is told each token, by a name for it, before it is shown to a server."""
+    def __init__(self, environ: Mapping[str, str], keep_secret: Callable[[str, str], None], keep_up: KeepUp) -> None:
+        """`keep_secret` is told each token, by a name for it, before it is shown to a server.
+
+        `keep_up` waits until what was told of a kernel is kept, where that takes longer than it comes.
+        """
         self._environ = environ
+        self._keep_up = keep_up
         self._keep_secret = keep_secret
         self._named: dict[str, NamedKernel] = {}
         self._started: dict[str, tuple[ServerApi, str]] = {}
@@ -116,7 +120,7 @@ class ServerKernels:
     async def _open_file(self, file: Path, found_by: Path | None, on_message: OnMessage) -> AsyncIterator[Channel]:
         from codriver.repls.jupyter.zeromq.zmq_channel import open_zmq  # noqa: PLC0415  # as above
 
-        async with open_zmq(str(file), on_message, found_by=found_by) as channel:
+        async with open_zmq(str(file), on_message, found_by=found_by, keep_up=self._keep_up) as channel:
             kernel = file.stem.removeprefix("kernel-")
             if (api := await self._server_of(file, kernel)) is not None:
                 channel.restarted_by = partial(api.restart, kernel)

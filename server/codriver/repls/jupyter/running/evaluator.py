@@ -70,6 +70,10 @@ END_OF_INPUT: Final = "\x04"
 """The line that ipykernel takes for the end of the input."""
 
 NO_IDLE: Final = "the kernel answered and never said that it is idle again: some of the output may be missing"
+LOST: Final = (
+    "{:,} messages of the kernel never came, as it drops what a busy machine takes too slowly: some of the output is "
+    "missing"
+)
 NO_REPLY: Final = "the kernel is idle and never answered: whether the code ran to its end is not known"
 STILL_RUNS: Final = "the kernel took the interrupt and its code still runs"
 TAKEN_BACK: Final = "it was not sent yet: the kernel was busy with other code"
@@ -278,6 +282,7 @@ class Evaluator:
             "allow_stdin": True,
             "stop_on_error": False,  # a failure of ours must not abort what a human has sent meanwhile
         }
+        lost_before = self._kernel.channel.lost_messages
         metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
         if request.who and self._looks is not None and self._looks.takes_origin:
             metadata["codriver/origin"] = {"who": request.who, "evaluation": request.id}
@@ -286,6 +291,8 @@ class Evaluator:
         )
         try:
             notes = await self._settle(exchange, execution)
+            if lost := self._kernel.channel.lost_messages - lost_before:
+                notes = (*notes, LOST.format(lost))
         finally:
             self._kernel.finish(exchange)
             execution.is_over = True

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import SocketAttribute
 
 from codriver import files
@@ -36,6 +37,7 @@ from codriver.repls.jupyter.messages import NOTHING, SOCKETS, Channel, new_heade
 from codriver.repls.jupyter.zeromq.zmq_socket import (
     CLOSED,
     Dropped,
+    Numbers,
     Signer,
     open_socket,
     pieces_of,
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from codriver.repls.jupyter.finding.started_kernels import KernelProcess
-    from codriver.repls.jupyter.messages import OnMessage, Socket
+    from codriver.repls.jupyter.messages import KeepUp, OnMessage, Socket
     from codriver.repls.jupyter.zeromq.zmq_socket import ZmqSocket
 
 KERNEL: Final = "Jupyter kernel"
@@ -59,6 +61,8 @@ FILE_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
 PROBE_S: Final = 1.0
 DRAIN_S: Final = 0.2
 """How long what a kernel said last may take to come, on other sockets than the one that is closed."""
+MOST_DRAIN_S: Final = 10.0
+"""How long what came until then may take to be told."""
 
 BEAT_S: Final = 5.0
 """How long a kernel behind a tunnel may be without a heartbeat: busy kernels of some languages have none."""
@@ -69,10 +73,13 @@ WRONG_KEY: Final = (
 
 
 @asynccontextmanager
-async def open_zmq(place: str, on_message: OnMessage, *, found_by: Path | None = None) -> AsyncIterator[ZmqChannel]:
+async def open_zmq(
+    place: str, on_message: OnMessage, *, found_by: Path | None = None, keep_up: KeepUp = anyio.lowlevel.checkpoint
+) -> AsyncIterator[ZmqChannel]:
     """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.messages.Carrier`.
 
-    `found_by`: the same file, where nobody named it: then whoever listens at its ports has to be this user's.
+    `found_by`: the same file, where nobody named it: then whoever listens at its ports has to be this user's. `keep_up`
+    is awaited before each message is told; what comes meanwhile waits, within bounds.
 
     Raises:
         ReplUnreachableError: there is no such file, it is none, or nobody listens there.
@@ -86,7 +93,7 @@ async def open_zmq(place: str, on_message: OnMessage, *, found_by: Path | None =
     signer = _signer(place, information)
     await _probe(place, information, found_by)
     process = await anyio.to_thread.run_sync(find_process, place) if _is_loopback(information) else None
-    channel = ZmqChannel(place, information, signer, on_message, process)
+    channel = ZmqChannel(place, information, signer, on_message, process, keep_up)
     try:
         await channel.open()
         async with own_tasks() as tasks:
@@ -111,12 +118,15 @@ class ZmqChannel(Channel):
         signer: Signer,
         on_message: OnMessage,
         process: KernelProcess | None,
+        keep_up: KeepUp,
     ) -> None:
         self._place = place
         self._information = information
         self._signer = signer
         self._on_message = on_message
         self._process = process
+        self._keep_up = keep_up
+        self._numbers = Numbers()
         self._session = uuid4().hex
         self._sockets: dict[Socket, ZmqSocket] = {}
         self._cause: str | None = None
@@ -135,9 +145,12 @@ class ZmqChannel(Channel):
         try:
             for name in SOCKETS:
                 kind = "SUB" if name == "iopub" else "DEALER"
-                self._sockets[name] = await open_socket(self._information, name, kind, self._session, self._signer)
+                self._sockets[name] = await self._open_socket(name, kind, self._session)
         except OSError as error:
             raise ReplUnreachableError(self._place, f"its socket {name} cannot be connected: {error}") from error
+
+    async def _open_socket(self, name: str, kind: str, identity: str) -> ZmqSocket:
+        return await open_socket(self._information, name, kind, identity, self._signer, self._numbers)
 
     @property
     def session(self) -> str:
@@ -200,10 +213,18 @@ class ZmqChannel(Channel):
         """Bytes so far, also those of a message that is not whole yet."""
         return sum(socket.received_bytes for socket in self._sockets.values())
 
+    @property
+    def lost_messages(self) -> int:
+        """Messages so far that the kernel published and that never came, as far as it numbers them."""
+        return self._numbers.lost
+
     async def read(self, socket: Socket) -> None:
-        """Read one socket until it is closed, which ends the channel."""
+        """Read one socket until it is closed, which ends the channel when all is told that came before."""
         cause = await self._sockets[socket].read()
         await anyio.sleep(DRAIN_S)
+        with anyio.move_on_after(MOST_DRAIN_S):
+            while not all(one.is_read for one in self._sockets.values()):
+                await anyio.sleep(DRAIN_S)
         is_closed = cause == CLOSED
         self._end("the kernel's process ended, or was restarted" if is_closed else cause)
 
@@ -214,6 +235,7 @@ class ZmqChannel(Channel):
             await self._tell_next(socket, turns)
 
     async def _tell_next(self, socket: Socket, turns: Turns) -> None:
+        await self._keep_up()
         taken = await self._sockets[socket].take()
         if isinstance(taken, Dropped):
             message = told_as_dropped(socket, taken)
@@ -249,7 +271,7 @@ class ZmqChannel(Channel):
         """
         beat: ZmqSocket | None = None
         with suppress(OSError):
-            beat = await open_socket(self._information, "hb", "REQ", "", self._signer)
+            beat = await self._open_socket("hb", "REQ", "")
         try:
             async with own_tasks() as tasks:
                 if beat is not None:

@@ -2,6 +2,10 @@
 
 ZeroMQ is spoken here and not by libzmq, which holds the whole of every message, and of any number that wait.
 
+A kernel publishes to whoever keeps up: what 1,000 messages of libzmq's and the system's buffers do not hold is lost. So
+of what is published the bytes are taken at once, and wait here until there is time to take them apart: that is cheap,
+where a message as objects is three times as large. Only what is beyond both bounds is dropped, in the inbox.
+
 Messages of one socket of a kernel that wait to be read, within a bound: what nobody can keep up with is dropped.
 
 A kernel is not held up by who does not read: its socket of output drops what is too much without a word, the end of an
@@ -26,7 +30,9 @@ import asyncio
 import hmac
 import json
 import secrets
+import socket
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -52,6 +58,13 @@ RETRY_S: Final = 0.02
 """How long a kernel that just starts may take until all its sockets listen, and how often that is looked for."""
 BACKLOG_BYTES: Final = 16 * 1024
 """What waits to be taken apart, and a read of the system's more; the rest waits there, and then in the kernel."""
+PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
+"""The same of what is published, which nothing holds for long: some 20,000 prints of a line."""
+ROOM_BYTES: Final = 4 * 2**20
+"""Where the system allows it, so much of what is published waits there while this process gets no turn: on a machine
+where ten times as much wants to run as can, that takes seconds. By itself Linux begins with a thirtieth of it."""
+CHUNK_BYTES: Final = 64 * 1024
+"""What waits is put together to so much: each read of few bytes would take a page of memory."""
 SLICE_BYTES: Final = 2 * 1024
 LONG_SLICE_BYTES: Final = 64 * 1024
 """What is taken apart between two looks at the clock, of small parts and of a long one."""
@@ -60,13 +73,15 @@ LONG_SLICE_BYTES: Final = 64 * 1024
 class ZmqSocket:
     """A connected socket, until either side closes it. Run `read` in a task of the owner, who takes from it."""
 
-    def __init__(self, transport: TcpTransport, kind: str, identity: str, signer: Signer) -> None:
+    def __init__(self, transport: TcpTransport, kind: str, identity: str, signer: Signer, numbers: Numbers) -> None:
         self._transport = transport
+        self._numbers = numbers
         self._decoder = Decoder()
         self._assembler = Assembler(signer)
         self._inbox = Inbox()
-        self._backlog: deque[bytes] = deque()
+        self._backlog: deque[bytearray] = deque()
         self._backlog_bytes = 0
+        self._most_backlog = PUBLISHED_BACKLOG_BYTES if kind == "SUB" else BACKLOG_BYTES
         self._end: str | None = None
         """Why nothing more comes."""
         self._news = anyio.Event()
@@ -74,7 +89,7 @@ class ZmqSocket:
         self._mail = anyio.Event()
         """Set when something is in the inbox."""
         self._room = anyio.Event()
-        """Set when something was taken out of it."""
+        """Set when something was taken out of it, or more came than may wait to be taken apart."""
         self.received_bytes = 0
         """Bytes so far, of whatever."""
         transport.waits_for_acks = False  # ZeroMQ sends at once
@@ -110,12 +125,13 @@ class ZmqSocket:
         try:
             while self._backlog or self._end is None:
                 if self._backlog:
-                    data = self._backlog.popleft()
+                    data = bytes(self._backlog.popleft())
                     await self._take_apart(data)
                     self._backlog_bytes -= len(data)
                     del data
+                    if self._backlog_bytes <= self._most_backlog:
+                        self._transport.resume_reading()
                 else:
-                    self._transport.resume_reading()
                     self._news = anyio.Event()
                     await self._news.wait()
         except ZmtpError as error:
@@ -124,10 +140,14 @@ class ZmqSocket:
 
     def _heard(self, data: bytes) -> None:
         self.received_bytes += len(data)
-        self._backlog.append(data)
+        if self._backlog and len(self._backlog[-1]) + len(data) <= CHUNK_BYTES:
+            self._backlog[-1] += data
+        else:
+            self._backlog.append(bytearray(data))
         self._backlog_bytes += len(data)
-        if self._backlog_bytes > BACKLOG_BYTES:
+        if self._backlog_bytes > self._most_backlog:
             self._transport.pause_reading()
+            self._room.set()
         self._news.set()
 
     def _lost(self, error: Exception | None) -> None:
@@ -142,6 +162,7 @@ class ZmqSocket:
             for piece in self._decoder.feed(data[start:end]):
                 message = self._assembler.take(piece)
                 if message is not None:
+                    self._numbers.came(message)
                     await self._put(message)
             self._answer()
             start = end
@@ -157,11 +178,16 @@ class ZmqSocket:
             self._unsent = None
 
     async def _put(self, message: Received) -> None:
-        while not self._inbox.has_room:
+        while not self._inbox.has_room or (self._inbox.is_begun and self._backlog_bytes <= self._most_backlog):
             self._room = anyio.Event()
             await self._room.wait()
         self._inbox.put(message)
         self._mail.set()
+
+    @property
+    def is_read(self) -> bool:
+        """True where nothing waits of what came."""
+        return not self._backlog_bytes and not len(self._inbox)
 
     async def close(self) -> None:
         """End the connection. Twice is harmless."""
@@ -169,7 +195,7 @@ class ZmqSocket:
 
 
 async def open_socket(
-    information: Mapping[str, object], name: str, kind: str, identity: str, signer: Signer
+    information: Mapping[str, object], name: str, kind: str, identity: str, signer: Signer, numbers: Numbers
 ) -> ZmqSocket:
     """A socket of that ZeroMQ type, connected to the kernel's socket of that name.
 
@@ -179,21 +205,41 @@ async def open_socket(
     deadline = anyio.current_time() + OPEN_S
     while True:
         try:
-            return ZmqSocket(await _connect(information, name), kind, identity, signer)
+            transport = await _connect(information, name, is_wide=kind == "SUB")
+            return ZmqSocket(transport, kind, identity, signer, numbers)
         except OSError:
             if anyio.current_time() >= deadline:
                 raise
         await anyio.sleep(RETRY_S)
 
 
-async def _connect(information: Mapping[str, object], name: str) -> TcpTransport:
+async def _connect(information: Mapping[str, object], name: str, *, is_wide: bool) -> TcpTransport:
+    """A connection to the kernel's socket of that name, with much room in the system for one that `is_wide`."""
     loop = asyncio.get_running_loop()
     host, port = str(information["ip"]), information[f"{name}_port"]
     if information.get("transport") == "ipc":
         _, transport = await loop.create_unix_connection(TcpTransport, f"{host}-{port}")
-    else:
-        _, transport = await loop.create_connection(TcpTransport, host, int(str(port)))
+        return transport
+    family, kind, protocol, _, address = (await loop.getaddrinfo(host, int(str(port)), type=socket.SOCK_STREAM))[0]
+    connected = socket.socket(family, kind, protocol)
+    try:
+        connected.setblocking(False)  # noqa: FBT003  # the library's own way
+        if is_wide and _has_wide_rooms(family):
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
+        await loop.sock_connect(connected, address)
+        _, transport = await loop.create_connection(TcpTransport, sock=connected)
+    except BaseException:
+        connected.close()
+        raise
     return transport
+
+
+def _has_wide_rooms(family: int) -> bool:
+    """True where the system gives a socket the room that is wanted: it may give less, and never more from then on."""
+    with socket.socket(family, socket.SOCK_STREAM) as tried, suppress(OSError):
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
+        return tried.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= ROOM_BYTES
+    return False
 
 
 MOST_FIRST_BYTES: Final = 4 * 2**20
@@ -236,6 +282,11 @@ class Inbox:
     def has_room(self) -> bool:
         """True where more may be put in without anything beyond the bounds staying there."""
         return self._first_bytes + self._last_bytes <= self._most_first + self._most_last
+
+    @property
+    def is_begun(self) -> bool:
+        """True where so much waits that what comes next may push something out."""
+        return self._first_bytes + self._last_bytes > self._most_first
 
     def put(self, message: Received) -> None:
         """Add the newest message."""
@@ -352,6 +403,14 @@ KEPT_SIGNATURES: Final = 8192
 """Those of the newest messages: what comes a second time was written down by somebody else and played back."""
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
+KEPT_SERIES: Final = 64
+"""A kernel's own, and those of processes that it forks."""
+MOST_DIGITS: Final = 18
+MOST_OF_OTHERS: Final = 50
+"""Of the messages between two times at which the kernel is idle, so many may be others': replies to their questions.
+Of what is published too fast, hundreds are dropped at once."""
+IDLE: Final = b'"idle"'
+
 _LIMITS: Final = {
     _SIGNATURE: (256, 0), _HEADER: (MOST_HEADER, 0), _PARENT: (MOST_HEADER, 0),
     _METADATA: (MOST_METADATA, 0), _CONTENT: (MOST_HEAD, MOST_TAIL),
@@ -408,6 +467,49 @@ class Signer:
             if signature is not None:
                 signature.update(part)
         return [DELIMITER, signature.hexdigest().encode() if signature else b"", *dumped]
+
+
+class Numbers:
+    """The messages of one kernel that never came, told by the numbers in their ids. Lives as long as a connection.
+
+    A kernel publishes to whoever keeps up, and drops a message without a word. Kernels whose messages
+    jupyter_client makes number them, replies to whomever included; where no number is, nothing is known to be lost.
+
+    Source: jupyter_client, `Session.msg_id`.
+    """
+
+    def __init__(self) -> None:
+        self.lost = 0
+        """Those so far, counted whenever the kernel is idle."""
+        self._counted: Recent[str, _Counted] = Recent(KEPT_SERIES)
+
+    def came(self, message: Received) -> None:
+        """A message that is signed, of any socket."""
+        series, _, number = text_of(message.header, "msg_id").rpartition("_")
+        if not series or not number.isdecimal() or len(number) > MOST_DIGITS:
+            return
+        counted, place = self._counted.get(series), int(number)
+        if counted is None:
+            counted = self._counted[series] = _Counted(place)
+        elif place > counted.since:
+            counted.came += 1
+            counted.newest = max(counted.newest, place)
+        if message.type == "status" and IDLE in message.head:
+            missing = counted.newest - counted.since - counted.came
+            self.lost += missing if missing > MOST_OF_OTHERS else 0
+            counted.since, counted.came = counted.newest, 0
+
+
+@dataclass(slots=True)
+class _Counted:
+    """The messages of one series that came since the kernel was idle last."""
+
+    since: int
+    newest: int = 0
+    came: int = 0
+
+    def __post_init__(self) -> None:
+        self.newest = self.since
 
 
 class Assembler:

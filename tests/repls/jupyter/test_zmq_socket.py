@@ -1,0 +1,71 @@
+"""Sockets of ours: what a kernel publishes is taken at once, and waits as it came while nobody has time for it."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from codriver.repls.jupyter.zeromq.zmq_socket import PUBLISHED_BACKLOG_BYTES, Dropped, Numbers, Signer, open_socket
+from codriver.wire.zmtp import GREETING, encode, ready
+
+pytestmark = pytest.mark.anyio
+
+SIGNER = Signer(b"key", "hmac-sha256")
+HANDSHAKE_BYTES = len(GREETING) + len(ready("XPUB"))
+
+
+def print_of(number, size):
+    header = {"msg_id": f"s_{number}", "msg_type": "stream"}
+    return encode(SIGNER.parts(header, {"msg_id": "p"}, {}, {"name": "stdout", "text": "x" * size}))
+
+
+@asynccontextmanager
+async def subscribed(published):
+    """A socket of ours to one that publishes this to it, all of it at once."""
+
+    async def serve(reader, writer):
+        writer.write(GREETING + ready("XPUB"))
+        await reader.readexactly(HANDSHAKE_BYTES)
+        writer.write(published)
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        information = {"ip": "127.0.0.1", "iopub_port": port}
+        opened = await open_socket(information, "iopub", "SUB", "ours", SIGNER, Numbers())
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(opened.read)
+            yield opened
+            tasks.cancel_scope.cancel()
+        await opened.close()
+
+
+async def has_received(socket, size):
+    with anyio.fail_after(60):
+        while socket.received_bytes < HANDSHAKE_BYTES + size:
+            await anyio.sleep(0.01)
+
+
+async def test_a_flood_of_small_messages_is_taken_whole_before_anybody_has_time_for_it():
+    count = 10_000
+    published = b"".join(print_of(number, 10) for number in range(count))
+    async with subscribed(published) as socket:
+        await has_received(socket, len(published))
+        taken = [await socket.take() for _ in range(count)]
+        assert [one.header["msg_id"] for one in taken] == [f"s_{number}" for number in range(count)]
+        assert socket.is_read
+
+
+async def test_of_more_than_may_wait_the_middle_is_dropped_and_counted():
+    size, count = 2**20, 64
+    published = b"".join(print_of(number, size) for number in range(count))
+    async with subscribed(published) as socket:
+        await has_received(socket, len(published) - PUBLISHED_BACKLOG_BYTES // 2)
+        taken = []
+        while not taken or isinstance(taken[-1], Dropped) or taken[-1].header["msg_id"] != f"s_{count - 1}":
+            taken.append(await socket.take())
+        assert taken[0].header["msg_id"] == "s_0"
+        (gap,) = (one for one in taken if isinstance(one, Dropped))
+        assert gap.size // size == count - (len(taken) - 1)
