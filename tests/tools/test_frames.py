@@ -134,6 +134,21 @@ def test_the_second_failure_of_the_same_test_names_the_frame_and_no_other_one_do
     assert [run["hint"] == FAILED_AGAIN + AND_TRACE for run in runs] == [False, True, False]
 
 
+def test_a_form_of_lisp_is_evaluated_in_a_frame_of_the_last_red_test(client, live):
+    text = (
+        "(ns rack (:require [basilisp.test :refer [deftest is]]))\n(defn split [an-item n]\n  (/ (count an-item) n))\n"
+    )
+    (live.workspace / "rack.lpy").write_text(text + "(deftest splits (is (= 1 (split [7] 0))))\n")
+    assert client.call("load_file", filePath="rack.lpy", replSessionKey="lpy", timeoutMs=120_000)["ok"]
+    red = client.call("run_tests", namespace="rack", replSessionKey="lpy", timeoutMs=120_000)
+    assert red["reason"] == "tests-failed", red
+    number = frame_of(client.call("stacktrace", evaluationId=red["evaluationId"], replSessionKey="lpy"), "split")
+    seen = client.call("evaluate_code", code="[an-item (+ n 1)]", frame=number, replSessionKey="lpy")
+    assert seen["result"] == "[[7] 1]"
+    again = client.call("run_tests", namespace="rack", replSessionKey="lpy", timeoutMs=120_000)
+    assert again["hint"] == FAILED_AGAIN + AND_TRACE
+
+
 def test_a_form_of_lisp_is_evaluated_in_a_frame(client, live):
     (live.workspace / "shelf.lpy").write_text("(ns shelf)\n(defn fill [an-item n]\n  (/ (count an-item) n))\n")
     assert client.call("load_file", filePath="shelf.lpy", replSessionKey="lpy", timeoutMs=120_000)["ok"]

@@ -3,8 +3,10 @@
 import json
 import sys
 
+import needs
 import pytest
-from live_server import serving
+from live_server import serving, until
+from real_repls import repl
 
 SHOP = """
 def price(item, amount):
@@ -120,10 +122,44 @@ def test_a_run_that_is_not_there_is_refused_in_words(client):
     assert "with trace" in told["hint"]
 
 
-def test_where_calls_are_not_recorded_nothing_runs(client):
-    answer = client.call("evaluate_code", code="(def mine 1)", trace=True, replSessionKey="lpy")
-    assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
-    assert client.call("evaluate_code", code="(resolve 'mine)", replSessionKey="lpy").get("result") in (None, "nil")
+def test_where_calls_are_not_recorded_nothing_runs(tmp_path):
+    with serving(tmp_path, "--nrepl", f"nbb={repl('nbb').endpoint}", "--repl", "none") as live, live.client() as nbb:
+        until(lambda: "evaluate_code" in nbb.tools(), "the REPL's tools")
+        answer = nbb.call("evaluate_code", code="(def mine 1)", trace=True)
+        assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
+        assert nbb.call("evaluate_code", code="(resolve 'mine)").get("result") in (None, "nil")
+
+
+def test_calls_of_the_embedded_lisp_are_told_by_its_names(live, client):
+    text = """(ns stall (:require [basilisp.test :refer [deftest is]]))
+(defn price [item amount] (* (:price item) amount (if (> amount 10) 0.8 1)))
+(defn total [items] (reduce + (map (fn [[item amount]] (price item amount)) items)))
+(defn open? ([api-key] (open? api-key 1 2)) ([api-key n & more] [n more]))
+(deftest totals (is (= 36 (total [[{:price 2} 20]]))))
+"""
+    (live.workspace / "stall.lpy").write_text(text)
+    assert client.call("load_file", filePath="stall.lpy", replSessionKey="lpy")["ok"]
+    ask = {"replSessionKey": "lpy", "detail": True, "trace": "true"}
+    answer = client.call("evaluate_code", code="(stall/total [[{:price 2} 20]])", **ask)
+    assert answer["trace"].splitlines()[1:3] == [
+        "#1 (stall/total [[PersistentMap of 1 20]]) -> 32.0",
+        "  #2 (stall/price {:price 2} 20) -> 32.0",
+    ]
+    answer = client.call("evaluate_code", code="(stall/open? 1)", **{**ask, "trace": "stall/open?"})
+    assert [one.partition(" -> ")[0] for one in answer["trace"].splitlines()[1:3]] == [
+        "#1 (stall/open? <not shown>)",
+        "  #2 (stall/open? <not shown> 1 2)",
+    ]
+    red = client.call("run_tests", namespace="stall", **ask)
+    assert "(stall/totals)" in red["trace"]
+    assert "(stall/price {:price 2} 20) -> 32.0" in red["trace"]
+
+
+def test_calls_of_a_file_of_hy_are_recorded_in_python(live, client):
+    needs.modules("hy")
+    (live.workspace / "shop_in_hy.hy").write_text("(defn twice [n] (* 2 n))\n(defn both [ns] (lfor n ns (twice n)))\n")
+    answer = traced(client, "import hy, shop_in_hy\nshop_in_hy.both([1])")
+    assert "  #2 shop_in_hy.twice(1) -> 2" in answer["trace"].splitlines()
 
 
 def test_the_slowest_functions_are_told(client):
@@ -140,4 +176,6 @@ def test_coverage_is_refused_in_words_before_python_3_12(client):
     answer = client.call("run_tests", namespace="test_shop.py", coverage=True, replSessionKey="py")
     assert answer["passed"] == 1
     if sys.version_info < (3, 12):
-        assert answer["trace"] == "nothing was recorded: coverage needs sys.monitoring, which Python has from 3.12 on"
+        assert answer["trace"].startswith(
+            "nothing was recorded: coverage needs sys.monitoring, which Python has from 3.12"
+        )

@@ -6,6 +6,8 @@ import pytest
 from live_server import serving, until
 from real_repls import repl
 
+from codriver.tools.answers.lean_answers import TRACED_AGAIN
+
 SHOP = """\
 (ns traced.shop)
 (defn price [item amount] (* (:price item) amount (if (> amount 10) 0.8 1)))
@@ -188,6 +190,12 @@ def test_a_red_test_is_walked_to_the_wrong_call(client):
     assert lines[1:3] == ["#1 (shop-test/totals) -> nil", "  #2 (shop/total [[map of 1 20]]) -> 32.0"]
     assert walked(client, answer, path=[2])[1:] == ["  #3 (shop/price {:price 2} 20) -> 32.0"]
     assert len(json.dumps(answer["trace"])) < 1000
+
+
+def test_the_second_failure_of_a_test_names_the_trace_and_the_comparison(client):
+    assert client.call("run_tests", namespace="traced.shop-test", test="others")["ok"]
+    hints = [client.call("run_tests", namespace="traced.shop-test")["hint"] for _ in range(2)]
+    assert [one == TRACED_AGAIN for one in hints] == [False, True]
 
 
 def test_two_runs_are_compared(client):

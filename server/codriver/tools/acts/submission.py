@@ -194,8 +194,6 @@ def frame_fields(call: Call, target: Target, number: int | None) -> dict[str, An
         return {"frame": number}
     if failed.is_fresh:
         raise NoFrameError("the tests that failed ran in a new process, which has ended")
-    if target.repl.dialect != "python":
-        raise NoFrameError("the frames of a test are kept in Python alone: evaluate what the test does")
     if not keeps_test(call.state, failed):
         raise NoFrameError("other tests ran in this REPL since: run the one that fails again")
     return {"frame": number, "is_in_test": True}

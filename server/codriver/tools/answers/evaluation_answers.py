@@ -31,7 +31,8 @@ from codriver.tools.answers.answer_notes import (
     with_notes,
 )
 from codriver.tools.answers.answer_texts import NOTHING_NEW, Telling, fill_in_texts, look_for_images
-from codriver.tools.answers.lean_answers import AND_TRACE, FAILED_AGAIN, lean, reader_of, wants_detail
+from codriver.tools.answers.lean_answers import AND_TRACE, FAILED_AGAIN, TRACED_AGAIN, lean, reader_of, wants_detail
+from codriver.tools.answers.trace_answers import records_calls
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.calls.session_choice import key_of
@@ -239,11 +240,13 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
 
 
 def hint_again(call: Call, evaluation: Evaluation) -> str:
-    """The hint at the second failure of the same code or test, by what the REPL can do; empty without frames."""
+    """The hint at the second failure of the same code or test, by what the REPL can do; empty where that is nothing."""
     repl = call.services.core.state.repls.get(evaluation.repl)
-    if repl is None or repl.profile is None or "frame" not in repl.profile.capabilities:
+    if repl is None or repl.profile is None:
         return ""
-    return FAILED_AGAIN + (AND_TRACE if repl.dialect == "python" else "")
+    if "frame" in repl.profile.capabilities:
+        return FAILED_AGAIN + (AND_TRACE if records_calls(repl) else "")
+    return TRACED_AGAIN if records_calls(repl) else ""
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:

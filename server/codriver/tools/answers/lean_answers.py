@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Call
 
-
-FAILED_AGAIN = (
-    "it failed a second time: trace tells its calls, stacktrace numbers frames, evaluate_code with frame looks in one"
-)
-"""The hint at the second failure of the same code or test, which is never left out."""
+AGAIN = "it failed a second time: "
+"""The beginning of the hint at the second failure of the same code or test, which is never left out."""
+FAILED_AGAIN = f"{AGAIN}trace tells its calls, stacktrace numbers frames, evaluate_code with frame looks in one"
 AND_TRACE = '; trace: "true" records the calls of the next run'
 """Its end where calls can be recorded."""
+TRACED_AGAIN = f'{AGAIN}trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
+"""The hint where there are no frames to look in."""
 AT_ONCE_MS = 100
 """An evaluation that takes less took no time for its reader."""
 
@@ -182,7 +182,7 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_cut: bool, is_nam
         "notes": not notes,
         "elapsedMs": (type(elapsed) is int and elapsed < AT_ONCE_MS) or (goes_on and get("status") in LIVE),
         "outputLines": not is_cut and (goes_on or not (get("stdout") or get("stderr"))),
-        "hint": has_failed and not str(get("hint")).startswith(FAILED_AGAIN),
+        "hint": has_failed and not str(get("hint")).startswith(AGAIN),
     }
 
 

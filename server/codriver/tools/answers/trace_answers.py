@@ -30,7 +30,7 @@ TRACING: Final = frozenset({"python", "clojure"})
 """The dialects whose REPLs record calls."""
 MEASURING: Final = frozenset({"python"})
 """Those whose REPLs tell lines that did not run, and times."""
-NOT_HERE: Final = "this REPL does not record calls: those of Python and of Clojure on the JVM do"
+NOT_HERE: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
 NOT_MEASURED: Final = "this REPL tells neither coverage nor a profile: those of Python do"
 WALK_LINES: Final = 60
 WALK_BYTES: Final = 900
@@ -62,6 +62,13 @@ class NoRunError(RefusedError):
         )
 
 
+def records_calls(repl: Repl) -> bool:
+    """True for a REPL that records calls; of Basilisp the embedded one alone, which keeps frames, too."""
+    if repl.dialect == "basilisp":
+        return repl.profile is None or "frame" in repl.profile.capabilities
+    return repl.dialect in TRACING
+
+
 def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
     """Nothing, where a REPL records what is asked for: calls by `trace`, and coverage or times if it `measures`.
 
@@ -70,7 +77,7 @@ def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
     """
     if repl.profile is None and repl.dialect == "unknown":
         return
-    if trace is not None and repl.dialect not in TRACING:
+    if trace is not None and not records_calls(repl):
         raise CapabilityMissingError("trace", message=NOT_HERE)
     if measures and repl.dialect not in MEASURING:
         raise CapabilityMissingError("trace", message=NOT_MEASURED)

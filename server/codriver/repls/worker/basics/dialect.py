@@ -47,6 +47,7 @@ class Dialect:
     """Whether it can tell what is loaded of which file, for others to compare."""
     has_hooks = False
     """Whether `sys.excepthook` is the user's way to have errors shown."""
+    is_lisp = False
     plain_printer = PYTHON
     """Prints plain values as the language writes them."""
     home: Any
@@ -59,6 +60,10 @@ class Dialect:
         self.roots = []
         self.holds: Holds = Holds([])
         """What loads changed that may be put back."""
+
+    def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
+        """The module and name by which calls of a function are told; an empty name where they are not told."""
+        return module, name
 
     def versions(self) -> dict[str, str]:
         """Versions by name: of the language and of its interpreter."""

@@ -14,7 +14,7 @@ import sys
 from ..basics.dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
 from ..basics.error_report import add_place, at_lines, begin_parts, in_phase, is_library, words_of
 from ..basics.frame_locals import BRACKETS, PlainPrinter
-from ..basics.frame_spaces import FRAME, frames_of
+from ..basics.frame_spaces import FRAME, frames_of, of_red_test
 from ..basics.printing import asked_limits, limits
 from ..basics.source_files import lines_of
 from .held_lisp import LispHolds
@@ -23,6 +23,7 @@ from .lisp_values import LispValues, print_string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import types
     from collections.abc import Iterator
     from typing import Any
 
@@ -38,14 +39,22 @@ SOURCE_LINES = 2000
 """How much of a file is told from where a definition begins."""
 
 
+ARITY = re.compile(r"__arity(\d+|_rest)$")
+"""The end of the names of a function's arities. Source: Basilisp's `compiler/generator.py`."""
+ARITIES = "multi_arity_args"
+"""What the function is given that chooses one of them."""
+
+
 class Lisp(Dialect):
     """Evaluates Basilisp, for the life of the worker."""
 
     expands = True
     tells_loaded = True
+    is_lisp = True
 
     def __init__(self) -> None:
         super().__init__()
+        self.roots = [os.getcwd()]
         _warm_up()
         compiler, multifn, obj, reader, runtime, symbol = (
             importlib.import_module("basilisp.lang." + name)
@@ -122,7 +131,10 @@ class Lisp(Dialect):
         if message["op"] == FRAME:
             number = message.get("frame")
             frames = [] if session.error is None else frames_of(self._innermost(session.error))
-            frame = session.spaces.at(number if isinstance(number, int) else -1, frames)
+            spaces = session.spaces
+            if message.get("test"):
+                frames, spaces = of_red_test(session.id)
+            frame = spaces.at(number if isinstance(number, int) else -1, frames)
             namespace = self._namespace_of(frame.around) or namespace
         bound = dict(zip(("*1", "*2", "*3"), session.last))
         bound.update({"*ns*": namespace, "*e": session.error})
@@ -337,6 +349,13 @@ class Lisp(Dialect):
             f"{one['relation']}: {one['type']}: {one['message']}{_data_of(one)}" for one in parts.get("chain", ())
         ]
         return parts, "\n".join(lines) + "\n"
+
+    def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:
+        """A function by its namespace and its name there: evaluated forms, and functions in others, have none."""
+        if name.startswith("__") or "<locals>" in name or code.co_varnames[:1] == (ARITIES,):
+            return module, ""
+        demunge = importlib.import_module("basilisp.lang.util").demunge
+        return demunge(module), demunge(ARITY.sub("", name))
 
     def local_name(self, name: str) -> str:
         """Basilisp numbers the names of a function, and writes those that Python would not have."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from ..basics.frame_locals import PlainPrinter
+
 CHARACTERS = 80
 """Of the longest text."""
 SMALL_CHARACTERS = 24
@@ -44,9 +46,13 @@ space_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 
 
 class CallTexts:
-    """The texts of one recording: `short` of a value, and `error` of what was raised."""
+    """The texts of one recording: `short` of a value, and `error` of what was raised.
 
-    def __init__(self) -> None:
+    `printer`: of a language whose values are no Python's.
+    """
+
+    def __init__(self, printer: PlainPrinter | None = None) -> None:
+        self._printer = printer
         secrets = (value for name, value in os.environ.items() if SECRET_VARIABLE.search(name.upper()))
         self._secrets = [value for value in secrets if len(value) >= LEAST_SECRET]
         self._kinds: dict[int, tuple[type, type | None, Callable[[object], Any] | None, str]] = {}
@@ -55,6 +61,8 @@ class CallTexts:
 
     def short(self, value: Any) -> str:
         """A short text of any value."""
+        if self._printer is not None:
+            return self._printed(value, self._printer)
         kind = type(value)
         if kind is int:
             return repr(value) if value.bit_length() < BITS else f"int of {value.bit_length()} bits"
@@ -68,6 +76,14 @@ class CallTexts:
             return self._object(value, kind, 0)
         except RuntimeError:  # another thread changed it meanwhile
             return f"<{name_of(kind)}>"
+
+    def _printed(self, value: Any, printer: PlainPrinter) -> str:
+        """The text of a value as its language prints it."""
+        if type(value) is str and len(value) > CHARACTERS:
+            if any(one in value for one in self._secrets):
+                return HIDDEN
+            return f"{printer.text(value[:KEPT_CHARACTERS], CHARACTERS)}+{len(value) - KEPT_CHARACTERS}"
+        return printer.text(value, CHARACTERS)
 
     def error(self, error: BaseException) -> str:
         """The class of an error with what it was made of."""

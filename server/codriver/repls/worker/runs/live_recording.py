@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from ..basics.dialect import Dialect
     from ..basics.jobs import Job
     from .executed_functions import ExecutedFunctions
 
@@ -34,17 +35,18 @@ PROFILED = 10
 class recorded:  # noqa: N801  # it is used as a function is
     """A context in which the calls of a job are recorded, if its request asks for that."""
 
-    __slots__ = ("_job", "_live", "_roots")
+    __slots__ = ("_dialect", "_job", "_live")
 
-    def __init__(self, job: Job, roots: Sequence[str]) -> None:
-        self._job, self._roots = job, roots
+    def __init__(self, job: Job, dialect: Dialect) -> None:
+        self._job, self._dialect = job, dialect
         self._live: LiveRecording | None = None
 
     def __enter__(self) -> None:
         message = self._job.message
         names = message.get(TRACE)
         if names is not None or COVER in message or PROFILE in message:
-            self._live = LiveRecording(self._roots, names, covers=COVER in message, profiles=PROFILE in message)
+            dialect, covers = self._dialect, COVER in message
+            self._live = LiveRecording(dialect.roots, names, dialect, covers=covers, profiles=PROFILE in message)
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
@@ -56,10 +58,16 @@ class LiveRecording:
     """A recording from the moment it is made, until `end`: of calls by `names`, of changed lines, of times."""
 
     def __init__(
-        self, roots: Sequence[str], names: Sequence[str] | None, *, covers: bool = False, profiles: bool = False
+        self,
+        roots: Sequence[str],
+        names: Sequence[str] | None,
+        dialect: Dialect | None = None,
+        *,
+        covers: bool = False,
+        profiles: bool = False,
     ) -> None:
         self._wanted = Wanted(roots)
-        self._recording = Recording(Wanted(roots, [one for one in names or () if type(one) is str]))
+        self._recording = Recording(Wanted(roots, [one for one in names or () if type(one) is str]), dialect)
         self._coverage = LineCoverage(roots[0] if roots else "") if covers else None
         self._executed = offered() if covers else None
         if self._executed is not None:

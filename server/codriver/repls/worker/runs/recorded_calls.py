@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from ..basics.dialect import Dialect
+
     Record = list[Any]
 
 MOST_CALLS = 10_000
 """Of one recording: 250 bytes an event, of which a call has two."""
 MOST_EACH = 200
 """Calls of one function that are recorded. A bound on the whole alone would not bound the time."""
+MOST_REST = 8
+"""Of the arguments behind the named ones of a function of a Lisp."""
 FUNCTION, PARENT, THREAD, BEGAN_NS, ENDED_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
 """The places in a record. `PARENT` is the record of the caller, `ENDED_NS` is 0 while the call goes on."""
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
@@ -72,7 +76,8 @@ class Wanted:
 
     def __init__(self, roots: Iterable[str], names: Iterable[str] = ()) -> None:
         self._roots = tuple(os.path.realpath(one) + os.sep for one in roots)
-        self._names = tuple(names)
+        # A function of a Lisp is named with a stroke behind its namespace.
+        self._names = tuple([one.replace("/", ".") for one in names])
         self._is_own: dict[str, bool] = {}
 
     def takes(self, code: types.CodeType, module: str, name: str) -> bool:
@@ -104,11 +109,13 @@ class Wanted:
 
 
 class Recording:
-    """The calls of one run. Only recorders write any."""
+    """The calls of one run. Only recorders write any. `dialect`: of the REPL that records, where it has one."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, dialect: Dialect | None = None) -> None:
         self.wanted = wanted
-        self.texts = CallTexts()
+        self._dialect = dialect
+        self._is_lisp = dialect is not None and dialect.is_lisp
+        self.texts = CallTexts(dialect.plain_printer if dialect is not None and dialect.is_lisp else None)
         self.functions: dict[int, Function] = {}
         """By the id of its code: all that were seen, wanted or not."""
         self.calls: list[Record] = []
@@ -120,7 +127,9 @@ class Recording:
         module = frame.f_globals.get("__name__")
         module = module if type(module) is str else ""
         name = getattr(code, "co_qualname", code.co_name)
-        found = Function(code, module, name, is_wanted=self.wanted.takes(code, module, name))
+        if self._dialect is not None:
+            module, name = self._dialect.called(code, module, name)
+        found = Function(code, module, name, is_wanted=name != "" and self.wanted.takes(code, module, name))
         if found.is_wanted:
             found.hidden = frozenset(one for one in found.arguments if self.texts.is_secret(one))
         self.functions[id(code)] = found
@@ -128,12 +137,15 @@ class Recording:
 
     def shown(self, function: Function, frame: types.FrameType) -> list[str]:
         """The texts of the arguments of a call that begins."""
-        values, short = frame.f_locals, self.texts.short
+        values, short, names = frame.f_locals, self.texts.short, function.arguments
+        rest: list[str] = []
+        if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
+            # As they are written in a call of a Lisp, which `Function.named` of the server knows.
+            rest = [HIDDEN if names[-1] in function.hidden else short(one) for one in values[names[-1]][:MOST_REST]]
+            names = names[:-1]
         if function.hidden:
-            return [
-                HIDDEN if one in function.hidden else short(values[one]) for one in function.arguments if one in values
-            ]
-        return [short(values[one]) for one in function.arguments if one in values]
+            return [HIDDEN if one in function.hidden else short(values[one]) for one in names if one in values] + rest
+        return [short(values[one]) for one in names if one in values] + rest
 
     def result(self, function: Function, frame: types.FrameType, value: object) -> str:
         """The text of what a call returned."""
@@ -158,15 +170,44 @@ class Recording:
                 places[id(function)] = len(functions)
                 code = function.code
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
-                functions.append([*row, list(function.arguments), function.count, function.is_over])
+                functions.append([*row, self._parameters(function), function.count, function.is_over])
             parent = call[PARENT]
             took = (call[ENDED_NS] - call[BEGAN_NS]) // 1000 if call[ENDED_NS] else -1
             place = numbers.get(id(parent), -1) if parent is not None else -1
             thread = threads.setdefault(call[THREAD], len(threads))
             row = [places[id(function)], place, thread, (call[BEGAN_NS] - began) // 1000, took]
             rows.append([*row, call[ARGUMENTS], call[RESULT], call[ERROR], call[YIELDS]])
+        if self._is_lisp:
+            functions, rows = _by_name(functions, rows)
         if len(calls) >= MOST_CALLS:
             self.notes.append(f"the first {MOST_CALLS:,} calls are recorded, and none after these")
         known = {one.ident: one.name for one in threading.enumerate()}
         names = [known.get(ident, f"thread {number}") for ident, number in threads.items()]
-        return {"functions": functions, "calls": rows, "threads": names, "notes": self.notes}
+        told = {"functions": functions, "calls": rows, "threads": names, "notes": self.notes}
+        return {**told, "lisp": True} if self._is_lisp else told
+
+    def _parameters(self, function: Function) -> list[Any]:
+        """The names of its parameters; of a Lisp a list of them for this arity, `&` before the rest."""
+        if not self._is_lisp or self._dialect is None:
+            return list(function.arguments)
+        names = [self._dialect.local_name(one) or one for one in function.arguments]
+        if function.code.co_flags & VARIABLE:
+            names.insert(-1, "&")
+        return [names]
+
+
+def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[Any]], list[Record]]:
+    """Functions and calls with the arities of a function, which are several codes, as one."""
+    found: dict[tuple[str, str], int] = {}
+    merged: list[list[Any]] = []
+    places = []
+    for one in functions:
+        key = (one[0], one[1])
+        if key not in found:
+            found[key] = len(merged)
+            merged.append(one)
+        else:
+            known = merged[found[key]]
+            known[4:] = [known[4] + one[4], known[5] + one[5], known[6] or one[6]]
+        places.append(found[key])
+    return merged, [[places[row[0]], *row[1:]] for row in rows]

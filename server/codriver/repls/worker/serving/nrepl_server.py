@@ -345,7 +345,7 @@ class Server:
     def _act(self, job: Job) -> None:
         job.connection.wait_for_room()
         job.folder, job.declined = working_folder(), PACKAGE.declined
-        with sensitive_texts.evaluating(job.message.get("codriver/origin")), recorded(job, self._dialect.roots):
+        with sensitive_texts.evaluating(job.message.get("codriver/origin")), recorded(job, self._dialect):
             if job.message["op"] == "codriver/value":
                 self._dialect.show_part(job)
             elif job.message["op"] == TRY:
