@@ -20,6 +20,8 @@ import click
 
 from codriver.commands.options import (
     PICTURE,
+    Number,
+    Whole,
     complete_session,
     complete_tool,
     images_option,
@@ -65,14 +67,14 @@ session_option = click.option(
 )
 length_option = click.option(
     "--max-length",
-    type=click.IntRange(1, 100_000),
+    type=Whole(1, 100_000),
     metavar="COUNT",
     help="Print so many elements of a collection (all; of a Lisp's 100000).",
 )
 quiet = quiet_option("Print the output and the values, and nothing about them.")
 timeout_option = click.option(
     "--timeout",
-    type=click.FloatRange(1, 600),
+    type=Number(1, 600),
     default=25.0,
     metavar="SECONDS",
     help="How long to wait for the end, 1 to 600 (25). The evaluation itself goes on.",

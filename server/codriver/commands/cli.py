@@ -52,7 +52,7 @@ USUAL_WORDS = {
     "start": "serve", "run": "serve", "server": "serve", "up": "serve", "kill": "stop", "quit": "stop", "down": "stop",
     "stats": "status", "ps": "status", "health": "status", "info": "status", "logs": "log", "tail": "log",
     "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
-    "version": "--version",
+    "version": "--version", "help": "--help",
 }  # fmt: skip
 """By a word that other programs have: the command that does it here."""
 

@@ -18,7 +18,7 @@ import click
 from codriver.commands.call import session_option
 from codriver.commands.log import bare, run_entries
 from codriver.commands.log_follower import WHOLE, FollowError
-from codriver.commands.options import STRICT, pictures_option, workspace_option
+from codriver.commands.options import STRICT, Number, Whole, pictures_option, workspace_option
 from codriver.commands.terminal import patience, reading, say
 from codriver.documents.page import Format, Origin, summary
 from codriver.documents.recordings import (
@@ -96,7 +96,7 @@ class Slice:
     epilog="Exit status: 0 written, 1 not written, 2 wrong usage, 3 no server.",
 )
 @click.argument("ids", nargs=-1, metavar="[EVALUATION]...")
-@click.option("--last", type=click.IntRange(1, MOST_ENTRIES), metavar="N", help="The last N evaluations.")
+@click.option("--last", type=Whole(1, MOST_ENTRIES), metavar="N", help="The last N evaluations.")
 @click.option("--since", metavar="NAME", help="From the checkpoint NAME on: described as `checkpoint: NAME`.")
 @click.option("--query", metavar="EDN", help="Those whose ids (:output/evaluation) a Datalog query finds.")
 @click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
@@ -106,7 +106,7 @@ class Slice:
 @click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(1, 600),
+    type=Number(1, 600),
     default=60.0,
     metavar="SECONDS",
     help="How long each step may take in it, 1 to 600 (60).",

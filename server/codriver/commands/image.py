@@ -12,7 +12,7 @@ import click
 
 from codriver.commands.held_pictures import Held, newest_with_picture, pictures_of, pictures_of_entries, save, show
 from codriver.commands.log import run_entries
-from codriver.commands.options import workspace_option
+from codriver.commands.options import Whole, workspace_option
 from codriver.commands.output_files import write_file
 from codriver.commands.terminal import say, say_bytes
 from codriver.log.control_characters import one_line
@@ -27,7 +27,7 @@ STDOUT = "-"
     epilog="Exit status: 0 shown, listed or written, 1 there is none, 2 wrong usage, 3 no server.",
 )
 @click.argument("evaluation", default="", metavar="[ID]")
-@click.option("--number", "-n", type=click.IntRange(1), metavar="N", help="The Nth picture of it alone.")
+@click.option("--number", "-n", type=Whole(1), metavar="N", help="The Nth picture of it alone.")
 @click.option(
     "--output", "-o", metavar="FILE", help="Write there: a file, a folder for all of them, or - for standard output."
 )

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import click
 
 from codriver.commands.log_follower import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
-from codriver.commands.options import PICTURE, color_option, images_option, json_option, workspace_option
+from codriver.commands.options import PICTURE, Whole, color_option, images_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, reading, say, say_json
 from codriver.core.pictures import marked, without_data
 from codriver.files.paths import history_file, server_folder, workspace_state_folder
@@ -69,7 +69,7 @@ SIGNS = {
 @click.option("--who", help="Only what this caller evaluated.")
 @click.option("--category", "categories", multiple=True, help="Only this category. Can be repeated.")
 @click.option("--since", type=int, help="Only lines after this one.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, help="At most this many, the newest (50).")
+@click.option("--limit", type=Whole(1, 10_000), default=50, help="At most this many, the newest (50).")
 @click.option("--follow", "-f", is_flag=True, help="Go on printing what comes.")
 @click.option("--query", metavar="EDN", help="Ask with Datalog instead, and print the answer.")
 @click.option("--input", "inputs", multiple=True, metavar="JSON", help="With --query: the next value that :in names.")
@@ -247,7 +247,7 @@ def _print(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -
 
 @click.command("history", short_help="Search the code that was evaluated in this workspace.")
 @click.argument("text", default="")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=20, help="At most this many, the newest (20).")
+@click.option("--limit", type=Whole(1, 10_000), default=20, help="At most this many, the newest (20).")
 @workspace_option
 def history_command(*, text: str, limit: int, workspace: Path) -> None:
     """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""

@@ -25,6 +25,18 @@ FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 """What a workspace is given as."""
 
 
+class Whole(click.IntRange):
+    """A whole number in a range; the words about another call it so."""
+
+    name = "whole number"
+
+
+class Number(click.FloatRange):
+    """A number in a range; the words about another call it so."""
+
+    name = "number"
+
+
 def workspace_option(function: F) -> F:
     """`--workspace DIR`, the one given before the command by default, else the nearest from the current folder upward.
 

@@ -16,7 +16,7 @@ import click
 from codriver import files
 from codriver.commands.call import FAILED
 from codriver.commands.junit import Case, xml_of
-from codriver.commands.options import STRICT, pictures_option, quiet_option, workspace_option
+from codriver.commands.options import STRICT, Number, pictures_option, quiet_option, workspace_option
 from codriver.commands.output_files import write_file
 from codriver.commands.terminal import patience, say
 from codriver.documents.recordings import Recording, RecordingError, from_lines
@@ -43,7 +43,7 @@ MOST_BYTES = 64 * MEBIBYTE
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(1, 600),
+    type=Number(1, 600),
     default=60.0,
     metavar="SECONDS",
     help="How long each step may take, 1 to 600 (60).",

@@ -20,6 +20,7 @@ import click
 
 from codriver.commands.call import no_repl_here
 from codriver.commands.options import (
+    Whole,
     color_option,
     exact_workspace_option,
     json_option,
@@ -71,9 +72,7 @@ class _ReplOption(click.Option):
 @click.command("serve")
 @exact_workspace_option
 @click.option("--host", help="Address to listen on (127.0.0.1). One beyond loopback demands a token.")
-@click.option(
-    "--port", type=click.IntRange(0, server_record.LARGEST_PORT), help="Port to listen on (1664); 0 for any free one."
-)
+@click.option("--port", type=Whole(0, server_record.LARGEST_PORT), help="Port to listen on (1664); 0 for any free one.")
 @click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
 @click.option(
     "--repl",
@@ -90,7 +89,7 @@ class _ReplOption(click.Option):
 )
 @click.option("--python", metavar="PATH", help="Interpreter of the project's Python code (found by its environment).")
 @click.option(
-    "--idle-exit", type=click.IntRange(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."
+    "--idle-exit", type=Whole(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."
 )
 @click.option(
     "--on-demand", is_flag=True, help="Stop when nobody was connected for idleExitSeconds, as a relay starts it."

@@ -242,7 +242,7 @@ def config_command() -> None:
     """Show the settings, or check them."""
 
 
-@config_command.command("show")
+@config_command.command("show", short_help="Show every setting, its value, and its origin.")
 @workspace_option
 @json_option
 def config_show(*, workspace: Path, as_json: bool) -> None:

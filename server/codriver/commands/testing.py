@@ -35,7 +35,7 @@ from codriver.commands.call import (
     without_repl,
 )
 from codriver.commands.junit import WHOLE_RUN, Case, cases_of, stopped_case, xml_of
-from codriver.commands.options import color_option, images_option, quiet_option, workspace_option
+from codriver.commands.options import Number, color_option, images_option, quiet_option, workspace_option
 from codriver.commands.output_files import write_file
 from codriver.commands.running_evaluation import RunningTests
 from codriver.commands.terminal import Styled, patience, reading, say
@@ -62,7 +62,7 @@ SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", f
 @session_option
 @click.option(
     "--timeout",
-    type=click.FloatRange(1, 600),
+    type=Number(1, 600),
     default=600.0,
     metavar="SECONDS",
     help="How long each NAMESPACE may take, 1 to 600 (600); then its run is interrupted.",
