@@ -26,7 +26,7 @@ COMMANDS = {
     "eval": "call",
     "load": "call",
     "test": "testing",
-    "drift": "drift",
+    "drift": "call",
     "export": "export",
     "replay": "replay",
     "call": "call",
@@ -34,7 +34,7 @@ COMMANDS = {
     "log": "log",
     "image": "image",
     "history": "log",
-    "handoff": "handoff",
+    "handoff": "log",
     "runs": "log",
     "forget": "log",
     "watch": "watch",
@@ -42,7 +42,7 @@ COMMANDS = {
     "doctor": "setup",
     "config": "setup",
     "trust": "setup",
-    "seam": "seam",
+    "seam": "setup",
     "completion": "options",
 }
 """By command: the module of `codriver.commands` that has it."""
