@@ -2,6 +2,7 @@
 
 import pytest
 from live_server import own_settings, serving, until
+from real_kernels import kernel
 from real_repls import repl
 
 ENDLESS = "import time\nwhile True: time.sleep(0.01)"
@@ -128,8 +129,79 @@ def test_on_the_jvm_it_runs_in_a_session_that_is_closed_after_it(tmp_path):
               "its sessions to be closed")  # fmt: skip
 
 
+@pytest.fixture
+def kernel_client(tmp_path):
+    """A client of a server with one ipykernel, which others use too."""
+    options = ("--repl", "none", "--kernel", f"jup={kernel('ipykernel').file}")
+    with serving(tmp_path, *options) as live, live.client() as client:
+        client.call("evaluate_code", code="shared = [1]", timeoutMs=60_000)
+        yield client
+
+
+def test_in_a_kernel_it_runs_on_a_subshell_beside_what_holds_the_main_one(kernel_client):
+    client = kernel_client
+    busy = client.call("evaluate_code", code=ENDLESS, timeoutMs=1000)
+    answer = begin(client, "print('beside')\nshared.append(2)\nshared", timeoutMs=60_000)
+    assert (answer["status"], answer["result"], answer["stdout"]) == ("done", "[1, 2]", "beside\n")
+    failed = begin(client, "x = 1\n1 / 0", timeoutMs=60_000)
+    assert (failed["error"]["class"], failed["error"]["line"]) == ("ZeroDivisionError", 2), failed
+    endless = begin(client, ENDLESS)
+    assert endless["status"] == "running"
+    assert client.call("interrupt_evaluation", evaluationId=endless["evaluationId"])["status"] == "interrupted"
+    blocked = begin(client, "import threading\nthreading.Event().wait()")
+    done = client.call("interrupt_evaluation", evaluationId=blocked["evaluationId"])
+    assert done["status"] == "interrupted"
+    assert "abandoned" in str(done["notes"])
+    assert "subshell-" in str(done["notes"])
+    assert client.call("get_evaluation", evaluationId=busy["evaluationId"])["status"] == "running"
+    log = client.call("repl_output_log", since=0)["result"]
+    assert "beside\n" in [e["text"] for e in log if e.get("evaluation") == answer["evaluationId"]]
+    assert client.call("interrupt_evaluation", evaluationId=busy["evaluationId"])["status"] == "interrupted"
+    until(lambda: len(client.call("list_sessions")["sessions"]) == 1, "its sessions to be closed")
+
+
+def test_in_a_kernel_it_is_asked_for_no_input_and_says_so(kernel_client):
+    answer = begin(kernel_client, "input()", timeoutMs=60_000)
+    assert "input" in answer["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def lisp(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("lisp"), "--repl", "lisp") as live, live.client() as client:
+        until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == "connected", "Basilisp's compile")
+        client.call("evaluate_code", code="(def shared (atom 1))", timeoutMs=30_000)
+        yield live
+
+
+def test_in_basilisp_it_runs_beside_with_its_value_its_output_and_its_interrupt(lisp):
+    with lisp.client() as client:
+        loop = "(loop [] (time/sleep 0.01) (recur))"
+        busy = client.call("evaluate_code", code=f"(import time) {loop}", timeoutMs=1000)
+        assert busy["status"] == "running"
+        answer = begin(client, "(println :beside) (swap! shared inc)", timeoutMs=60_000)
+        assert (answer["status"], answer["result"], answer["stdout"]) == ("done", "2", ":beside\n")
+        failed = begin(client, "1\n(/ 1 0)", timeoutMs=60_000)
+        assert (failed["error"]["class"], failed["error"]["line"]) == ("ZeroDivisionError", 2)
+        endless = begin(client, f"(import time) {loop}")
+        assert endless["status"] == "running"
+        assert client.call("interrupt_evaluation", evaluationId=endless["evaluationId"])["status"] == "interrupted"
+        blocked = begin(client, "(import threading) (.wait (threading/Event))")
+        done = client.call("interrupt_evaluation", evaluationId=blocked["evaluationId"])
+        assert "codriver background" in str(done["notes"]) + done.get("stderr", "")
+        assert client.call("get_evaluation", evaluationId=busy["evaluationId"])["status"] == "running"
+        assert client.call("interrupt_evaluation", evaluationId=busy["evaluationId"])["status"] == "interrupted"
+
+
+def test_in_basilisp_the_last_values_of_the_session_are_not_those_of_the_background(lisp):
+    with lisp.client() as client:
+        client.call("evaluate_code", code=":last", timeoutMs=60_000)
+        begin(client, ":beside", timeoutMs=60_000)
+        assert client.call("evaluate_code", code="*1")["result"] == ":last"
+
+
 def test_a_repl_that_cannot_refuses_it_in_a_sentence(tmp_path):
-    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
+    options = ("--nrepl", str(repl("nbb").endpoint))
+    with serving(tmp_path, *options) as live, live.client() as client:
         client.call("evaluate_code", code="1", timeoutMs=60_000)
         refused = begin(client, "(+ 1 2)")
         assert (refused["reason"], "one evaluation at a time" in refused["hint"]) == ("capability-missing", True)

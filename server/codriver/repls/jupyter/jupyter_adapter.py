@@ -30,6 +30,7 @@ from codriver.repls.jupyter.questions.python_questions import KernelIntrospectio
 from codriver.repls.jupyter.running.evaluator import Evaluator
 from codriver.repls.jupyter.running.kernel import open_kernel
 from codriver.repls.jupyter.running.others_evaluations import OthersEvaluations
+from codriver.repls.jupyter.subshell_evaluations import SubshellEvaluations, has_subshells
 from codriver.repls.jupyter.zeromq.zmq_channel import open_zmq
 from codriver.repls.seam import seam_providers
 
@@ -87,7 +88,7 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
         try:
             yield adapter
         finally:
-            await leave_subshell(kernel)
+            await leave_subshell(kernel, kernel.own_subshell)
             kernel.end("it was closed by us")
             with anyio.CancelScope(shield=True):
                 await adapter.end()
@@ -111,6 +112,7 @@ class JupyterAdapter(Adapter):
         self._introspection = introspection
         self._seam = seam
         self._evaluator = Evaluator(kernel, self._heard, introspection, looks=seam)
+        self._beside = SubshellEvaluations(kernel, self._heard)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
@@ -118,6 +120,7 @@ class JupyterAdapter(Adapter):
     async def end(self) -> None:
         """End all that runs, when its connection is over."""
         await self._evaluator.end()
+        await self._beside.end()
         if self._tests is not None:
             await self._tests.end()
 
@@ -131,6 +134,8 @@ class JupyterAdapter(Adapter):
         del limits  # kernels know none
         if request.kind == "run-tests":
             self._require_tests().start(request, ended)
+        elif request.background:
+            self._beside.start(request, ended)
         else:
             request = self._seam.laid_in(request) if self._seam else request
             self._evaluator.start(request, self._introspection.noting(ended))
@@ -144,6 +149,8 @@ class JupyterAdapter(Adapter):
         self._require("interrupt")
         if session == TEST_SESSION:
             return await self._require_tests().interrupt()
+        if session in self._beside:
+            return await self._beside.interrupt(session)
         _check(session)
         return await self._evaluator.interrupt()
 
@@ -351,6 +358,7 @@ async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[s
         reads_itself=information.quirks.gate != "none",
         isolation="none",
         is_serial=True,
+        runs_beside=has_subshells(kernel),
         process_id=process,
         project_root=KernelProcess(process, leads=False).folder if process else None,
         notebook=channel.notebook,

@@ -211,11 +211,11 @@ async def expression(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
     return told_by(await kernel.ask(EXECUTE, silently(code), timeout_s=timeout_s, while_busy=True))
 
 
-async def leave_subshell(kernel: Kernel) -> None:
-    """End our subshell, whose thread would stay in the kernel for its life. Never raises."""
-    if kernel.own_subshell is None or kernel.cause is not None:
+async def leave_subshell(kernel: Kernel, subshell: str | None) -> None:
+    """End a subshell of ours, whose thread would stay in the kernel for its life. Never raises."""
+    if subshell is None or kernel.cause is not None:
         return
-    content = {"subshell_id": kernel.own_subshell}
+    content = {"subshell_id": subshell}
     with anyio.CancelScope(shield=True), suppress(CodriverError):
         await kernel.ask("delete_subshell_request", content, socket="control", timeout_s=LEAVE_S)
 

@@ -42,6 +42,7 @@ from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from codriver.core.values import Request
     from codriver.repls.contract.adapter import Looks
@@ -134,6 +135,10 @@ class Programs(Protocol):
 class Evaluator:
     """Runs the evaluations of one adapter, for its life."""
 
+    keeps_history = True
+    """Whether the code counts as a cell of the kernel's history."""
+    takes_input = True
+
     def __init__(
         self,
         kernel: Kernel,
@@ -152,6 +157,8 @@ class Evaluator:
         self._order = anyio.Lock()
         self._cells: dict[str, CellOutputs] = {}
         self._tasks = TaskSet()
+        self._subshell: str | None = None
+        """The subshell to which the code is sent; None for the main shell."""
 
     def start(self, request: Request, ended: Ended) -> None:
         """Send code to be run, form by form, or a file to be loaded."""
@@ -193,9 +200,17 @@ class Evaluator:
         except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
             how = error
         finally:
+            await self._leave()
             self._works.remove(work)
             work.over.set()
             work.ended(how)
+
+    def _turn(self) -> AbstractAsyncContextManager[None]:
+        """The shell for one request, when it is free."""
+        return self._kernel.turn()
+
+    async def _leave(self) -> None:
+        """Leave the shell of an evaluation that is over. Never raises."""
 
     async def _tell_recorded(self, work: _Work) -> None:
         async with self._kernel.turn():
@@ -255,7 +270,7 @@ class Evaluator:
                 work.waiting = waiting
                 if work.is_stopping:
                     waiting.cancel()
-                async with self._kernel.turn():
+                async with self._turn():
                     work.waiting = None
                     if work.request.kind == "load-file" or work.request.frame is not None:
                         await self._programs.prepare_load()
@@ -277,18 +292,17 @@ class Evaluator:
         content = {
             "code": code,
             "silent": False,
-            "store_history": True,
+            "store_history": self.keeps_history,
             "user_expressions": {},
-            "allow_stdin": True,
+            "allow_stdin": self.takes_input,
             "stop_on_error": False,  # a failure of ours must not abort what a human has sent meanwhile
         }
         lost_before = self._kernel.channel.lost_messages
         metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
         if request.who and self._looks is not None and self._looks.takes_origin:
             metadata["codriver/origin"] = {"who": request.who, "evaluation": request.id}
-        exchange = self._kernel.post(
-            "shell", EXECUTE, content, Exchange(_taking(execution, work.cell)), metadata=metadata
-        )
+        exchange = Exchange(_taking(execution, work.cell))
+        self._kernel.post("shell", EXECUTE, content, exchange, metadata=metadata, subshell=self._subshell)
         try:
             notes = await self._settle(exchange, execution)
             if lost := self._kernel.channel.lost_messages - lost_before:

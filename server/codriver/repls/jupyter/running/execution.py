@@ -81,7 +81,8 @@ class Execution:
         content = message.content
         self.left_out += message.left_out
         self.problem = message.problem or self.problem
-        if isinstance(count := content.get("execution_count"), int):
+        # The first that is told: the reply to code that is kept out of the history has the number before it.
+        if self.count is None and isinstance(count := content.get("execution_count"), int):
             self.count = count
         match message.type:
             case messages.LEFT_OUT:

@@ -391,10 +391,11 @@ class Kernel:
             if self.own_subshell is None and not self._has_no_subshell:
                 self._has_no_subshell = not self.info.quirks.keeps_subshells
                 if not self._has_no_subshell:
-                    self.own_subshell = await self._make_subshell()
+                    self.own_subshell = await self.make_subshell()
             return self.own_subshell
 
-    async def _make_subshell(self) -> str | None:
+    async def make_subshell(self) -> str | None:
+        """The id of a new subshell; None where the kernel makes none."""
         try:
             reply = await self.ask("create_subshell_request", {}, socket="control", timeout_s=SUBSHELL_S)
         except OpTimedOutError:

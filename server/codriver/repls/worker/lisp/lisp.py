@@ -51,6 +51,7 @@ class Lisp(Dialect):
     expands = True
     tells_loaded = True
     is_lisp = True
+    runs_beside = True
 
     def __init__(self) -> None:
         super().__init__()

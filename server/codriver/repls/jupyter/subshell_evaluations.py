@@ -1,0 +1,152 @@
+"""Evaluations in the background of one kernel: each on a subshell of its own, beside what the main shell runs.
+
+A subshell is a thread of the kernel. No message interrupts it, so an exception is raised in its thread, by an
+expression that another shell evaluates. Code that blocks outside of Python is not ended by that; then it is abandoned,
+and its thread is named. Source: JEP 91, "Kernel subshells"; ipykernel 7, `SubshellThread`.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION
+from codriver.errors import CodriverError
+from codriver.repls.contract.adapter_values import Ending, Interruption
+from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.jupyter.questions.kernel_questions import expression, leave_subshell
+from codriver.repls.jupyter.running.evaluator import Evaluator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from codriver.core.values import Failure, Request
+    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.jupyter.running.kernel import Kernel
+
+FEATURE: Final = "kernel subshells"
+"""In a kernel's account of itself. Source: JEP 91."""
+STOP_S: Final = 2.0
+"""How long after the exception was raised in its thread code has to end, and how often it is raised meanwhile."""
+AGAIN_S: Final = 0.25
+NONE: Final = "this kernel made no subshell, in which the code would run beside what it does: leave background out"
+ABANDONED: Final = (
+    "it was abandoned: its call blocks outside of Python, where no interrupt reaches it. Its thread, {!r}, lives until "
+    "that call returns; what else runs is not disturbed"
+)
+RAISE: Final = (
+    "[__import__('ctypes').pythonapi.PyThreadState_SetAsyncExc(__import__('ctypes').c_ulong(thread.ident), "
+    "__import__('ctypes').py_object(KeyboardInterrupt)) for thread in __import__('threading').enumerate() "
+    "if thread.name == {!r}]"
+)
+"""Source: Python documentation, `PyThreadState_SetAsyncExc`."""
+
+
+def has_subshells(kernel: Kernel) -> bool:
+    """Whether a kernel says that it has subshells, and is one whose word counts."""
+    return kernel.info.quirks.keeps_subshells and FEATURE in kernel.info.features
+
+
+class SubshellEvaluations:
+    """The evaluations of one adapter in the background, for its life; each has a session, which is its own."""
+
+    def __init__(self, kernel: Kernel, listener: Listener) -> None:
+        self._kernel = kernel
+        self._listener = listener
+        self._running: dict[str, _SubshellEvaluator] = {}
+        """By session."""
+
+    def __contains__(self, session: str) -> bool:
+        return session in self._running
+
+    def start(self, request: Request, ended: Ended) -> None:
+        """Send code to be run, form by form, on a subshell that is made for it."""
+        evaluator = _SubshellEvaluator(self._kernel, self._listener)
+        self._running[request.session] = evaluator
+
+        def over(how: Ending | Exception) -> None:
+            if self._running.get(request.session) is evaluator:
+                del self._running[request.session]
+                ended(how)
+
+        evaluator.give_up = lambda words: over(Ending("interrupted", notes=(words,)))
+        evaluator.start(replace(request, session=MAIN_SESSION), over)
+
+    async def interrupt(self, session: str) -> Interruption:
+        """Stop what runs in a session; one that no exception reaches is abandoned within two seconds."""
+        return await self._running[session].interrupt()
+
+    async def end(self) -> None:
+        """End all that runs, when its connection is over."""
+        for evaluator in list(self._running.values()):
+            await evaluator.end()
+
+
+class _NoPrograms:
+    """Our programs in a kernel, of which none is asked beside the main shell."""
+
+    def load_code(self, request: Request) -> str:
+        raise CapabilityMissingError("background", f"{request.kind} runs in the main shell alone")
+
+    def frame_code(self, request: Request) -> str:
+        raise CapabilityMissingError("background", f"the frame {request.frame} is the main shell's")
+
+    async def prepare_load(self) -> None:
+        """Nothing is loaded there."""
+
+    async def record(self, request: Request) -> None:
+        del request
+        raise CapabilityMissingError("background", "calls are recorded in the main shell alone")
+
+    async def recorded(self) -> str | None:
+        return None
+
+    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
+        del failure, cell
+        return ()
+
+
+class _SubshellEvaluator(Evaluator):
+    """Runs one evaluation, on a subshell that lives as long as it."""
+
+    keeps_history = False
+    takes_input = False
+
+    def __init__(self, kernel: Kernel, listener: Listener) -> None:
+        super().__init__(kernel, listener, _NoPrograms())
+        self.give_up: Callable[[str], None] = lambda _words: None
+        """Told in words that no interrupt ends it."""
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        if self._subshell is None:
+            self._subshell = await self._kernel.make_subshell()
+        if self._subshell is None:
+            raise CapabilityMissingError("background", NONE)
+        self._kernel.check_open()
+        yield
+
+    async def _leave(self) -> None:
+        if self._subshell is not None:
+            await leave_subshell(self._kernel, self._subshell)
+
+    async def interrupt(self) -> Interruption:
+        work = self._works[0] if self._works else None
+        if work is None:
+            return Interruption("idle")
+        work.is_stopping = True
+        thread = f"subshell-{self._subshell}"
+        with anyio.move_on_after(STOP_S):
+            while not work.over.is_set():
+                with suppress(CodriverError):
+                    await expression(self._kernel, RAISE.format(thread), timeout_s=STOP_S)
+                with anyio.move_on_after(AGAIN_S):
+                    await work.over.wait()
+        if not work.over.is_set():
+            words = ABANDONED.format(thread)
+            self.give_up(words)
+            return Interruption("interrupted", note=words)
+        return Interruption("interrupted")
