@@ -49,6 +49,7 @@ def test_a_project_with_an_environment_answers_says_whose_python_it_is_and_is_it
         assert note.endswith(TRUST.format(workspace))
         assert "codriver trust" not in str(client.call("evaluate_code", code="1 + 2"))
         assert client.call("load_file", filePath="app.py")["ok"]
+        assert "elicitation/create" not in str(client.notifications)  # it declared to show no forms
         assert not (tmp_path / "ran").exists()
         (row,) = client.call("list_sessions")["sessions"]
         assert note in row["notes"]

@@ -10,7 +10,7 @@ import gc
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -39,12 +39,13 @@ from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
 from codriver.repls.jupyter.server_kernels import ServerKernels
-from codriver.repls.kinds import JUPYTER, NREPL
-from codriver.repls.launch.recipes import Recipe, is_embedded, recipe
+from codriver.repls.kinds import JUPYTER, NREPL, PYTHON
+from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_pool import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
+from codriver.settings.grants import Grants
 from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import held_back
 from codriver.skills import SkillLibrary
@@ -166,7 +167,8 @@ def build(
         """The performers, made with the core that they report to."""
         nonlocal parts
 
-        recipe_of = partial(_recipe_of, workspace, live, is_asked)
+        grants = Grants(workspace, partial(_own_python, workspace, live))
+        recipe_of = partial(_recipe_of, workspace, live, grants, is_asked)
         connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(
             core=core, tasks=tasks, connectors=connectors, workspace=workspace,
@@ -175,6 +177,7 @@ def build(
         kept, seen = KeptLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
         services = _services(core, live, workspace, logbook, transcripts, repls, clients, tasks, durations)
+        services = replace(services, grants=grants)
         protocol = _protocol(services, clients, skills, redactor, kept)
         parts = Parts(
             history=history, reports=_on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
@@ -188,11 +191,23 @@ def build(
     return parts
 
 
-def _recipe_of(workspace: Path, live: LiveSettings, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # for `partial`
+def _own_python(workspace: Path, live: LiveSettings) -> str | None:
+    """The interpreter that our own worker would run in, were the workspace accepted."""
+    try:
+        return recipe(PYTHON.repl, workspace, os.environ, python=live.settings.python).command[0]
+    except RecipeError:
+        return None
+
+
+def _recipe_of(workspace: Path, live: LiveSettings, grants: Grants, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # for `partial`
     """The recipe for a REPL. The user who starts a server asks for those that are named, and else for our own alone."""
     settings = live.settings
     asks = is_asked and (words in settings.repl or is_embedded(words))
     accepted, python = trust.is_accepted, settings.python
+    if grants.is_given and is_embedded(words) and not accepted(workspace):
+        own = recipe(words, workspace, os.environ, is_asked=asks, python=python)
+        if grants.allows(own.command[0]):
+            return own
     return recipe(words, workspace, os.environ, is_accepted=accepted, is_asked=asks, python=python)
 
 

@@ -83,6 +83,8 @@ class ClientSession:
         """
         self.takes_tasks = False
         """Whether it declared in the handshake that it knows tasks."""
+        self.takes_forms = False
+        """Whether it declared in the handshake that it shows its human a form."""
         self.knows_withheld = False
         """Whether it was told which of the workspace's settings do not count."""
         self.had_another = False

@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -17,7 +17,7 @@ from codriver.tools.calls.envelope import answer
 from codriver.tools.lean_toolset import tool_called
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
@@ -48,6 +48,22 @@ class Answered:
     """To be called, in the same turn, by whoever hands it to the client."""
 
 
+class Questions(Protocol):
+    """Questions to the humans behind clients."""
+
+    tool: str
+    """The name of the tool in the place of whose answer one may be needed."""
+
+    def consider(self, client: ClientSession, tool: Tool) -> None:
+        """Ask a client beside the answer of this tool, if there is something to be asked."""
+
+    async def required(self, client: ClientSession, responses: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """The question in the place of the answer to its call; `responses` came with it. None: run it."""
+
+    def take(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
+        """Take in a client's answer; whether it was one to such a question."""
+
+
 class Caller:
     """Runs tools for clients, whichever way their calls came. Lives as long as the server."""
 
@@ -57,10 +73,13 @@ class Caller:
         *,
         redactor: Redactor,
         tell_of_log: Callable[[ClientSession], None],
+        questions: Questions,
     ) -> None:
         self._services = services
         self.redactor = redactor
         self._tell_of_log = tell_of_log
+        self.questions = questions
+        """To the humans behind clients, asked beside an answer."""
 
     def find(self, client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
         """The tool that a call of this client means, and its arguments; None where there is none."""
@@ -88,6 +107,8 @@ class Caller:
         given = self._greeting(client, await answer(tool, call, arguments))
         # What this call logged is told before it is answered, also where such news are gathered for a while.
         self._tell_of_log(client)
+        if client.takes_forms:
+            self.questions.consider(client, tool)
         text = self.text_of(given.fields, shows_told=given.shows_told)
         if given.has_numbers:
             text = STRING_OR_NUMBER.sub(_as_javascript, text)

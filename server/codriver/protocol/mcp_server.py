@@ -20,6 +20,7 @@ from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
 from codriver.protocol.stream import MessageStream
 from codriver.protocol.subscriptions import Subscriptions
+from codriver.protocol.trust_question import TrustQuestions
 from codriver.wire.framing import LineRoom
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ class McpServer:
         subscriptions, resources = Subscriptions(), Resources(services, skills)
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
-        self.caller = Caller(services, redactor=redactor, tell_of_log=self.broadcast.log_grew_for)
+        self._questions = TrustQuestions(services)
+        tell_of_log, ask = self.broadcast.log_grew_for, self._questions
+        self.caller = Caller(services, redactor=redactor, tell_of_log=tell_of_log, questions=ask)
         results = Results(services, clients, resources, self.broadcast, self.log_messages, about, redactor)
         self._shared = Shared(
             services, results, self.caller, resources, subscriptions, self.log_messages, skills, redactor
@@ -125,5 +128,6 @@ class McpServer:
 
     async def end(self) -> None:
         """End what goes on by itself, as the server stops."""
+        await self._questions.end()
         if self._sdk is not None:
             await self._sdk.end()

@@ -141,8 +141,10 @@ class PlainRequests:
             message: Any = from_json(line) if read is None else read
         except ValueError:
             return False
-        if type(message) is not dict or not message.keys() <= KEYS or message.get("jsonrpc") != "2.0":
+        if type(message) is not dict or message.get("jsonrpc") != "2.0":
             return False
+        if not message.keys() <= KEYS:
+            return self._caller.questions.take(self._client, message)
         method, params = message.get("method"), message.get("params", {})
         if type(method) is not str or type(params) is not dict:
             return False
@@ -310,6 +312,9 @@ class PlainRequests:
                 said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
                 self._client.outbox.offer(as_json(said).encode() + b"\n")
 
+        questions = self._caller.questions
+        if tool.name == questions.tool and (asked := await questions.required(self._client, None)) is not None:
+            return request.answered(as_json(asked)), None
         answered = await self._caller.run(self._client, tool, arguments, report, conversation)
         return request.answered(self._results.call(self._client, answered)), answered.handed_out
 

@@ -14,6 +14,7 @@ import anyio
 from codriver.protocol import prompts
 from codriver.protocol.calls import as_json, result_of
 from codriver.protocol.first_answers import FRESH, FirstAnswers
+from codriver.protocol.trust_question import takes_forms
 from codriver.protocol.versions import MODERN, OLDER, TASKS_OFFERED
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
@@ -93,6 +94,7 @@ class Results:
         about = self._first.handshake(asked)
         client.protocol = about["protocolVersion"]
         client.greeting = asked, about
+        client.takes_forms = takes_forms(params["capabilities"].get("elicitation"))
         client.takes_tasks = client.protocol == OLDER and "tasks" in params["capabilities"]
         name = self._redactor(params["clientInfo"]["name"])
         self._clients.introduce(client, name=name, handshake=client.handshake)

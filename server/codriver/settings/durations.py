@@ -42,6 +42,8 @@ class Durations:
     """How long a client that has said all it will is kept to hear the answers that are still to come."""
     stop_s: float = 2.0
     """How long a stopping server waits for evaluations to end and for answers to leave."""
+    question_s: float = 30.0
+    """How long a question to a human is open that nothing waits for."""
     page_s: float = 600.0
     """How long the page can be opened when nobody looks at it any more."""
 

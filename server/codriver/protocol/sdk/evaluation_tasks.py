@@ -29,10 +29,10 @@ from codriver.protocol.sdk.task_offers import (
     capabilities_of,
     check_offered,
     offered,
-    takes_forms,
     token_of,
 )
 from codriver.protocol.task_records import ANSWER, Task
+from codriver.protocol.trust_question import takes_forms
 from codriver.protocol.versions import MODERN, OLDER, TOKEN
 from codriver.tools.calls.base import Call, LastingCall
 from codriver.tools.calls.evaluation_waits import give_input, stop

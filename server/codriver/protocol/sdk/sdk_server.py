@@ -141,6 +141,9 @@ class SdkServer:
         client.note_conversation(meta)
         if ctx.protocol_version == MODERN and LEVEL_KEY not in meta and not offered(ctx):
             client.envelope = envelope(meta)
+        questions = self._caller.questions
+        if tool.name == questions.tool and (asked := await questions.required(client, responses_of(ctx.params))):
+            return asked
         given: Answered | dict[str, Any]
         if ctx.protocol_version == MODERN and self._tasks.is_able(ctx, tool):
             given = await self._tasks.call(ctx, tool, arguments)
@@ -197,6 +200,12 @@ class SdkServer:
         if ctx.protocol_version == MODERN:
             info = ctx.session.client_params.client_info if ctx.session.client_params else None
             self._results.introduce(ctx.lifespan_context, info.name if info else None)
+
+
+def responses_of(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The answers to questions before that came with a request. Source: MCP 2026-07-28, `inputResponses`."""
+    found = (params or {}).get("inputResponses")
+    return found if isinstance(found, dict) else None
 
 
 def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Context, Any], Awaitable[R]]:

@@ -73,8 +73,3 @@ def capabilities_of(ctx: Context) -> Mapping[str, Any]:
     """The capabilities that a request of 2026-07-28 declares."""
     found = meta_of(ctx.params).get(CAPABILITIES_KEY)
     return found if isinstance(found, dict) else {}
-
-
-def takes_forms(elicitation: object) -> bool:
-    """Whether a client that declares this can show a form: one that says nothing of modes can."""
-    return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)

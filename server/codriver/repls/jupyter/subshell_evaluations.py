@@ -46,7 +46,7 @@ RAISE: Final = (
 
 
 def has_subshells(kernel: Kernel) -> bool:
-    """Whether a kernel says that it has subshells, and is one whose word counts."""
+    """True where a kernel says that it has subshells, and is one whose word counts."""
     return kernel.info.quirks.keeps_subshells and FEATURE in kernel.info.features
 
 

@@ -67,7 +67,7 @@ class ListeningPrograms:
                 yield ListeningProgram(int(folder.name), address)
 
     def _is_program(self, folder: Path, own: int) -> bool:
-        """Whether a process is Python, works in the workspace, and was not started by this server."""
+        """True where a process is Python, works in the workspace, and was not started by this server."""
         if not (folder / "cwd").readlink().is_relative_to(self._workspace):
             return False
         if not (folder / "exe").readlink().name.startswith(INTERPRETER):

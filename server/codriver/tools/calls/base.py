@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from codriver.log.recorded_runs import RecordedRuns
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
+    from codriver.settings.grants import Grants
     from codriver.settings.model import Settings
     from codriver.tools.ledgers.clojuredocs_export import Export
     from codriver.tools.ledgers.ledger import Ledger
@@ -140,6 +141,8 @@ class Services:
     """Who was told what."""
     withheld: Callable[[], tuple[str, ...]] = tuple
     """What the workspace's settings say and what does not count, as its user has not accepted them, a sentence each."""
+    grants: Grants | None = None
+    """The user's yes to the project's own interpreter, for the life of this server."""
 
     @property
     def settings(self) -> Settings:
