@@ -80,6 +80,9 @@ def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], held: He
     for name, other in list(sys.modules.items()):
         if other is module or not isinstance(other, types.ModuleType):
             continue
+        # Most modules have none of them: to see that, only the values are touched, and not all of their names.
+        if pairs.keys().isdisjoint(map(id, other.__dict__.values())):
+            continue
         for own, value in list(other.__dict__.items()):
             pair = pairs.get(id(value))
             if pair is not None and pair[0] is value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import importlib.util
 import json
@@ -20,6 +21,7 @@ if sys.platform == "linux":
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import types
     from collections.abc import Callable, Mapping
     from typing import Any
 
@@ -72,7 +74,7 @@ class Trial:
         self._dialect = dialect
         self._job = job
         self._asked = asked
-        self._program: Any = None
+        self._program: Any = _compiled(asked["program"]) if asked["tests"] else None
 
     @property
     def needs_files(self) -> bool:
@@ -85,11 +87,9 @@ class Trial:
         return name is not None and is_loaded(name, path)
 
     def prepare(self, is_shielded: bool) -> list[tuple[Callable[[], Told], Mapping[str, str]]]:  # noqa: FBT001  # what the supervisor tells
-        """The candidates' acts, after the program that runs tests was compiled once for all."""
-        if self._asked["tests"]:
-            self._program = compile(self._asked["program"], PROGRAM, "exec", dont_inherit=True)
-            if RED_TEST not in sys.modules and importlib.util.find_spec("pytest") is not None:
-                _warm_up(self._program)
+        """The candidates' acts, after pytest was loaded once for all, if no tests have run here."""
+        if self._asked["tests"] and RED_TEST not in sys.modules and importlib.util.find_spec("pytest") is not None:
+            _warm_up(self._program)
         return [(self._act(one, is_shielded=is_shielded), self._sources(one)) for one in self._asked["candidates"]]
 
     def _act(self, candidate: Mapping[str, Any], *, is_shielded: bool) -> Callable[[], Told]:
@@ -166,7 +166,13 @@ class Trial:
         return {**told, "ended": dict(list(ended.items())[:TOLD_TESTS]), "count": len(ended)} if ended else told
 
 
-def _warm_up(program: Any) -> None:
+@functools.lru_cache(maxsize=1)
+def _compiled(program: str) -> types.CodeType:
+    """The program that runs tests: in the worker, as what its forks compile is gone with them."""
+    return compile(program, PROGRAM, "exec", dont_inherit=True)
+
+
+def _warm_up(program: types.CodeType) -> None:
     """Have pytest load its plugins, which takes long, once for all candidates: it is run on nothing."""
     space: dict[str, Any] = {"__name__": "tests"}
     with contextlib.suppress(Exception):
