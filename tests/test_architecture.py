@@ -293,7 +293,7 @@ WINGS = {
         "runs": {"basics"},
         "python": {"basics", "runs"},
         "lisp": {"basics"},
-        "tries": {"basics", "python"},
+        "tries": {"basics", "runs", "python"},
         "serving": {"basics", "runs", "python", "lisp", "tries"},
         "application": {"basics", "python", "serving"},
     },

@@ -1,33 +1,235 @@
 """Bugs drawn by a seed in real libraries, each found by one script of calls: a red test, its trace, one look further.
 
-A bug is one constant, comparison or operator of a function that a test executes. It counts as found if the wrong call,
-that of the mutated function, is named by at most two answers, of 1,500 bytes in all. The difference of the red run from
-a green one names the right call if its first line is one of that function.
+A bug is one constant, comparison or operator of a function, in a file that has tests of its own, which turns one of
+these red that was green before: of those that are named after the function, if there are any, else of all. The script
+knows nothing of it. It counts as found if the wrong call, that of the function with the bug, is named by at most two
+answers, of 1,500 bytes in all: that of the red run, traced, and the look at the newest call that the test made itself.
+The difference of the red run from a green one names the right call if its first line is one of that function, and so
+does the line that Codriver says unasked.
 
-Run with `python tests/bench/trace_bugs.py LIBRARY... [--bugs 20] [--seed 1] [--python PYTHON]`; a LIBRARY is the
-unpacked source of one that has its tests beside it, and PYTHON an interpreter that can import it and pytest.
+Run with `python tests/bench/trace_bugs.py [LIBRARY...] [--bugs 20] [--seed 1] [--python PYTHON]`; a LIBRARY is the
+unpacked source of one that has its tests in it, and PYTHON an interpreter that has pytest and what the libraries need,
+and not the libraries themselves. A shop made with Flask is drawn from in any case.
 """
 
 import argparse
 import ast
 import json
 import random
+import re
 import shutil
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
-from live_server import serving
+from live_server import serving, until
 
 MOST_BYTES = 1500
 TESTS_MS = 50_000
+SAID_S = 10
+DRAWS = 80
+"""Of one library for one bug: many turn no test red."""
+NOT_SOURCES = {"docs", "examples", "performance", "bench", "typing-examples", "build"}
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
              ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
              ast.In: ast.NotIn, ast.And: ast.Or, ast.Or: ast.And}  # fmt: skip
+SHOP = {
+    "shop/__init__.py": "",
+    "shop/prices.py": '''
+REBATES = {"friend": 20, "pupil": 10}
+
+
+def rate_of(customer):
+    """The part of a price that a customer pays."""
+    return (100 - REBATES.get(customer, 0)) / 100
+
+
+def price_of(item, amount, customer=""):
+    full = item["cents"] * amount
+    if amount >= 10:
+        full = full - full // 10
+    return round(full * rate_of(customer))
+
+
+def postage(weight):
+    if weight == 0:
+        return 0
+    return 300 + 50 * (weight // 500)
+''',
+    "shop/carts.py": """
+from .prices import postage, price_of
+from .stock import item_of, take
+
+
+class Cart:
+    def __init__(self, customer=""):
+        self.customer = customer
+        self.lines = []
+
+    def add(self, name, amount):
+        if amount < 1:
+            raise ValueError("amount")
+        for line in self.lines:
+            if line["name"] == name:
+                line["amount"] = line["amount"] + amount
+                return line
+        line = {"name": name, "amount": amount}
+        self.lines.append(line)
+        return line
+
+    def weight(self):
+        return sum(item_of(one["name"])["grams"] * one["amount"] for one in self.lines)
+
+    def goods(self):
+        return sum(price_of(item_of(one["name"]), one["amount"], self.customer) for one in self.lines)
+
+    def total(self):
+        goods = self.goods()
+        return goods if goods > 10_000 else goods + postage(self.weight())
+
+    def order(self):
+        for line in self.lines:
+            take(line["name"], line["amount"])
+        return {"total": self.total(), "count": len(self.lines)}
+""",
+    "shop/stock.py": """
+ITEMS = {
+    "pen": {"cents": 120, "grams": 20, "left": 30},
+    "book": {"cents": 1450, "grams": 600, "left": 5},
+    "lamp": {"cents": 5900, "grams": 2100, "left": 2},
+}
+
+
+class SoldOut(Exception):
+    pass
+
+
+def item_of(name):
+    return ITEMS[name]
+
+
+def left(name):
+    return item_of(name)["left"]
+
+
+def take(name, amount):
+    if amount > left(name):
+        raise SoldOut(name)
+    item_of(name)["left"] = left(name) - amount
+
+
+def bring(name, amount):
+    item_of(name)["left"] = left(name) + amount
+""",
+    "shop/app.py": """
+from flask import Flask, jsonify, request
+
+from .carts import Cart
+from .stock import ITEMS, SoldOut, left
+
+
+def page_of(names, number, size):
+    first = (number - 1) * size
+    return sorted(names)[first : first + size]
+
+
+def make_app():
+    app = Flask("shop")
+
+    @app.get("/items")
+    def items():
+        number = int(request.args.get("page", 1))
+        return jsonify(page_of(ITEMS, number, 2))
+
+    @app.get("/items/<name>")
+    def item(name):
+        if name not in ITEMS:
+            return jsonify(error="no such item"), 404
+        return jsonify(name=name, left=left(name), cents=ITEMS[name]["cents"])
+
+    @app.post("/orders")
+    def orders():
+        asked = request.get_json()
+        cart = Cart(asked.get("customer", ""))
+        for line in asked["lines"]:
+            cart.add(line["name"], line["amount"])
+        try:
+            return jsonify(cart.order()), 201
+        except SoldOut as error:
+            return jsonify(error=str(error)), 409
+
+    return app
+""",
+    "tests/test_app.py": """
+import copy
+
+import pytest
+
+from shop import stock
+from shop.app import make_app
+
+
+@pytest.fixture
+def client(monkeypatch):
+    monkeypatch.setattr(stock, "ITEMS", stock.ITEMS)
+    before = copy.deepcopy(stock.ITEMS)
+    yield make_app().test_client()
+    stock.ITEMS.update(before)
+
+
+def order(client, customer, *lines):
+    told = [{"name": name, "amount": amount} for name, amount in lines]
+    return client.post("/orders", json={"customer": customer, "lines": told})
+
+
+def test_pages(client):
+    assert client.get("/items").json == ["book", "lamp"]
+    assert client.get("/items?page=2").json == ["pen"]
+
+
+def test_an_item(client):
+    assert client.get("/items/pen").json == {"name": "pen", "left": 30, "cents": 120}
+    assert client.get("/items/cup").status_code == 404
+
+
+def test_an_order(client):
+    answer = order(client, "", ("pen", 2), ("book", 1))
+    assert (answer.status_code, answer.json) == (201, {"total": 2040, "count": 2})
+    assert client.get("/items/pen").json["left"] == 28
+
+
+def test_an_order_of_a_friend(client):
+    assert order(client, "friend", ("pen", 2), ("pen", 8), ("book", 1)).json["total"] == 2374
+    assert order(client, "pupil", ("lamp", 2)).json == {"total": 10620, "count": 1}
+
+
+def test_what_is_sold_out(client):
+    assert order(client, "", ("book", 5)).status_code == 201
+    assert order(client, "", ("book", 1)).status_code == 409
+""",
+}
+
+
+@dataclass
+class Found:
+    """How a bug was found: bytes of the two answers, and what named the call of the function with the bug."""
+
+    library: str
+    function: str
+    test: str
+    size: int
+    calls: int
+    is_named: bool
+    differs_first: bool
+    first: str
+    unasked: str
+    is_said: bool
 
 
 def mutants(text):
@@ -61,92 +263,166 @@ def mutants(text):
             yield name, "".join(lines)
 
 
-def sources(library):
-    """The files of a library that are none of its tests."""
-    files = [file for file in library.rglob("*.py") if "test" not in str(file.relative_to(library))]
-    skipped = {"docs", "examples", "setup.py", "conftest.py", "performance", "bench", "noxfile.py", "typing-examples"}
-    return [file for file in files if not skipped & set(file.relative_to(library).parts)]
+def pairs(library):
+    """Each file of a library that has a file of tests, with that; of the shop the tests are those of all files."""
+    tests = {file.name: file for file in sorted(library.rglob("test_*.py"))}
+    found = []
+    for file in sorted(library.rglob("*.py")):
+        parts = set(file.relative_to(library).parts)
+        if parts & NOT_SOURCES or "test" in str(file.relative_to(library)) or file.name.startswith("__"):
+            continue
+        test = tests.get(f"test_{file.stem.lstrip('_')}.py") or (tests.get("test_app.py") if "shop" in parts else None)
+        if test is not None:
+            found.append((file, test))
+    return found
 
 
 @contextmanager
 def copied(library, python):
-    """A server on a copy of a library."""
+    """A server on a copy of a library, or on the shop."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(library, Path(folder) / "workspace")
+        workspace = Path(folder) / "workspace"
+        if library is None:
+            for name, text in SHOP.items():
+                (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+                (workspace / name).write_text(text)
+        else:
+            shutil.copytree(library, workspace)
         with serving(Path(folder), "--repl", "python", "--python", python) as live, live.client() as client:
+            until(lambda: "try_code" in client.tools(), "the REPL's tools")
             yield live.workspace, client
 
 
-def drawn(client, workspace, chance, tests, before):
-    """A bug that turns a test red: its file, the function, its text, and the red test; None if the draw turns none."""
-    file = chance.choice(sources(workspace))
-    text = file.read_text()
-    found = list(mutants(text))
-    if not found:
-        return None
-    name, wrong = chance.choice(found)
-    file.write_text(wrong)
-    answer = client.call("run_tests", namespace=tests, again=False, timeoutMs=TESTS_MS, onTimeout="interrupt")
-    red = [
-        row for row in answer.get("results", ()) if row["outcome"] == "fail" and (row["ns"], row["test"]) not in before
-    ]
-    if not red or answer.get("reason") != "tests-failed":
+class Hunt:
+    """Bugs of one library."""
+
+    def __init__(self, name, workspace, client, chance):
+        self.name, self.workspace, self.client, self.chance = name, workspace, client, chance
+        self.pairs = pairs(workspace)
+        self.green = {}
+        """By file of tests, and word that they match, those that are green with no bug."""
+
+    def run(self, tests, **given):
+        """The answer about tests of a file, or about one of them."""
+        file = str(tests.relative_to(self.workspace))
+        return self.client.call("run_tests", namespace=file, again=False, timeoutMs=TESTS_MS, **given)
+
+    def outcomes(self, test, given):
+        """The tests of a file, of those that match, which are green in each of two runs."""
+        ended = {}
+        for _ in range(2):
+            answer = self.run(test, passed=True, report=True, detail=True, onTimeout="interrupt", **given)
+            for row in answer.get("results", ()):
+                ended[row["test"]] = ended.get(row["test"], True) and row["outcome"] == "pass"
+        return {name for name, is_green in ended.items() if is_green}
+
+    def named_after(self, test, name):
+        """The selection of the tests named after a function, else of all of the file; those that are green."""
+        word = re.sub(r"\W", "", name.rpartition(".")[2]).strip("_")
+        for given in ({"match": word}, {}):
+            known = test, *given.values()
+            if known not in self.green:
+                self.green[known] = self.outcomes(test, given)
+            if self.green[known]:
+                return given, self.green[known]
+        return {}, set()
+
+    def draw(self):
+        """A bug that turns a test red: the file, its text, the function, the tests and the red one; else None."""
+        file, test = self.chance.choice(self.pairs)
+        text = file.read_text()
+        found = list(mutants(text))
+        if not found:
+            return None
+        name, wrong = self.chance.choice(found)
+        given, green = self.named_after(test, name)
+        if not green:
+            return None
+        file.write_text(wrong)
+        answer = self.run(test, onTimeout="interrupt", **given)
+        rows = [row for row in answer.get("results", ()) if row["outcome"] != "pass"]
+        red = [row["test"] for row in rows if row["test"] in green]
+        if answer.get("reason") == "tests-failed" and red:
+            return file, text, name, test, red[0]
         file.write_text(text)
-        client.call("run_tests", namespace=tests, match="no_such_test", again=False, timeoutMs=TESTS_MS)
         return None
-    return file, name, text, red[0]
+
+    def look(self, bug):
+        """Look for a bug that is in its file, and take it out."""
+        file, text, name, test, red_test = bug
+        wrong = file.read_text()
+        red = self.run(test, test=red_test, trace=True)
+        shown, calls = red.get("trace", ""), 1
+        if not is_named(name, shown) and "evaluationId" in red:
+            calls = 2
+            path = [int(number) for number in re.findall(r"^  #(\d+) ", shown, re.MULTILINE)[-1:]]
+            about = {"evaluationId": red["evaluationId"], "part": "trace", "path": path}
+            shown += self.client.call("get_evaluation", **about).get("text", "")
+        file.write_text(text)
+        green = self.run(test, test=red_test, trace=True, detail=True)
+        first, unasked = "", ""
+        if "trace" in green and "evaluationId" in red:
+            green_id = green["trace"].partition(":")[0].removeprefix("run ")
+            about = {"evaluationId": red["evaluationId"], "part": "trace", "diffWith": green_id}
+            first = self.client.call("get_evaluation", **about).get("text", "").partition("\n")[0]
+        if green["ok"]:
+            unasked = self.said_unasked(file, wrong, test, red_test)
+            file.write_text(text)
+            self.run(test, test=red_test)
+        named = is_named(name, shown), is_named(name, first)
+        size = len(shown.encode())
+        return Found(self.name, name, red_test, size, calls, *named, first, unasked, is_named(name, unasked))
+
+    def said_unasked(self, file, wrong, test, red_test):
+        """The line that is said unasked after an act of `edit_files` made a test red."""
+        name = str(file.relative_to(self.workspace))
+        edit = {"type": "create", "filePath": name, "code": wrong, "overwrite": True}
+        self.client.call("edit_files", edits=[edit], load=True)
+        red = self.run(test, test=red_test)
+        if "evaluationId" not in red:
+            return ""
+        for _ in range(SAID_S):
+            told = self.client.call("get_evaluation", evaluationId=red["evaluationId"])
+            said = [note for note in told.get("notes", ()) if note.startswith("since it was green: ")]
+            if said:
+                return said[0]
+            time.sleep(1)
+        return ""
 
 
-def told(name, text):
+def is_named(name, text):
     """Whether a text names a call of a function."""
-    return f".{name}(" in text or f" {name}(" in text
-
-
-def look(client, bug):
-    """The two answers about a red test, their bytes, whether they name the call, and whether the difference does."""
-    file, name, text, row = bug
-    where = {"namespace": row["ns"], "test": row["test"], "again": False, "timeoutMs": TESTS_MS}
-    red = client.call("run_tests", **where, trace=True)
-    size, shown = len(red.get("trace", "").encode()), red.get("trace", "")
-    if not told(name, shown) and "evaluationId" in red:
-        more = client.call("get_evaluation", evaluationId=red["evaluationId"], part="trace", path=[name])
-        size, shown = size + len(more.get("text", "").encode()), shown + more.get("text", "")
-    file.write_text(text)
-    green = client.call("run_tests", **where, trace=True, detail=True)
-    differs = {}
-    if "trace" in green:
-        green_id = green["trace"].split(":")[0].split()[1]
-        differs = client.call("get_evaluation", evaluationId=red["evaluationId"], part="trace", diffWith=green_id)
-    first = differs.get("text", "").partition("\n")[0]
-    return size, told(name, shown), told(name, first), first
+    return re.search(rf"(^|[ .]){re.escape(name)}(\.<locals>\.\w+)?\(", text, re.MULTILINE) is not None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("libraries", nargs="+", type=Path)
+    parser.add_argument("libraries", nargs="*", type=Path)
     parser.add_argument("--bugs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--tests", default="tests")
     options = parser.parse_args()
-    chance, rows = random.Random(options.seed), []
-    each = -(-options.bugs // len(options.libraries))
-    for library in options.libraries:
-        with copied(library, options.python) as (workspace, client):
-            tests = options.tests if (workspace / options.tests).is_dir() else "."
-            first = client.call("run_tests", namespace=tests, again=False, timeoutMs=TESTS_MS, onTimeout="interrupt")
-            before = {(row["ns"], row["test"]) for row in first.get("results", ())}
-            for _ in range(60 * each):
-                if sum(row[0] == library.name for row in rows) >= each or len(rows) >= options.bugs:
+    places = [None, *options.libraries]
+    found = []
+    for number, place in enumerate(places):
+        name = "shop" if place is None else place.name
+        wanted = options.bugs * (number + 1) // len(places) - len(found)
+        chance = random.Random(f"{options.seed} {name}")
+        with copied(place, options.python) as (workspace, client):
+            hunt = Hunt(name, workspace, client, chance)
+            for _ in range(DRAWS * wanted):
+                if not wanted:
                     break
-                bug = drawn(client, workspace, chance, tests, before)
+                bug = hunt.draw()
                 if bug is not None:
-                    rows.append((library.name, bug[1], *look(client, bug)))
-                    sys.stdout.write(json.dumps(rows[-1]) + "\n")
+                    found.append(hunt.look(bug))
+                    wanted -= 1
+                    sys.stdout.write(json.dumps(asdict(found[-1])) + "\n")
                     sys.stdout.flush()
-    found = sum(row[2] <= MOST_BYTES and row[3] for row in rows)
-    named = sum(row[4] for row in rows)
-    sys.stdout.write(f"{len(rows)} bugs: the wrong call found in {found}, named first by the difference in {named}\n")
+    at_hand = sum(one.is_named and one.size <= MOST_BYTES for one in found)
+    differs, said = sum(one.differs_first for one in found), sum(one.is_said for one in found)
+    words = f"the wrong call found in {at_hand}, named first by the difference in {differs}, said unasked in {said}"
+    sys.stdout.write(f"{len(found)} bugs: {words}\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import pytest
 import real_kernels
 from live_server import serving
 
+from codriver.tools.answers.lean_answers import AND_DIFFERENCE, AND_TRACE, FAILED_AGAIN
+
 pytestmark = pytest.mark.slow
 
 MODULE = '"""Halves."""\n\n\ndef half(n):\n    """Half of n."""\n    return 10 / n\n'
@@ -97,3 +99,9 @@ def test_what_is_interrupted_shows_where_it_was(call):
     answer = call("evaluate_code", code="while True: pass", timeoutMs=1000, onTimeout="interrupt")
     assert (answer["ok"], answer["status"]) == (False, "interrupted")
     assert "while True: pass" in answer["stacks"]
+
+
+def test_where_nothing_forks_the_hint_at_a_second_failure_names_the_trace_and_the_comparison(call):
+    code = "1 / (3 - 3)"
+    hints = [call("evaluate_code", code=code, detail=False).get("hint") for _ in range(2)]
+    assert hints == [None, FAILED_AGAIN + AND_TRACE + AND_DIFFERENCE]

@@ -186,7 +186,7 @@ def test_the_first_look_at_a_workspace_is_waited_for(tmp_path):
 
 def test_a_restart_takes_no_tool_from_the_list_and_calls_no_client_back(live):
     with live.client() as client:
-        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
+        until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
         before = client.tools()
         client.notifications.clear()
         assert client.call("restart_repl")["phase"] == "connected"

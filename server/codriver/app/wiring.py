@@ -297,7 +297,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         editor=editor,
         pictures=pictures,
         durations=durations,
-        ledger=Ledger(CellWrites(tasks, core, repls, transcripts, editor)),
+        ledger=Ledger(CellWrites(tasks, core, repls, transcripts, editor), tasks.start_soon),
         withheld=lambda: tuple(map(held_back, live.withheld)),
     )
 

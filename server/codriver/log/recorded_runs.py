@@ -201,6 +201,14 @@ class RecordedRuns:
                 self._read[evaluation] = read_run(evaluation, text, self._redact)
             return self._read[evaluation]
 
+    def read(self, evaluation: str, text: str) -> Run:
+        """The run in a text that is not kept.
+
+        Raises:
+            UnreadableRunError: it is none.
+        """
+        return read_run(evaluation, text, self._redact)
+
     def snapshot(self) -> Snapshot:
         """The calls and arguments of all runs, as they are now."""
         for evaluation in self.ids():

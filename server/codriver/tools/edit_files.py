@@ -26,6 +26,8 @@ from codriver.repls.jupyter.finding.connection_files import RuntimeFolder, runti
 from codriver.repls.jupyter.finding.notebook_servers import where_open
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.edit_loads import Gone, unwatched
+from codriver.tools.acts.since_green import after
+from codriver.tools.acts.test_runs import runs_of_repl
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Arguments, Call, Given, Tool, answer_schema
 from codriver.tools.calls.gate import switched_off
@@ -229,7 +231,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     """
     services = call.services
     settings = services.settings
-    who = call.who(arguments.who)
+    who, began_ms = call.who(arguments.who), services.now()
     if arguments.load and (refused := switched_off(EVALUATE, settings, by="edit_files with load")):
         raise refused
     wanted = [Wanted(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in arguments.edits]
@@ -244,6 +246,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     )
     if not arguments.load or arguments.dry_run:
         outcome = await edit()
+        if not arguments.dry_run:
+            services.ledger.acts.add(began_ms, (one.change for one in outcome.files))
         rows, fields = await _describe(call, arguments, wanted, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
@@ -259,10 +263,12 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
         _tell(call, arguments.who, f"took back what failed{red} in", [one for one in files if one.shown not in left])
         rows = [{"filePath": one.shown, "applied": one.shown in left} for one in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **told(ended.put_back)}, ok=False)
+    services.ledger.acts.add(began_ms, (one.change for one in ended.outcome.files))
     rows, fields = await _describe(call, arguments, wanted, ended.outcome)
     for place, row in enumerate(rows):
         row.update(_of_load(steps.rows.get(place, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
-    return Answer({**fields, **steps.fields}, ok=not failed)
+    handed_out = after(call, str(steps.fields.get("evaluationId", "")), runs_of_repl)
+    return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
 
 
 async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) -> Outcome:
@@ -300,7 +306,9 @@ async def _describe(
     diagnostics = await lint(call.services.workspace, texts)
     _add_diagnostics(fields, rows, outcome.files, diagnostics)
     _tell(call, arguments.who, "edited", outcome.files)
-    notes = await notes_of_edits(call, call.who(arguments.who), outcome.files)
+    who = call.who(arguments.who)
+    found = call.services.ledger.tests.take_differences(who)
+    notes = [*found, *await notes_of_edits(call, who, outcome.files)]
     if notes := [*call.services.editor.take_untold(), *notes]:
         fields["notes"] = notes
     return rows, fields
@@ -316,7 +324,9 @@ def _of_load(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]
 
 async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     """Take back the caller's last batch."""
+    began_ms = call.services.now()
     outcome, left = await call.services.editor.undo(_caller(call, arguments.who))
+    call.services.ledger.acts.add(began_ms, (one.change for one in outcome.files))
     rows = _rows(outcome.files, [], applied=True)
     _tell(call, arguments.who, "took back the edits of", outcome.files)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}

@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import pytest
-from needs import interpreter
+from needs import interpreter, modules
 from worker_client import Repl, text, texts
 
 SHOP = """
@@ -233,3 +233,27 @@ def test_what_another_tool_has_disabled_stays_so(python):
     assert len(recorded(python, "shop.square(3)")["calls"]) == 1
     shown = python.evaluate("shop.square(4)\nm.set_local_events(1, shop.square.__code__, 0); m.free_tool_id(1)\nseen")
     assert texts(shown, "value")[-1] == "['square']"
+
+
+COVERED = """
+import coverage
+lines = coverage.Coverage(include=[shop.__file__], data_file=None)
+lines.start()
+try:
+    shop.Cart(1, 2).total()
+finally:
+    lines.stop()
+sorted(lines.get_data().lines(shop.__file__))
+"""
+
+
+def test_coverage_py_notes_the_same_lines_beside_a_recording(tmp_path):
+    modules("coverage")
+    (tmp_path / "shop.py").write_text(SHOP)
+    with contextlib.closing(Repl(tmp_path)) as repl, repl.fresh_session():
+        repl.evaluate("import shop")
+        alone = texts(repl.evaluate(COVERED), "value")
+        answer = repl.evaluate(COVERED, **{"codriver/trace": []})
+        assert texts(answer, "value") == alone
+        (told,) = texts(answer, "codriver/run")
+        assert [row[1] for row in rows(json.loads(told))] == ["Cart.__init__", "Cart.total", "sum_of", "missing"]

@@ -188,3 +188,43 @@ def test_without_namespaces_an_open_transaction_is_refused(unshielded):
         assert "a transaction may be open in" in attempt(unshielded, {"code": "1"})["refused"]
     finally:
         unshielded.evaluate("db.rollback(); db.close()")
+
+
+def rerun_of(repl, text):
+    """A request for the tests of a file to run again in forks, as things are and with another text of the shop."""
+    (repl.folder / "test_shop.py").write_text(TEST)
+    former = {**edited(repl, text), "lines": None}
+    return json.dumps(
+        {
+            "candidates": [
+                {"label": "now", "files": [], "code": ""},
+                {"label": "before", "files": [former], "code": ""},
+            ],
+            "check": "",
+            "program": program_of_tests(),
+            "tests": [["", "", "", [], [["test_shop.py", "test_price"]], "", str(repl.folder)]],
+            "folders": [str(repl.folder)],
+            "wallMs": 60_000,
+            "isRecorded": True,
+        }
+    )
+
+
+def test_a_rerun_tells_the_calls_of_both_sides_and_the_worker_goes_on(repl):
+    (repl.folder / "shop.py").write_text(SHOP)
+    repl.evaluate("import shop")
+    identity = repl.send("codriver/rerun", code=rerun_of(repl, SHOP.replace("n + rate", "n * 2")))
+    (told,) = texts(repl.answer(identity), "told")
+    now, before = json.loads(told)["told"]
+    assert [set(one["ended"].values()) for one in (now, before)] == [{"fail"}, {"pass"}]
+    assert [[call[6] for call in one["run"]["calls"]][-1] for one in (now, before)] == ["5", "8"]
+    assert texts(repl.evaluate("shop.price(4)"), "value") == ["5"]
+
+
+def test_a_rerun_ends_where_something_else_is_evaluated(repl):
+    (repl.folder / "shop.py").write_text(SHOP.replace("n + rate", "__import__('time').sleep(60)"))
+    repl.evaluate("import importlib, shop\nimportlib.reload(shop)")
+    identity = repl.send("codriver/rerun", code=rerun_of(repl, SHOP))
+    assert texts(repl.evaluate("6 * 7"), "value") == ["42"]
+    (told,) = texts(repl.answer(identity), "told") or ["{}"]
+    assert "told" not in json.loads(told)

@@ -9,8 +9,9 @@ Values on the drift of a REPL's code from its files: the differences, and what o
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, get_args
 
 from codriver.core.values import MAIN_SESSION
 from codriver.lisp.reader import top_level_forms
@@ -18,7 +19,6 @@ from codriver.repls.contract.adapter_values import Completion, Listed, Names, So
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -274,6 +274,27 @@ class FindExecuted(Question[Executed]):
             frozenset(row[0] for row in files if row),
             "; ".join(row[0] for row in unseen if row),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun(Question[tuple[Mapping[str, Any], ...]]):
+    """The tests of a `trial` run again in forks, beside what is evaluated next: what came of each side.
+
+    Nothing where the REPL had something else to do, or cannot shield files.
+    """
+
+    name: ClassVar[str] = "rerun"
+    trial: str
+
+    def asked(self, namespace: str) -> dict[str, str | int]:
+        """The trial, as `try_code` sends it."""
+        del namespace
+        return {"code": self.trial}
+
+    def read(self, told: Mapping[str, object]) -> tuple[Mapping[str, Any], ...]:
+        """The outcomes in `told`, which is JSON."""
+        found = json.loads(as_text(told.get("told")) or "{}")
+        return tuple(found.get("told", ())) if isinstance(found, dict) else ()
 
 
 @dataclass(frozen=True, slots=True)

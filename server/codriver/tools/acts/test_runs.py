@@ -29,6 +29,7 @@ from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.reports import report_text
 from codriver.tools.acts.edited_files import Loaded, load_edited
+from codriver.tools.acts.since_green import after
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
@@ -212,8 +213,7 @@ async def describe_run(
         return await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call))
     said = transcript.out.last(budget(call)).text
     if report is None:
-        message = evaluation.failure.message if evaluation.failure else ""
-        return _refused(evaluation, tail(without_own_traceback(said, message), budget(call)).text)
+        return _refused(evaluation, tail(without_own_traceback(said, _message(evaluation)), budget(call)).text)
     stopped = report.get("stopped")
     if stopped:
         said = without_interruption(said)
@@ -227,7 +227,8 @@ async def describe_run(
     telling.reach("stdout", transcript.out.total)
     fields = run_json(report, said, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
     fields.update(telling.begins())
-    notes = await _notes(call, evaluation, report)
+    found = call.services.ledger.tests.take_differences(call.who(asked.who), evaluation.id)
+    notes = [*found, *await _notes(call, evaluation, report)]
     fields = with_notes(with_outside(fields, repl), notes)
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
     session = key_of(call.state, evaluation)
@@ -244,7 +245,8 @@ async def describe_run(
     if evaluation.status == "done":
         return await with_trace(call, Answer(fields, handed_out=telling.handed_out), evaluation.id)
     fields |= await _of_red(call, evaluation, report, is_lean=not wants_detail(call, asked))
-    return await with_trace(call, Answer(fields, ok=False, handed_out=telling.handed_out), evaluation.id)
+    answer = Answer(fields, ok=False, handed_out=after(call, evaluation.id, runs_of_repl, telling.handed_out))
+    return await with_trace(call, answer, evaluation.id)
 
 
 async def _of_red(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:
@@ -268,6 +270,10 @@ async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Ans
     report = json.loads(report_text(so_far))
     fields = run_json(report, "", call.services.workspace, passed=False, max_bytes=budget(call) // 2)
     return replace(answer, fields={**answer.fields, **fields})
+
+
+def _message(evaluation: Evaluation) -> str:
+    return evaluation.failure.message if evaluation.failure else ""
 
 
 def _refused(evaluation: Evaluation, said: str) -> Answer:

@@ -31,7 +31,15 @@ from codriver.tools.answers.answer_notes import (
     with_notes,
 )
 from codriver.tools.answers.answer_texts import NOTHING_NEW, Telling, fill_in_texts, look_for_images
-from codriver.tools.answers.lean_answers import AND_TRACE, FAILED_AGAIN, TRACED_AGAIN, lean, reader_of, wants_detail
+from codriver.tools.answers.lean_answers import (
+    AND_DIFFERENCE,
+    AND_TRACE,
+    FAILED_AGAIN,
+    TRACED_AGAIN,
+    lean,
+    reader_of,
+    wants_detail,
+)
 from codriver.tools.answers.trace_answers import records_calls
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
@@ -245,7 +253,8 @@ def hint_again(call: Call, evaluation: Evaluation) -> str:
     if repl is None or repl.profile is None:
         return ""
     if "frame" in repl.profile.capabilities:
-        return FAILED_AGAIN + (AND_TRACE if records_calls(repl) else "")
+        compares = "" if "try" in repl.profile.capabilities else AND_DIFFERENCE
+        return FAILED_AGAIN + (AND_TRACE + compares if records_calls(repl) else "")
     return TRACED_AGAIN if records_calls(repl) else ""
 
 
@@ -358,6 +367,11 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
     return f"the code reads from standard input, which this REPL cannot be given: {ends} ends it"
 
 
+def _of_green(asking: Asking) -> Notes:
+    """The difference of a red test's calls from those of before, which was found since the last answer."""
+    return asking.call.services.ledger.tests.take_differences(asking.who)
+
+
 def _of_generation(asking: Asking) -> Notes:
     """A new generation of the REPL: what was defined is gone."""
     return notes_of_generation(asking.call, asking.evaluation, asking.who)
@@ -395,6 +409,7 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
     _of_texts,
     _of_repetition,
     _of_standing,
+    _of_green,
     _of_generation,
     _of_missing_module,
     _of_conflicts,

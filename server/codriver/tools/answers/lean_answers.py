@@ -50,6 +50,8 @@ AND_TRACE = '; trace: "true" records the calls of the next run'
 """Its end where calls can be recorded."""
 TRACED_AGAIN = f'{AGAIN}trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
 """The hint where there are no frames to look in."""
+AND_DIFFERENCE = ", get_evaluation with diffWith compares two"
+"""What follows where no forks do that unasked."""
 AT_ONCE_MS = 100
 """An evaluation that takes less took no time for its reader."""
 

@@ -134,12 +134,12 @@ async def trace_part(
         return {"part": "trace", "text": text}
     # As much as is asked for has room for all calls, and for what is said behind them.
     most = WALK_LINES if most_bytes is None else len(run.calls) + OUTLINE_LINES
-    lines = walk(run, path, most)
-    shown = [lines[0], *lines[1 + start :]]
     left = most_bytes or WALK_BYTES
+    lines = walk(run, path, most, left)
+    shown = [lines[0], *lines[1 + start :]]
     kept: list[str] = []
     for one in shown:
-        left -= json_bytes(one) + 2
+        left -= json_bytes(one) + LINE_BYTES
         if left < 0 and kept:
             break
         kept.append(one)
@@ -158,6 +158,8 @@ LEAST_SHOWN_US: Final = 1000
 """Calls that took less are no news as the slowest."""
 PROFILE_BYTES: Final = 600
 INDENT: Final = "  "
+LINE_BYTES: Final = 2
+"""Around each line of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +212,11 @@ def _ranges(lines: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
-def walk(run: Run, path: Sequence[int | str], most: int) -> list[str]:
+def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_BYTES) -> list[str]:
     """The calls at a place of a run: a call's number and then those that it made, or a name and then all its calls.
 
-    An empty path gives the tree from its roots.
+    Where all that a call made itself fit, those within them follow as far as there is room. An empty path gives the
+    tree from its roots.
     """
     if run.refused or not path:
         return outline(run, most)
@@ -223,7 +226,7 @@ def walk(run: Run, path: Sequence[int | str], most: int) -> list[str]:
         if not 1 <= last <= len(run.calls):
             return [f"there is no call {last}: they are 1 to {len(run.calls)}"]
         call = run.calls[last - 1]
-        told = [line(child, INDENT) for child in children.get(last, ())]
+        told = _within(call, children, most - 1, most_bytes - len(_whole(call).encode()))
         return [_whole(call), *_cut(told, most - 1)]
     found = [call for call in run.calls if call.function.is_named(last)]
     if not found:
@@ -231,6 +234,21 @@ def walk(run: Run, path: Sequence[int | str], most: int) -> list[str]:
         return [f"no call of {last} was recorded; there are those of {known}"]
     counted = found[0].function.counted
     return [f"{counted} calls of {found[0].function.name}", *_cut([line(call, INDENT) for call in found], most - 1)]
+
+
+def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: int, most_bytes: int) -> list[str]:
+    """The calls that a call made, and of those within them, level by level, what there is room for, in their order."""
+    level, depth = list(children.get(call.number, ())), 1
+    shown: dict[int, str] = {}
+    while level:
+        for one in level:
+            shown[one.number] = line(one, INDENT * depth)
+            most_bytes -= len(shown[one.number].encode()) + LINE_BYTES
+            if depth > 1 and (most_bytes < 0 or len(shown) > most):
+                del shown[one.number]
+                return [shown[number] for number in sorted(shown)]
+        level, depth = [child for one in level for child in children.get(one.number, ())], depth + 1
+    return [shown[number] for number in sorted(shown)]
 
 
 def line(call: CallMade, indent: str = "", times: int = 1) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections import Counter
+from collections import Counter, deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
     from codriver.editing import Editor
+    from codriver.editing.file_changes import Change
     from codriver.files import Stamp
     from codriver.log.transcripts import Transcripts
     from codriver.repls.contract.adapter_values import CellRun
@@ -81,6 +82,8 @@ class Saves:
 
 MOST_EDITS_NOTED: Final = 200
 MOST_RUNS: Final = 200
+MOST_ACTS: Final = 20
+MOST_ACT_BYTES: Final = 2**20
 MOST_DIFF_CHARACTERS: Final = 20_000
 
 
@@ -114,6 +117,15 @@ class TestsRun:
     """Of runs whose red tests ran again in a new process: those that passed there."""
     put_off: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
     """Who asked for runs that outlasted their call, so that their red tests have not run again yet."""
+    compared: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Of runs whose red tests were compared with what they did before: the difference in words, empty for none."""
+    untold: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
+    """The newest of these by the caller who was not told it yet."""
+
+    def take_differences(self, who: str, evaluation: str = "") -> list[str]:
+        """Differences that were found for a caller since its last answer, and that of this run."""
+        found = [self.compared.get(evaluation, ""), self.untold.pop(who, "")]
+        return [one for one in dict.fromkeys(found) if one]
 
 
 @dataclass(slots=True)
@@ -132,11 +144,36 @@ class Diffs:
 
 
 @dataclass(slots=True)
+class Acts:
+    """The newest changes of files by `edit_files` and `undo_edit`, for the life of one server."""
+
+    done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MOST_ACTS))
+
+    def add(self, began_ms: int, changes: Iterable[Change]) -> None:
+        """Note an act that began then; one that is very large is not kept."""
+        kept = tuple(changes)
+        if sum(len(one.before.data or b"") + len(one.after or b"") for one in kept) <= MOST_ACT_BYTES:
+            self.done.append((began_ms, kept))
+
+    def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
+        """The files that changed since, each as it was before and after all; None where there was none."""
+        found: dict[Path, tuple[bytes | None, bytes | None]] = {}
+        for began_ms, changes in self.done:
+            for one in changes if began_ms >= when_ms else ():
+                found[one.path] = found.get(one.path, (one.before.data, None))[0], one.after
+        return found
+
+
+@dataclass(slots=True)
 class Ledger:
     """Everything that callers sent and wrote, for the life of one server."""
 
     cells: CellWrites
     """Outputs on their way into notebooks, by evaluation."""
+    start_soon: Callable[..., object]
+    """Begins work that no call waits for, given as function and arguments."""
+    acts: Acts = field(default_factory=Acts)
+    """Edits, as they can be taken back."""
     conflicts: Conflicts = field(default_factory=Conflicts)
     """Code by REPL and edits by file, and where one caller's meet another's."""
     diffs: Diffs = field(default_factory=Diffs)

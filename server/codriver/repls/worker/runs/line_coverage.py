@@ -35,8 +35,8 @@ class LineCoverage:
         self._root = root
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
-        self._wanted: dict[str, set[int]] = {}
-        """By real path the changed lines."""
+        self._wanted: dict[str, set[int] | None] = {}
+        """By real path the changed lines; None for all."""
         self._real: dict[str, str] = {}
         self._seen: dict[str, set[int]] = {}
         self._codes: list[types.CodeType] = []
@@ -78,7 +78,8 @@ class LineCoverage:
         self._tool = -1
         found = []
         for file, lines in sorted(self._wanted.items()):
-            left = (lines & set(lines_of_functions(file))) - self._seen.get(file, set())
+            own = set(lines_of_functions(file))
+            left = (own if lines is None else own & lines) - self._seen.get(file, set())
             if left:
                 found.append([file, sorted(left)])
         return found
@@ -99,24 +100,23 @@ class LineCoverage:
         return self._monitoring.DISABLE
 
 
-def changed_lines(root: str) -> dict[str, set[int]]:
-    """By real path of a file of Python the lines that differ from the last commit; of a file that is in none, all.
+def changed_lines(root: str) -> dict[str, set[int] | None]:
+    """By real path of a file of Python the lines that differ from the last commit; of a file that is in none, None.
 
     Raises:
         OSError, subprocess.SubprocessError: there is no Git, or no repository.
     """
     plain = ["diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative", "--", "*.py"]
-    found: dict[str, set[int]] = {}
+    found: dict[str, set[int] | None] = {}
     file = ""
     for line in _git(root, plain).splitlines():
         if line.startswith("+++ "):
             file = os.path.realpath(os.path.join(root, line[6:].strip())) if line[4:6] == "b/" else ""
         elif file and (hunk := HUNK.match(line)):
             first, count = int(hunk[1]), int(hunk[2] or 1)
-            found.setdefault(file, set()).update(range(first, first + count))
+            found[file] = {*(found.get(file) or ()), *range(first, first + count)}
     for name in _git(root, ["ls-files", "--others", "--exclude-standard", "--", "*.py"]).splitlines():
-        new = os.path.realpath(os.path.join(root, name))
-        found[new] = set(lines_of_functions(new))
+        found[os.path.realpath(os.path.join(root, name))] = None
     return dict(list(found.items())[:MOST_FILES])
 
 

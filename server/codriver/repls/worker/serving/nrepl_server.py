@@ -21,7 +21,7 @@ from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
 from ..runs.live_recording import recorded
-from ..tries.python_acts import TRY, is_possible, try_all
+from ..tries.python_acts import RERUN, TRY, Reruns, is_possible, try_all
 from . import background
 from .request_threads import RequestThreads
 
@@ -68,6 +68,7 @@ class Server:
         self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = RequestThreads()
+        self._reruns = Reruns(dialect)
         self._open: list[Job] = []
         """What runs or waits, in the order in which it came."""
         self.at_first: list[Callable[[], object]] = []
@@ -96,8 +97,13 @@ class Server:
             "codriver/seam": self._seam,
             sensitive_texts.SENSITIVE: sensitive_texts.begin_telling,
         }
+        self._add_ops_of(dialect)
+
+    def _add_ops_of(self, dialect: Dialect) -> None:
         for op in ("codriver/background",) * dialect.runs_beside + (TRY,) * (dialect.tries and is_possible()):
             self._ops[op] = self._enqueue
+        if TRY in self._ops:
+            self._ops[RERUN] = self._rerun
         if dialect.tells_drift:
             self._ops.update({"codriver/drift": self._drift, "codriver/executed": self._executed})
         if dialect.tells_loaded:
@@ -208,6 +214,10 @@ class Server:
             background.begin(job, self._run_beside, self._abandon)
         else:
             self._queue.put(job)
+
+    def _rerun(self, message: Message, connection: Connection, session: Session) -> None:
+        """Put a rerun in the queue. It is no job: whatever is there comes first, and nobody waits for it."""
+        self._queue.put(Job(message, connection, session, self._interrupts.shield, self._output.dirty.put))
 
     def _interrupt(self, message: Message, connection: Connection, session: Session) -> None:
         wanted = message.get("interrupt-id")
@@ -324,6 +334,11 @@ class Server:
         while (job := self._queue.get()) is not None:
             while self.at_first:
                 self.at_first.pop()()
+            if job.message["op"] == RERUN:
+                with self.while_evaluating:
+                    self._reruns.begin(job, is_free=self._queue.empty())
+                continue
+            self._reruns.stop()
             with self._lock:
                 job.is_begun = not job.is_interrupted
             if job.is_begun:

@@ -43,43 +43,78 @@ SQLITE = ("-journal", "-wal")
 """The ends of the names of files that an open database of SQLite has. Source: sqlite.org, "Temporary Files"."""
 
 
-def attempt(
-    prepare: Prepare,
-    folders: Sequence[str],
-    wall_s: float,
-    guard: AbstractContextManager[object],
-    *,
-    needs_files: bool,
-) -> dict[str, Any]:
-    """Do the acts, each in a process of its own: `told` of each, or why nothing was done as `refused`.
+class Attempt:
+    """Acts under way, each in a process of its own, from the fork of their supervisor on. Made on the main thread.
 
-    `notShielded` says why files are not; then `needs_files` refuses. `threads` names those of the user's code, which a
-    fork does not have. `guard`: a time in which an interrupt waits.
+    `guard`: a time in which an interrupt waits. `needs_files` refuses where files are not shielded.
     """
-    others = [one.name for one in threading.enumerate() if one.name != OWN_THREAD and not _is_main(one)]
-    reading, writing = os.pipe()
-    state, process, data = _random_state(), 0, b""
-    try:
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        folders: Sequence[str],
+        wall_s: float,
+        guard: AbstractContextManager[object],
+        *,
+        needs_files: bool,
+    ) -> None:
+        self._threads = [one.name for one in threading.enumerate() if one.name != OWN_THREAD and not _is_main(one)]
+        self._guard, self._lock, self._process = guard, threading.Lock(), 0
+        self._ends_at = monotonic() + wall_s + GRACE_S
+        self._reading, writing = os.pipe()
+        state = _random_state()
         with guard:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # of the threads that a fork does not have
-                process = os.fork()
-            if process == 0:
+                self._process = os.fork()
+            if self._process == 0:
                 try:
                     _be_supervisor(prepare, folders, wall_s, state, writing, needs_files=needs_files)
                 finally:
                     os._exit(ENDED)
             os.close(writing)
-        data = _read(reading, monotonic() + wall_s + GRACE_S)
-    finally:
-        with guard:
-            os.close(reading)
-            _end(process)
-    try:
-        told: dict[str, Any] = json.loads(data)
-    except ValueError:
-        told = {"refused": "the process that was to try them ended before it told anything"}
-    return {**told, "threads": others}
+
+    def wait(self) -> dict[str, Any]:
+        """Wait until all are over: `told` of each, or why nothing was done as `refused`.
+
+        `notShielded` says why files are not. `threads` names those of the user's code, which a fork does not have.
+        """
+        data = b""
+        try:
+            data = _read(self._reading, self._ends_at)
+        finally:
+            with self._guard:
+                os.close(self._reading)
+                self._end()
+        try:
+            told: dict[str, Any] = json.loads(data)
+        except ValueError:
+            told = {"refused": "the process that was to try them ended before it told anything"}
+        return {**told, "threads": self._threads}
+
+    def stop(self) -> None:
+        """Have all of them end soon; whoever waits is told nothing then. Any thread may call."""
+        with self._lock:
+            if self._process:
+                os.kill(self._process, signal.SIGTERM)
+
+    def _end(self) -> None:
+        """Have the supervisor end, which ends all that it began; at once if it has told all."""
+        process, patience = self._process, monotonic() + END_S
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(process, signal.SIGTERM)
+            while not self._is_over(os.WNOHANG):
+                if monotonic() > patience:
+                    os.kill(process, signal.SIGKILL)
+                    self._is_over(0)
+                    break
+                sleep(0.001)
+
+    def _is_over(self, how: int) -> bool:
+        with self._lock:  # its number may be another process's from then on
+            is_over = os.waitpid(self._process, how)[0] != 0
+            self._process = 0 if is_over else self._process
+        return is_over
 
 
 def _is_main(thread: threading.Thread) -> bool:
@@ -103,19 +138,6 @@ def _read(reading: int, ends_at: float) -> bytes:
                 break
             data += more
     return data
-
-
-def _end(process: int) -> None:
-    """Have the supervisor end, which ends all that it began; at once if it has told all."""
-    with contextlib.suppress(ProcessLookupError, ChildProcessError):
-        patience = monotonic() + END_S
-        os.kill(process, signal.SIGTERM)
-        while os.waitpid(process, os.WNOHANG)[0] == 0:
-            if monotonic() > patience:
-                os.kill(process, signal.SIGKILL)
-                os.waitpid(process, 0)
-                break
-            sleep(0.001)
 
 
 def _raise_exit(*_signal: object) -> None:

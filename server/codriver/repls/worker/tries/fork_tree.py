@@ -37,7 +37,7 @@ MORE_BYTES = 2**30
 """Of memory, beyond what the worker has."""
 FILE_BYTES = 256 * 2**20
 PROCESSES = 64
-RESULT_BYTES = 2**20
+RESULT_BYTES = 2**22
 DUMP_BYTES = 2**16
 PRINTED_BYTES = 300
 DUMPED_AT = 0.8
@@ -103,7 +103,7 @@ class Candidate:
         status = os.waitpid(self.process, 0)[1]
         os.close(self.end)
         for reading in self.ends:
-            left = 64
+            left = 96
             while left and self._has_more(reading):
                 left -= 1
             os.close(reading)

@@ -11,13 +11,15 @@ import linecache
 import os
 import sys
 
+from ..basics.connections import start_thread
 from ..basics.error_report import OWN_FOLDER
 from ..basics.frame_spaces import RED_TEST
 from ..basics.jobs import Job
 from ..python.module_loads import is_loaded
+from ..runs.live_recording import LiveRecording
 
 if sys.platform == "linux":
-    from .attempt import attempt
+    from .attempt import Attempt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 TRY = "codriver/try"
 """The op that tries candidates: its field `code` is JSON, and so is its value."""
+RERUN = "codriver/rerun"
+"""The op that does so beside what comes next, with calls recorded; it tells nothing where anything waits to be done."""
 CODE, CHECK = "<candidate>", "<check>"
 """The names of evaluated code in tracebacks."""
 VALUE_CHARACTERS = 2000
@@ -74,6 +78,7 @@ class Trial:
         self._dialect = dialect
         self._job = job
         self._asked = asked
+        self._is_recorded = bool(asked.get("isRecorded"))
         self._program: Any = _compiled(asked["program"]) if asked["tests"] else None
 
     @property
@@ -112,7 +117,8 @@ class Trial:
                 _write(file, is_shielded=is_shielded)
             importlib.invalidate_caches()
             for file in candidate["files"]:
-                if file["text"] is not None:
+                # Of a test that runs again, what was not loaded is not to be.
+                if file["text"] is not None and (not self._is_recorded or self._is_loaded(file["path"])):
                     job = SilentJob(self._job, **_load_message(file))
                     self._dialect.evaluate(job)
             if candidate["code"]:
@@ -154,7 +160,10 @@ class Trial:
             space: dict[str, Any] = {"__name__": "tests"}
             exec(self._program, space)
             space["SoFar"].tell = _untold
+            live = LiveRecording(self._dialect.roots, []) if self._is_recorded else None
             report = json.loads(space["answer"](*arguments))
+            if live is not None:
+                told["run"] = live.end()
             if report.get("missing") or not (report["tests"] or report["results"]):
                 raise LookupError(f"there are no tests in {arguments[0]}")
             for row in report["results"]:
@@ -219,10 +228,46 @@ def is_possible() -> bool:
 
 def try_all(dialect: Dialect, job: Job) -> None:
     """Answer the op that tries candidates."""
+    if sys.platform == "linux":  # elsewhere the op is not there
+        told = _begun(dialect, job, is_unasked=False).wait()
+        job.send({"value": json.dumps(told), "ns": dialect.name_of(job.session.namespace)})
+
+
+class Reruns:
+    """Tests that run again in forks while the worker goes on, one at a time. What is evaluated next ends it."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._under_way: Attempt | None = None
+
+    def begin(self, job: Job, *, is_free: bool) -> None:
+        """Fork for a job, on the main thread; a thread of ours tells what came of it."""
+        if not is_free or sys.platform != "linux":
+            job.connection.answer(job.message, {"status": ["done"]})
+            return
+        try:
+            attempt = self._under_way = _begun(self._dialect, job, is_unasked=True)
+        except Exception as error:
+            job.connection.refuse(job.message, "failed", f"{type(error).__name__}: {error}")
+            return
+
+        def tell() -> None:
+            told = attempt.wait()
+            job.connection.answer(job.message, {"told": json.dumps(told), "status": ["done"]})
+
+        start_thread(tell)
+
+    def stop(self) -> None:
+        """End the one that is under way, if there is one."""
+        if self._under_way is not None:
+            self._under_way.stop()
+            self._under_way = None
+
+
+def _begun(dialect: Dialect, job: Job, *, is_unasked: bool) -> Attempt:
+    """The candidates of a request, under way. Those that nobody asked for never write files that are not shielded."""
     asked: dict[str, Any] = json.loads(job.message["code"])
     trial = Trial(dialect, job, asked)
-    wall_s = asked["wallMs"] / 1000
     folders = [*asked["folders"], os.environ.get("TMPDIR") or TEMPORARY]
-    if sys.platform == "linux":  # elsewhere the op is not there
-        told = attempt(trial.prepare, folders, wall_s, job.shield, needs_files=trial.needs_files)
-        job.send({"value": json.dumps(told), "ns": dialect.name_of(job.session.namespace)})
+    needs_files = is_unasked or trial.needs_files
+    return Attempt(trial.prepare, folders, asked["wallMs"] / 1000, job.shield, needs_files=needs_files)
