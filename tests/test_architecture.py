@@ -189,7 +189,6 @@ def test_the_house_has_at_most_twenty_three_doors():
 
 # One concept on two sides that cannot share it, or one part of every adapter.
 NAMED_TWICE = {
-    "bencode": "the worker runs without the server",
     "evaluator": "one in each adapter",
 }
 NAMED_IN_THE_RELAY_TOO = {
@@ -253,8 +252,8 @@ def test_the_relay_uses_the_standard_library_alone():
 
 # The relay's modules in one straight line: each may import those before it.
 LINE = (
-    "durations", "without_poll", "messages", "streams", "windows", "own_files", "workspace", "peer", "target",
-    "connection", "handshake", "starter", "kept_lists", "roots", "conversation", "reconnect", "command_line",
+    "durations", "without_poll", "messages", "streams", "windows", "own_files", "peer", "target",
+    "connection", "starter", "kept_lists", "roots", "conversation", "reconnect", "command_line",
     "__init__", "hook", "__main__",
 )  # fmt: skip
 
@@ -387,8 +386,7 @@ OPENERS = {
     "repls/worker/tries/python_acts.py": "runs in the project's own Python, without ours: edits in an overlay",
     "repls/worker/basics/systems.py": "runs in an application, without ours: the kernel's word in /proc",
     "repls/worker/serving/outside_packages.py": "runs in the project's own Python, without ours: what is installed",
-    "repls/worker/application/embedded.py": "runs in an application, without ours: the kernel's table in /proc",
-    "repls/worker/application/embedded_port_file.py": "runs in an application, without ours: its port file",
+    "repls/worker/application/embedded.py": "runs in an application, without ours: the kernel's table, its port file",
     "repls/worker/serving/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "repls/jupyter/finding/started_kernels.py": "the kernel's tables in /proc",
@@ -396,12 +394,12 @@ OPENERS = {
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
     "repls/seam/seam_forms/__init__.py": "the forms that come with us",
-    "page/page_files.py": "the files of the page, which come with us",
+    "page/page_server.py": "the files of the page, which come with us",
     "repls/programs/__init__.py": "the programs that come with us",
     "repls/programs/python/runs_anew.py": "runs in the project's own Python, without ours: a test run's own folder",
     "repls/programs/python/new_process.py": "runs in the project's own Python, without ours: a test run's own folder",
     "systems/watchdog.py": "/dev/null",
-    "systems/daemon.py": "/dev/null",
+    "systems/other_processes.py": "/dev/null",
     "commands/demo.py": "a folder of its own, made for the demonstration",
     "editing/diagnostics.py": "a folder of its own, made for a linter",
     "repls/launch/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",

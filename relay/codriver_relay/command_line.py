@@ -10,8 +10,7 @@ from codriver_relay.durations import WrongDurationError, from_environment
 from codriver_relay.own_files import PLACE
 from codriver_relay.reconnect import Relay
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, ignore, open_streams, report
-from codriver_relay.target import Target
-from codriver_relay.workspace import find_workspace, workspace_of
+from codriver_relay.target import Target, find_workspace, workspace_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

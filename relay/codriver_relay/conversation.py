@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import time
 
-from codriver_relay.connection import Connection
-from codriver_relay.handshake import Handshake
+from codriver_relay.connection import Connection, Handshake
 from codriver_relay.messages import Backlog, Message, survey
 from codriver_relay.streams import POLLIN, POLLOUT, READ_BYTES, Input, Output, Watch
 

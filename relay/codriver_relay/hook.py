@@ -25,8 +25,7 @@ from _thread import allocate_lock, start_new_thread
 from codriver_relay.durations import Durations
 from codriver_relay.own_files import PLACE
 from codriver_relay.streams import open_streams
-from codriver_relay.target import Target, UnreachableError
-from codriver_relay.workspace import is_border
+from codriver_relay.target import Target, UnreachableError, is_border
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from codriver_relay.handshake import LIST_CHANGED
+from codriver_relay.connection import LIST_CHANGED
 from codriver_relay.messages import META, Message, encode, encode_answer, respell, survey
 from codriver_relay.own_files import (
     OTHERS,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from typing import Any
 
-    from codriver_relay.handshake import Handshake
+    from codriver_relay.connection import Handshake
     from codriver_relay.starter import Starter
 
 LIST_ID, LIST_KEY = "codriver-relay-list", b'"codriver-relay-list"'
@@ -192,7 +192,7 @@ def envelope_of(line: bytes) -> dict[str, Any]:
 
 
 def stamp_of(path: str) -> list[int] | None:
-    """The stamp of a file, as the server writes it; None where there is none. Source: `codriver.files.stamp`."""
+    """The stamp of a file, as the server writes it; None where there is none. Source: `codriver.files.read_cache`."""
     try:
         status = os.stat(path)
     except OSError:

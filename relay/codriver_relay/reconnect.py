@@ -20,8 +20,7 @@ from __future__ import annotations
 import time
 
 from codriver_relay.messages import encode_error
-from codriver_relay.target import UnreachableError
-from codriver_relay.workspace import workspace_of
+from codriver_relay.target import UnreachableError, workspace_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 import time
 
-from codriver_relay.handshake import Handshake
+from codriver_relay.connection import Handshake
 from codriver_relay.messages import Backlog, Message, cancelled_key, encode_answer, encode_error, survey
 from codriver_relay.streams import POLLIN, Input, Output, Watch, report
-from codriver_relay.workspace import is_workspace, own_folder
+from codriver_relay.target import is_workspace, own_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .changes import call, show
 from .failures import note_error
-from .frames import epoch, frame
+from .frames import epoch, frame, look, sensitive_texts
 from .recording import (
     bind,
     emit,
@@ -22,9 +22,16 @@ from .recording import (
     seam,
 )
 from .repl import start_repl
-from .sensitive import look, sensitive_texts
-from .sources import trace_calls, watch_asyncio, watch_logging, watch_sqlalchemy, watch_threads
-from .web import watch_asgi, watch_flask, watch_wsgi
+from .sources import (
+    trace_calls,
+    watch_asgi,
+    watch_asyncio,
+    watch_flask,
+    watch_logging,
+    watch_sqlalchemy,
+    watch_threads,
+    watch_wsgi,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

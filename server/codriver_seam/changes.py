@@ -10,9 +10,8 @@ import json
 import time
 
 from .accessors import READING, changes, epoch_of, frame_of, read_literal, who_of
-from .frames import Epoch, Unread, epoch
+from .frames import Epoch, Unread, epoch, secrets, sensitive
 from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
-from .sensitive import secrets, sensitive
 from .sources import watch_cells, watch_hy
 from .streams import STREAMING, subscribe
 from .values import Egress, Refusal, differences, is_mutable, printed, without, words_of

@@ -1,14 +1,18 @@
-"""Frames, the named parts of an application's state, and their epochs: what each event changed, and how it ended."""
+"""Frames, the named parts of an application's state, and their epochs: what each event changed, and how it ended.
+
+Texts that stand, or lately stood, at the sensitive paths of the application's frames: for whoever takes them out.
+"""
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import pickle
 import time
 
 from .failures import add_facts, event_of, note_error
-from .recording import cause, emit, origin, seam
+from .recording import cause, emit, is_reading, origin, seam
 from .values import is_mutable, texts_at, words_of
 
 TYPE_CHECKING = False
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from collections.abc import Set as AbstractSet
     from typing import Any
+
+    from .recording import Json
+
 
 EPOCHS, SECRETS = 50, 200
 """The newest that are kept: epochs of a frame, texts seen at its sensitive paths."""
@@ -196,3 +203,48 @@ class epoch:  # noqa: N801  # it is used as a function is
             add_facts(failure, epoch=recorded.id)
         emit("epoch", "snapshotted", frame=found.name, event_id=self._event, ms=ms, epoch=recorded.id)
         cause.reset(self._token)
+
+
+def look() -> None:
+    """Note what stands at sensitive paths now, before anything is told of it. It is no event, and never fails."""
+    if is_reading.get():
+        return  # a getter that prints would have us look again, and again
+    token = is_reading.set(True)
+    try:
+        for one in _frames():
+            # A getter that fails says so when it is asked.
+            with contextlib.suppress(Exception):
+                one.look()
+    finally:
+        is_reading.reset(token)
+
+
+def secrets() -> list[str]:
+    """The texts at sensitive paths, now and lately, the longest first."""
+    found: dict[str, None] = {}
+    for one in _frames():
+        with contextlib.suppress(Exception):
+            one.look()
+        found.update(dict.fromkeys(tuple(one.secrets)))
+    return sorted(found, key=len, reverse=True)
+
+
+def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
+    """The version of what was seen at sensitive paths, and all of it with names, unless that version is known.
+
+    It only reads what is kept: no getter runs.
+    """
+    version = seam.sensitive_version
+    if version == known:
+        return version, []
+    return version, [(f"{one.name} {path}", text) for one in _frames() for text, path in one.secrets.copy().items()]
+
+
+def sensitive(_asked: Json) -> Json:
+    """All that stands or lately stood at sensitive paths, with names: for the redactor of who asks, and no answer."""
+    secrets()
+    return {"texts": sensitive_texts(-1)[1]}
+
+
+def _frames() -> list[Frame]:
+    return [one for one in tuple(seam.frames.values()) if one.sensitive]

@@ -19,6 +19,7 @@ from queue import Empty, SimpleQueue
 
 from . import capture
 from .accessors import line_of, matcher, note_overdue, who_of
+from .frames import secrets
 from .recording import (
     CAUSE,
     EVENT,
@@ -37,7 +38,6 @@ from .recording import (
     origin,
     seam,
 )
-from .sensitive import secrets
 from .values import TEXT, Refusal, cut, one_line, without, words_of
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from codriver.app.arrivals import Arrivals
+from codriver.app.serve import Arrivals
 
 
 def repl(key, phase="connected"):

@@ -9,14 +9,13 @@ import anyio
 import pytest
 
 from codriver.app import shutdown
-from codriver.app.live_settings import LiveSettings
+from codriver.app.hot_reload import LiveSettings
 from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
 from codriver.log import history, logbook
 from codriver.net.registration import claim
 from codriver.settings.durations import Durations
-from codriver.settings.layers import load
-from codriver.settings.reload import Reloader
+from codriver.settings.layers import Reloader, load
 
 pytestmark = pytest.mark.anyio
 

@@ -17,9 +17,8 @@ import anyio
 from report import main
 
 from codriver.editing import Editor, Limits, Wanted
-from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Rename, Replace, apply
-from codriver.lisp.parinfer import indent_mode
+from codriver.lisp.parinfer import balance, indent_mode
 from codriver.lisp.reader import check, read
 from codriver.lisp.source_text import Document
 from codriver.lisp.targeting import Target

@@ -6,7 +6,7 @@ import pytest
 
 from codriver.commands.log import follow_stream
 from codriver.commands.log_follower import Follower
-from codriver.log.app_log import AppEvent, AppLog
+from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import OutputLog
 
 

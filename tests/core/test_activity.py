@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core import activity, mcp_clients
+from codriver.core import callers, mcp_clients
 from codriver.core.actions import ClientConnected, ClientTold
 from codriver.core.state import State
 from codriver.core.values import Evaluation
@@ -34,13 +34,13 @@ def told(state, client, who):
 
 
 def since(state, client, who):
-    known = activity.told_to(state, client, who)
-    return [one.id for one in activity.since_told(state, known, client, who)] if known else []
+    known = callers.told_to(state, client, who)
+    return [one.id for one in callers.since_told(state, known, client, who)] if known else []
 
 
 def told_if_need_be(state, client, who):
-    known = activity.told_to(state, client, who)
-    if since(state, client, who) or known is None or not activity.is_current(state, known, None, None):
+    known = callers.told_to(state, client, who)
+    if since(state, client, who) or known is None or not callers.is_current(state, known, None, None):
         return told(state, client, who)
     return state
 
@@ -76,10 +76,10 @@ def test_callers_that_share_a_connection_are_told_apart():
 
 def test_only_the_newest_callers_of_a_connection_are_remembered():
     state = state_of("c1")
-    for number in range(activity.MAX_CALLERS + 5):
+    for number in range(callers.MAX_CALLERS + 5):
         state = told(state, "c1", f"who-{number}")
     kept = state.clients["c1"].told
-    assert len(kept) == activity.MAX_CALLERS
+    assert len(kept) == callers.MAX_CALLERS
     assert "who-0" not in kept
 
 
@@ -118,7 +118,7 @@ def test_a_caller_whose_own_evaluations_are_not_noted_hears_the_same(steps):
         if step == "tell":
             assert since(state, "c1", "ann") == since(noted, "c1", "ann")
             noted, state = told(noted, "c1", "ann"), told_if_need_be(state, "c1", "ann")
-            assert activity.told_to(state, "c1", "ann").number > state.evaluated - activity.MOST_OWN
+            assert callers.told_to(state, "c1", "ann").number > state.evaluated - callers.MOST_OWN
         elif step == "end":
             live = next((name for name, one in state.evaluations.items() if not one.over), None)
             if live is not None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import activity, callers, mcp_clients
+from codriver.core import callers, mcp_clients
 from codriver.core.actions import CallerNamed, ClientConnected, ClientTold
 from codriver.core.state import Origin, Repl, Session, State, with_repl
 from codriver.core.values import Evaluation, Lane
@@ -38,8 +38,8 @@ def test_a_caller_that_names_itself_is_not_told_of_itself(state):
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
     state = state.__class__(**{**state.__dict__, "evaluations": state.evaluations.with_item("e1", evaluation)})
     state = named(state, "ann")
-    known = activity.told_to(state, "c1", "ann")
-    assert activity.since_told(state, known, "c1", "ann") == []
+    known = callers.told_to(state, "c1", "ann")
+    assert callers.since_told(state, known, "c1", "ann") == []
 
 
 def test_a_lane_is_its_callers_also_after_it_has_given_a_name(state):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.core.layered_map import LayeredMap
+from codriver.core.mappings import LayeredMap
 from codriver.core.repl_connections import is_first, stray
 from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Evaluation, Profile

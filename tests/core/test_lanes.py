@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import effects, lanes
+from codriver.core import callers, effects
 from codriver.core.actions import (
     ClientConnected,
     ClientGone,
@@ -69,7 +69,7 @@ class Server:
         """The name of the session that a client evaluates in."""
         lane = Lane(name, who, conversation)
         self.do(LaneWanted("r1", lane), client=client)
-        found = lanes.find(self.core.state, self.repl, lane, client)
+        found = callers.find(self.core.state, self.repl, lane, client)
         return found.name if found else None
 
     def evaluate(self, client, session="main", who="agent", **more):
@@ -106,12 +106,12 @@ def test_callers_of_one_connection_and_its_conversations_have_a_lane_each(server
 
 @pytest.mark.parametrize("why", WITHOUT)
 def test_a_repl_that_runs_no_sessions_side_by_side_gives_no_lanes(why):
-    assert not lanes.are_given(Server(WITHOUT[why]).repl)
+    assert not callers.are_given(Server(WITHOUT[why]).repl)
 
 
 def test_of_64_lanes_no_more_are_made(server):
-    made = [server.lane("c1", who=f"w{number}") for number in range(lanes.MOST + 1)]
-    assert (None in made[:-1], made[-1], len(server.names)) == (False, None, 1 + lanes.MOST)
+    made = [server.lane("c1", who=f"w{number}") for number in range(callers.MOST + 1)]
+    assert (None in made[:-1], made[-1], len(server.names)) == (False, None, 1 + callers.MOST)
 
 
 def test_one_lane_waits_for_no_other(server):

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core.layered_map import MOST_ON_TOP, LayeredMap
+from codriver.core.mappings import MOST_ON_TOP, LayeredMap
 
 KEYS = st.integers(0, 2 * MOST_ON_TOP)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import TWO_PRICES
 
-from codriver.log.app_log import AppEvent, AppLog
+from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import OutputLog
 from codriver.log.recorded_runs import RecordedRuns
 

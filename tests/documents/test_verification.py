@@ -11,10 +11,10 @@ from codriver.core.pictures import without_data
 from codriver.documents import lisp_documents, python_documents
 from codriver.documents.document_check import DocumentFailsError, Failed, FormatUnknownError, check_document
 from codriver.documents.layout import arrange
-from codriver.documents.notebook import notebook
 from codriver.documents.page import Origin
-from codriver.documents.python_steps import python_steps
+from codriver.documents.python_documents import notebook
 from codriver.documents.recordings import Recorded
+from codriver.documents.steps import python_steps
 from codriver.documents.verification import Observed, Raised, strictly, verifying
 
 ORIGIN = Origin("py", "python", "2026-01-02")

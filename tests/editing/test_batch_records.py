@@ -13,7 +13,7 @@ import pytest
 from live_server import serving
 
 from codriver.editing import BatchRecords, Create, Editor, Limits, Wanted
-from codriver.editing.batch_records import UNDER_WAY
+from codriver.editing.atomic_batch import UNDER_WAY
 from codriver.editing.file_changes import Change, read
 from codriver.files.paths import workspace_state_folder
 from codriver.lisp.edit import Append
@@ -24,7 +24,7 @@ import os, signal, sys
 from pathlib import Path
 from codriver.editing import file_changes
 from codriver.editing.atomic_batch import commit
-from codriver.editing.batch_records import BatchRecords
+from codriver.editing.atomic_batch import BatchRecords
 from codriver.files import Place
 
 folder, steps = Path(sys.argv[1]), int(sys.argv[2])
@@ -177,7 +177,7 @@ import os, signal, sys
 from pathlib import Path
 from codriver.editing import file_changes
 from codriver.editing.atomic_batch import commit
-from codriver.editing.batch_records import BatchRecords
+from codriver.editing.atomic_batch import BatchRecords
 
 folder, first, last, steps, keeps_open_files = Path(sys.argv[1]), *map(int, sys.argv[2:6])
 unlink = os.unlink

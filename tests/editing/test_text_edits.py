@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 
 from codriver.editing import Editor, EditsRefusedError, Limits, ReplaceText, Wanted
-from codriver.editing.text_edits import apply
+from codriver.editing.file_languages import apply_words
 from codriver.lisp.edit import Edited
 
 SHOP = "import os\n\n\ndef price(x):\n    rate = 2\n    return x * rate\n\n\ndef cost(x):\n    rate = 2\n    return x\n"
 
 
 def edited(text, *edits, **how):
-    found = apply(text, dict(enumerate(edits)), **how)
+    found = apply_words(text, dict(enumerate(edits)), **how)
     assert isinstance(found, Edited), found
     return found.text
 
 
 def refused(text, *edits, **how):
-    found = apply(text, dict(enumerate(edits)), **how)
+    found = apply_words(text, dict(enumerate(edits)), **how)
     assert not isinstance(found, Edited), found.text
     return [(problem.message, problem.context) for _, problem in found.problems]
 
@@ -78,7 +78,7 @@ def test_random_edits_of_real_files_change_what_they_say_alone():
         text = drawn.choice([text for text in texts if len(text) > 200])
         start = drawn.randrange(len(text) - 60)
         old = text[start : start + drawn.randrange(5, 60)]
-        found = apply(text, {0: ReplaceText(old, "<new>\n")})
+        found = apply_words(text, {0: ReplaceText(old, "<new>\n")})
         is_once = text.count(old) == 1
         assert isinstance(found, Edited) == is_once
         if is_once:

@@ -9,7 +9,7 @@ import pytest
 from codriver.app import kept_lists
 from codriver.files import stamp_of
 from codriver.log import memory
-from codriver.skills import skill_sources
+from codriver.skills import library
 from codriver_relay import kept_lists as of_relay
 
 SERVER = Path(stamp_of.__code__.co_filename).parents[1]
@@ -18,7 +18,7 @@ READERS = {
     "kept lists": kept_lists.stamp_of,
     "kept lists of the relay": lambda path: of_relay.stamp_of(str(path)),
     "memory": memory._stamp,
-    "skills": skill_sources._stamp,
+    "skills": library._stamp,
 }
 
 
@@ -42,8 +42,7 @@ def test_relay_and_server_stamp_a_file_alike(tmp_path):
 
 # Who asks for the time of a file, and not to tell whether it is the same.
 ASKS_FOR_TIMES = {
-    "files/stamp.py": "the one shape",
-    "files/read_cache.py": "what was written a moment ago may be written again within its clock's step",
+    "files/read_cache.py": "the one shape, and what may be written again within its clock's step",
     "app/kept_lists.py": "the oldest goes first",
     "tools/acts/test_runs.py": "the newest edit of all files of Python",
     "net/relay_install.py": "the oldest goes first",

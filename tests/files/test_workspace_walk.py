@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.workspace_walk import SKIPPED, kinds_held, walk
+from codriver.files.working_trees import SKIPPED, kinds_held, walk
 
 
 def make(root, *names):

@@ -13,8 +13,8 @@ from pathlib import Path
 from codriver.documents import python_documents
 from codriver.documents.layout import arrange
 from codriver.documents.page import Origin
-from codriver.documents.python_steps import python_steps
 from codriver.documents.recordings import Recorded, RecordingError, as_lines, from_lines
+from codriver.documents.steps import python_steps
 from codriver.documents.verification import Checked, Raised
 from codriver.editing.notebooks import NotANotebookError, notebook_in, with_outputs
 from codriver.repls.contract.errors import EvaluationFailedError

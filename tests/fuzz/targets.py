@@ -31,7 +31,7 @@ from codriver.net.client_sessions import OpenRequests
 from codriver.net.fair_threads import Shares
 from codriver.net.server_record import read_record
 from codriver.protocol.replies import Replies
-from codriver.protocol.sdk.sdk_connection import SdkConnection
+from codriver.protocol.sdk.sdk_server import SdkConnection
 from codriver.protocol.stream import MessageStream
 from codriver.repls.jupyter import messages
 from codriver.repls.jupyter.zeromq.zmq_socket import Assembler, Signer

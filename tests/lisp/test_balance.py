@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.lisp.balance import Balanced, balance
-from codriver.lisp.reader import check
-from codriver.lisp.tokens import tokens
+from codriver.lisp.parinfer import Balanced, balance
+from codriver.lisp.reader import check, tokens
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 import pytest
 
 from codriver.lisp.edit import Edited, Insert, Move, Refused, Replace, apply
-from codriver.lisp.indentation import reindented
-from codriver.lisp.source_text import Document
+from codriver.lisp.source_text import Document, reindented
 from codriver.lisp.splices import replace
 from codriver.lisp.targeting import Limits, Target
 from lisp.test_edit import at, edited

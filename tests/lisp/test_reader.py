@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.lisp.reader import Unbalanced, check, read, top_level_forms
-from codriver.lisp.tokens import tokens
+from codriver.lisp.reader import Unbalanced, check, read, tokens, top_level_forms
 
 
 def forms(text):

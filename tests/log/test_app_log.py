@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from codriver.datalog.errors import QueryError
-from codriver.log.app_log import MAX_EVENTS, AppEvent, AppLog
+from codriver.log.logbook import MAX_EVENTS, AppEvent, AppLog
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, OutputLog
 
 CODE = "evaluatedCode"

@@ -6,9 +6,8 @@ import anyio
 import pytest
 
 from codriver.core.effects import Append
-from codriver.log.app_log import AppEvent
 from codriver.log.history import History
-from codriver.log.logbook import Logbook
+from codriver.log.logbook import AppEvent, Logbook
 from codriver.log.memory import Memory
 from codriver.log.output_log import Question
 from codriver.log.redaction import Redactor

@@ -8,8 +8,7 @@ import sys
 import posix_only
 import pytest
 
-from codriver.net.found_ports import judge, objection_at, objection_to
-from codriver.net.kernel_sockets import GONE, Peer
+from codriver.net.kernel_sockets import GONE, Peer, judge, objection_at, objection_to
 
 LONG_AGO = 10**9
 """In seconds since the epoch: no machine that runs today was started before."""

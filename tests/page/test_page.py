@@ -13,7 +13,7 @@ from live_server import until
 from page_client import opened
 
 import codriver.page
-from codriver.page.page_files import FOLDER
+from codriver.page.page_server import FOLDER
 
 pytestmark = pytest.mark.served("python", client="claude-code", other="codex-mcp-client")
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from codriver.page.http_connection import Request
-from codriver.page.page_admission import address_of, kind_of
+from codriver.page.page_admission import Request, address_of, kind_of
 
 PORT, TOKEN = 4321, "T" * 43
 OWN = {"host": f"127.0.0.1:{PORT}", "sec-fetch-site": "same-origin"}

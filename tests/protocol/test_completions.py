@@ -5,7 +5,7 @@ from live_server import until
 from mcp_versions import EVERY, MODERN, speaking
 from process_states import stopped
 
-from codriver.protocol.prompts import PROMPTS
+from codriver.protocol.resources import PROMPTS
 from codriver.protocol.sdk.completions import KINDS, fitting
 
 SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"

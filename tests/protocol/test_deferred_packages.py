@@ -7,7 +7,7 @@ from importlib import import_module
 
 import pytest
 
-from codriver.protocol.sdk.deferred_packages import defer
+from codriver.protocol.sdk import defer
 
 INIT = """
     import made_up.runs

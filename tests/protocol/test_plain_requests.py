@@ -9,9 +9,8 @@ import pytest
 from live_server import until
 from mcp_types.jsonrpc import INTERNAL_ERROR
 
-from codriver.net.client_sessions import ClientSession
-from codriver.net.outbox import Outbox
-from codriver.protocol import shapes
+from codriver.net.client_sessions import ClientSession, Outbox
+from codriver.protocol import plain_requests
 from codriver.protocol.calls import Answered, result_of
 from codriver.protocol.error_messages import FAULT, TOO_MANY
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
@@ -301,7 +300,7 @@ def test_no_more_is_kept_of_a_client_than_its_handshake_however_often_it_says_it
     plain = PlainRequests(session, results, None, Replies(session), max_open_requests=1)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    with patch.dict(METHODS, initialize=Plain(UNSETTLED, shapes.HELLO, lambda *_: {})):
+    with patch.dict(METHODS, initialize=Plain(UNSETTLED, plain_requests.HELLO, lambda *_: {})):
         assert plain.take(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
     for _ in range(3):
         assert plain.take(json.dumps(told).encode())

@@ -3,7 +3,7 @@
 import pytest
 from live_server import serving
 
-from codriver.protocol.prompts import PROMPTS
+from codriver.protocol.resources import PROMPTS
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,21 @@ import mcp_types
 from mcp.shared.subscriptions import LISTEN_STREAM_METHODS, SUBSCRIPTION_ID_META_KEY
 from mcp_types import jsonrpc, version
 
-from codriver.protocol import error_messages, subscriptions, versions
+from codriver.protocol import broadcast, error_messages
 
 
 def test_the_versions_are_all_that_the_sdk_speaks():
-    assert tuple(version.HANDSHAKE_PROTOCOL_VERSIONS) == versions.HANDSHAKE_VERSIONS
-    assert tuple(version.MODERN_PROTOCOL_VERSIONS) == (versions.MODERN,)
+    assert tuple(version.HANDSHAKE_PROTOCOL_VERSIONS) == error_messages.HANDSHAKE_VERSIONS
+    assert tuple(version.MODERN_PROTOCOL_VERSIONS) == (error_messages.MODERN,)
 
 
 def test_the_members_of_meta_have_the_sdks_names():
-    ours = (versions.VERSION_KEY, versions.CLIENT_KEY, versions.CAPABILITIES_KEY, versions.LEVEL_KEY)
+    ours = (
+        error_messages.VERSION_KEY,
+        error_messages.CLIENT_KEY,
+        error_messages.CAPABILITIES_KEY,
+        error_messages.LEVEL_KEY,
+    )
     theirs = (
         mcp_types.PROTOCOL_VERSION_META_KEY,
         mcp_types.CLIENT_INFO_META_KEY,
@@ -23,12 +28,12 @@ def test_the_members_of_meta_have_the_sdks_names():
         mcp_types.LOG_LEVEL_META_KEY,
     )
     assert ours == theirs
-    assert versions.SERVER_KEY == mcp_types.SERVER_INFO_META_KEY
-    assert versions.SUBSCRIPTION_KEY == SUBSCRIPTION_ID_META_KEY
+    assert error_messages.SERVER_KEY == mcp_types.SERVER_INFO_META_KEY
+    assert error_messages.SUBSCRIPTION_KEY == SUBSCRIPTION_ID_META_KEY
 
 
 def test_levels_codes_and_changes_are_the_sdks():
-    assert get_args(mcp_types.LoggingLevel) == versions.LEVELS
+    assert get_args(mcp_types.LoggingLevel) == error_messages.LEVELS
     names = ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR")
     assert [getattr(error_messages, name) for name in names] == [getattr(jsonrpc, name) for name in names]
-    assert {method for _, method in subscriptions.CHANGES.values()} | {subscriptions.UPDATED} == LISTEN_STREAM_METHODS
+    assert {method for _, method in broadcast.CHANGES.values()} | {broadcast.UPDATED} == LISTEN_STREAM_METHODS

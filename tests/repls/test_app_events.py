@@ -13,7 +13,7 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import AppStream, Life, Origin, State
 from codriver.core.values import Profile
-from codriver.log.app_log import AppLog
+from codriver.log.logbook import AppLog
 from codriver.log.output_log import OutputLog
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.events import MOST_IN_WINDOW, AppEventRecorder, AppStreamKeeper

@@ -4,8 +4,8 @@ import pytest
 
 from codriver.repls.jupyter.finding.named_kernels import KernelUrl, TokenSource
 from codriver.settings import trust
-from codriver.settings.kernels import UnencryptedError, check_encrypted, named_kernels
 from codriver.settings.layers import SettingsError, as_rows, load
+from codriver.settings.model import UnencryptedError, check_encrypted, named_kernels
 
 SECRET = "0123456789abcdef-secret"
 

@@ -4,9 +4,8 @@ import pytest
 from linked_tree import git
 
 from codriver.settings import trust
-from codriver.settings.layers import load
+from codriver.settings.layers import Reloader, load
 from codriver.settings.model import GROWING, NEED_RESTART, Settings
-from codriver.settings.reload import Reloader
 
 
 @pytest.fixture

@@ -16,9 +16,8 @@ from codriver.files.paths import workspace_state_folder
 from codriver.repls.kinds import by_word
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings import trust
-from codriver.settings.layers import SettingsError, load
+from codriver.settings.layers import Reloader, SettingsError, load
 from codriver.settings.model import Settings, spelled
-from codriver.settings.reload import Reloader
 
 GRANTING = [
     ("repl", ["sh -c 'touch /tmp/x'"]),

@@ -11,7 +11,7 @@ from codriver.net import client as command_client
 from codriver.net.relay_install import install_relay, shipped_relay
 from codriver.setup.change_plan import apply
 from codriver.setup.clients import Environment, Launch, known_clients
-from codriver.setup.hook_checks import check_hooks
+from codriver.setup.doctor_checks import check_hooks
 from codriver.setup.hooks import known_hooks, plan_hooks
 from codriver_relay.hook import CLIENTS
 

@@ -4,8 +4,8 @@ import pytest
 
 from codriver.errors import StartError
 from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS
+from codriver.setup.doctor_checks import seam_row
 from codriver.setup.doctor_report import Row
-from codriver.setup.seam_checks import seam_row
 from codriver_seam import accessors
 
 PYTHON = STEPS["python"]
@@ -80,7 +80,7 @@ def test_an_import_that_failed_is_told_with_its_error():
 OTHER_ERRORS = {
     "of another module": logged(LOST.replace("codriver_seam", "numpy")),
     "in another REPL": logged(LOST, **{"repl-session-key": "jup"}),
-    "that only passed through it": logged("  codriver_seam/web.py\nKeyError: 'cart'\n"),
+    "that only passed through it": logged("  codriver_seam/sources.py\nKeyError: 'cart'\n"),
     "without text": logged(" \n"),
     "of another shape": {"ok": True, "result": None},
 }

@@ -22,7 +22,7 @@ from codriver.files.paths import port_file
 from codriver.setup.change_plan import apply, plan, plan_removal
 from codriver.setup.clients import Environment, Launch, command_line, known_clients, registry_version, shared_command
 from codriver.setup.config_document import find_entry
-from codriver.setup.entry_checks import check_entries
+from codriver.setup.doctor_checks import check_entries
 from codriver.setup.init import MARK, InitOptions, run_init
 from relay.relay_process import INITIALIZED, RelayProcess, request
 

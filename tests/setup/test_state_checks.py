@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from codriver.files.paths import workspace_state_folder
-from codriver.setup.state_checks import ROOM_BYTES, check_state
+from codriver.setup.doctor_checks import ROOM_BYTES, check_state
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from codriver.skills import (
     read_front_matter,
     switched_off,
 )
-from codriver.skills.skill_sources import jar_name
+from codriver.skills.library import jar_name
 from codriver.tools.manifest import BY_NAME
 
 

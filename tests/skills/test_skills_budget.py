@@ -6,7 +6,7 @@ import re
 import pytest
 
 from codriver.files.paths import shipped_folder
-from codriver.protocol.prompts import PROMPTS
+from codriver.protocol.resources import PROMPTS
 from codriver.skills import INSTRUCTIONS_CHARS, Connected, Selection, Skill, SkillLibrary, instructions
 from codriver.tools.manifest import BY_NAME, MANIFEST
 

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from codriver.core.state import State
-from codriver.log.app_log import AppEvent, AppLog
+from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import OutputLog
 from codriver.net.fair_threads import Work
 from codriver.settings.durations import Durations

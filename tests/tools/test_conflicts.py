@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from codriver.core.layered_map import LayeredMap
+from codriver.core.mappings import LayeredMap
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
 from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Conflicts, Life, Said, found

@@ -24,7 +24,7 @@ from codriver.editing import (
 )
 from codriver.editing.atomic_batch import commit
 from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, read
-from codriver.files import path_walk
+from codriver.files import whole_files
 from codriver.lisp.edit import Append, Insert, Rename, Replace
 from codriver.lisp.targeting import Target
 
@@ -381,7 +381,7 @@ class TestMeanwhile:
             read(file, workspace)
 
     async def test_a_system_that_opens_no_folders_edits_too(self, editor, workspace, monkeypatch):
-        monkeypatch.setattr(path_walk, "HAS_DESCRIPTORS", False)
+        monkeypatch.setattr(whole_files, "HAS_DESCRIPTORS", False)
         await edit(editor, ("a.clj", NEW_B), ("new/deep/n.clj", Create("(n)\n")))
         assert "(def b 2)" in (workspace / "a.clj").read_text()
         assert (workspace / "new" / "deep" / "n.clj").read_text() == "(n)\n"
@@ -399,7 +399,7 @@ class TestMeanwhile:
         (workspace / "one").mkdir()
         (workspace / "one" / "a.clj").write_text(TEXT)
         changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]
-        monkeypatch.setattr(path_walk, "_below", _one_for_two(path_walk._below))
+        monkeypatch.setattr(whole_files, "_below", _one_for_two(whole_files._below))
         with pytest.raises(FilesChangedError, match=r"two/a\.clj changed meanwhile"):
             commit(changes, workspace)
         assert (workspace / "one" / "a.clj").read_text() == TEXT

@@ -112,7 +112,7 @@ def test_root_who_listens_is_told_as_the_likely_proxy_of_a_container(tmp_path):
     file = write(tmp_path, ".nrepl-port", 1)
     code = (
         "from pathlib import Path\n"
-        "from codriver.net.found_ports import objection_to\n"
+        "from codriver.net.kernel_sockets import objection_to\n"
         "BECOME"
         "with socket.create_connection(('127.0.0.1', int(sys.argv[1]))) as peer:\n"
         "    print(objection_to(peer, Path(sys.argv[2])))\n"

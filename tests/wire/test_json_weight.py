@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.wire import json_weight
-from codriver.wire.json_weight import excess, may_be_heavy
+from codriver.wire import untrusted
+from codriver.wire.untrusted import excess, may_be_heavy
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(),
@@ -32,14 +32,14 @@ def depth(value):
 @given(VALUES, st.booleans(), st.integers(2, 9))
 def test_elements_and_depth_are_those_of_the_value(value, ascii_only, piece):
     line = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
-    before, json_weight.PIECE_BYTES = json_weight.PIECE_BYTES, piece
+    before, untrusted.PIECE_BYTES = untrusted.PIECE_BYTES, piece
     try:
         assert excess(line, max_elements=size(value) + 1, max_depth=depth(value)) is None
         if size(value):
             assert "elements" in excess(line, max_elements=size(value) - 1, max_depth=99).problem
             assert "deep" in excess(line, max_elements=size(value) + 1, max_depth=depth(value) - 1).problem
     finally:
-        json_weight.PIECE_BYTES = before
+        untrusted.PIECE_BYTES = before
 
 
 @given(st.binary(max_size=60) | st.text('[]{},"\\ax', max_size=60).map(str.encode))

@@ -3,38 +3,46 @@
 A client that does not wait for a server it starts has our tools from its first request if they are kept. A server
 keeps them for the next time; for the first time `codriver init` does, out of the state in which a server would start:
 its settings, its files, and the REPL that is on its way.
+
+The languages that a workspace's files are written in, and the REPL they call for, looked for while it is served.
 """
 
 from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from codriver import __version__
 from codriver.app import kept_lists
-from codriver.app.live_settings import selection
-from codriver.app.workspace_languages import look_for_languages
-from codriver.core.actions import Start
+from codriver.app.hot_reload import selection
+from codriver.core.actions import LanguagesSeen, Start
 from codriver.core.dispatch import Core
 from codriver.core.effects import EFFECTS
 from codriver.core.handlers import HANDLERS
 from codriver.core.repl_connections import cautions
 from codriver.core.state import State
+from codriver.core.values import LISP, NOTEBOOK
+from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
+from codriver.files.polling import Poller
+from codriver.files.working_trees import kinds_held
 from codriver.log.redaction import Redactor
 from codriver.protocol.first_answers import FirstAnswers
+from codriver.repls.kinds import kind_of
 from codriver.repls.launch.discovery import Discovery
+from codriver.repls.launch.projects import repl_of_project
 from codriver.repls.launch.recipes import recipe
 from codriver.settings import trust
-from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import load
+from codriver.settings.model import named_kernels
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import to_name_one
 from codriver.tools.lean_toolset import tools_offered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from codriver.settings.model import Settings
@@ -109,3 +117,42 @@ def instructions_for(
     is_told = state.repl_of_files and not settings.repl and not state.life.is_searching
     to_have_one = to_name_one(state) if is_told else ""
     return instructions(skills.skills(), repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one)
+
+
+LOOK_S: Final = 8.0
+"""How often a workspace is looked at, at most."""
+REST_TIMES: Final = 100
+"""Searches take no more than this part of the time."""
+MAX_SEARCHED: Final = 50_000
+SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",)})
+"""How the files end whose first one brings tools with it."""
+
+
+async def watch_languages(core: Core, workspace: Path) -> None:
+    """Report what the files call for, when that is known and when it changes; a language that came stays."""
+    seen: LanguagesSeen | None = None
+
+    def look() -> LanguagesSeen:
+        return look_for_languages(workspace, seen.languages if seen else frozenset())
+
+    def is_news(found: LanguagesSeen) -> bool:
+        return found != seen
+
+    poller = Poller(look, interval_s=LOOK_S, rest_times=REST_TIMES)
+    while True:
+        seen = await poller.next(is_news)
+        core.report(seen)
+
+
+def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
+    """The report of what the files call for now. `known`: the languages that came before. Blocks."""
+    wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
+    found = kinds_held(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
+    repl = repl_of_project(workspace)
+    return LanguagesSeen(known | found, repl, needs_trust=_needs_trust(repl, workspace))
+
+
+def _needs_trust(repl: str, workspace: Path) -> bool:
+    """True where a server may refuse to start that REPL until the user has accepted the workspace."""
+    kind = kind_of(repl) if repl else None
+    return bool(repl) and (kind is None or kind.launcher != "worker") and not trust.is_accepted(workspace)

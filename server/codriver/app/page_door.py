@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core.actions import Say
-from codriver.net.page_record import read_record, remove_record
+from codriver.net.known_servers import read_record, remove_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anyio.abc import SocketListener, TaskGroup
 
     from codriver.app.wiring import Parts
-    from codriver.net.page_record import PageRecord
+    from codriver.net.known_servers import PageRecord
     from codriver.page.page_server import PageServer
 
 logger = logging.getLogger(__name__)

@@ -1,6 +1,8 @@
 """The lifecycle of one server: starts what `codriver.app.wiring` built, serves, and shuts down in the reverse order.
 
 The order: settings, claim on the workspace, the parts, listener, relay and port file, discovery of REPLs.
+
+Arrivals: the REPLs and clients that came and went since the last look, in lines for the terminal of `serve`.
 """
 
 from __future__ import annotations
@@ -14,26 +16,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
 from codriver import __version__
-from codriver.app.arrivals import Arrivals
-from codriver.app.live_settings import LiveSettings
+from codriver.app.first_session import watch_languages
+from codriver.app.hot_reload import LiveSettings
 from codriver.app.page_door import PageDoor
 from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import CONNECTORS, build, now_ms, on_trouble
-from codriver.app.workspace_languages import watch_languages
-from codriver.core.actions import (
-    CancelQueued,
-    EvaluationEnded,
-    ResourcesChanged,
-    Say,
-    Start,
-    Stop,
-    Stopped,
-)
+from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChanged, Say, Start, Stop, Stopped
 from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError, install_extra
@@ -44,8 +37,8 @@ from codriver.log.stderr_log import on_stderr
 from codriver.net import known_servers, registration, relay_install
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
+from codriver.net.known_servers import record_file
 from codriver.net.listener import Listener, ListenerLimits, listen
-from codriver.net.page_record import record_file
 from codriver.net.server_record import ServerRecord
 from codriver.repls.jupyter.finding.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
@@ -53,22 +46,22 @@ from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.listening_programs import watch_programs
 from codriver.repls.launch.recipes import check_word
 from codriver.settings.durations import from_environment
-from codriver.settings.kernels import check_encrypted, named_kernels
-from codriver.settings.layers import held_back, load
-from codriver.settings.reload import Reloader
+from codriver.settings.layers import Reloader, held_back, load
+from codriver.settings.model import check_encrypted, named_kernels
 from codriver.systems import stop_signals
 from codriver.systems.machine import TELLS_USERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from anyio.abc import TaskGroup
 
-    from codriver.core.state import State
+    from codriver.core.state import Repl, State
     from codriver.settings.durations import Durations
     from codriver.settings.layers import Loaded
     from codriver.settings.model import Settings
+
 
 logger = logging.getLogger(__name__)
 
@@ -425,3 +418,34 @@ def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
     note = f" ({life.port_note})" if life.port_note else ""
     token = f"; the token that peers show is in {port_file.with_name('token')}" if has_token else ""
     return f"codriver listens on {life.host}:{life.port}{note}; port file {port_file}; REPLs: {repls}{token}"
+
+
+OWN = "codriver-"
+"""The names of our own commands begin so: they come and go in a moment."""
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """The REPLs that are connected, and the clients, as they were told last."""
+
+    _repls: dict[str, str] = field(default_factory=dict)
+    _clients: dict[str, str] = field(default_factory=dict)
+
+    def lines(self, repls: Iterable[Repl], clients: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+        """A line for each that came or went."""
+        now = {repl.key: f"{repl.origin.text}, {repl.dialect}" for repl in repls if repl.phase == "connected"}
+        for key in now.keys() - self._repls.keys():
+            yield f"REPL {key} is connected ({now[key]})"
+        for key in self._repls.keys() - now.keys():
+            yield f"REPL {key} is no longer connected: `codriver status` says why"
+        named = {str(row["id"]): str(row["name"]) for row in clients if row["name"]}
+        there = {key: name for key, name in named.items() if not name.startswith(OWN)}
+        for key in there.keys() - self._clients.keys():
+            yield f"client {there[key]} came; {_counted(len(there))}"
+        for key in self._clients.keys() - there.keys():
+            yield f"client {self._clients[key]} left; {_counted(len(there))}"
+        self._repls, self._clients = now, there
+
+
+def _counted(count: int) -> str:
+    return {0: "none is connected", 1: "1 is connected"}.get(count, f"{count} are connected")

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 from codriver import __version__
 from codriver.app.first_session import instructions_for
-from codriver.app.hot_reload import Watcher
+from codriver.app.hot_reload import Watcher, selection
 from codriver.app.kept_lists import KeptLists
-from codriver.app.live_settings import selection
 from codriver.core import effects, evaluation_queue
 from codriver.core.actions import LatchError, Say, WithdrawError
 from codriver.core.dispatch import Core
@@ -46,8 +45,8 @@ from codriver.repls.nrepl.session_pool import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
 from codriver.settings.grants import Grants
-from codriver.settings.kernels import named_kernels
 from codriver.settings.layers import held_back
+from codriver.settings.model import named_kernels
 from codriver.skills import SkillLibrary
 from codriver.tools.calls.base import Services, client_slug
 from codriver.tools.ledgers.clojuredocs_export import Export
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.app.live_settings import LiveSettings
+    from codriver.app.hot_reload import LiveSettings
     from codriver.core.actions import Action
     from codriver.core.dispatch import Performer
     from codriver.net.fair_threads import Work

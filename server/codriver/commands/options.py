@@ -83,7 +83,7 @@ def workspace_above(folder: Path) -> Path | None:
     whatever checkout it lies in. What lies beyond the user's own ground is none: the home folder, folders for temporary
     files, those of other users or to which others may write, and whatever is above these.
     """
-    from codriver_relay.workspace import is_border  # noqa: PLC0415  # as in `_is_workspace`; the relay has the same rule
+    from codriver_relay.target import is_border  # noqa: PLC0415  # as in `_is_workspace`; the relay has the same rule
 
     if _is_workspace(folder) or is_linked_tree(folder) or is_border(str(folder)):
         return None

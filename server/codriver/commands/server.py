@@ -34,10 +34,8 @@ from codriver.files.paths import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
 from codriver.net.client import NoServerError, ask_to_stop, connect, process_of
-from codriver.systems.advice import to_end, to_name_holder
-from codriver.systems.daemon import daemonize, stay
-from codriver.systems.other_processes import HAS_SIGNALS, is_running
-from codriver.systems.programs import complete_path
+from codriver.systems.other_processes import HAS_SIGNALS, daemonize, is_running, stay
+from codriver.systems.programs import complete_path, to_end, to_name_holder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

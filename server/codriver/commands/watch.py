@@ -19,7 +19,7 @@ from codriver.commands.watch_board import ASKED_AT_START, Board, View, next_filt
 from codriver.errors import CodriverError
 from codriver.files.paths import workspace_state_folder
 from codriver.net import client
-from codriver.net.page_record import read_record, record_file
+from codriver.net.known_servers import read_record, record_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,22 +2,35 @@
 
 A `who` that is given once is the caller's until another is given. What came over the same connection before any name
 was given is that caller's own too, whatever it is called now; sub-agents that give names of their own stay apart.
+
+The activity of others: evaluations of other callers that began or ended since a caller was last told.
+
+Lanes: the session that each client has of its own in a REPL, without asking for one.
+
+A lane has its own namespace, `*1`, `*e` and queue; what is defined is shared. It is given where a REPL keeps sessions
+apart and runs them side by side, made at the client's first evaluation there, and found again by whoever comes back
+under the same names while it is there. It ends when its client is gone, the grace after that is over, and nothing runs
+in it. A REPL has so many lanes at most; who comes later uses the session that all share.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from codriver.core.dispatch import Outcome
 from codriver.core.records import replace
-from codriver.core.state import with_item, with_session
+from codriver.core.state import Session, Told, free_name, with_evaluation, with_item, with_session
+from codriver.core.values import MAIN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.core.actions import CallerNamed
-    from codriver.core.state import State
+    from codriver.core.actions import CallerNamed, LaneWanted
+    from codriver.core.state import Client, Repl, Seen, State
+    from codriver.core.values import Evaluation, Lane
+
 
 V = TypeVar("V")
 
@@ -91,3 +104,150 @@ def used_by(state: State, client: str, who: str) -> tuple[str, ...]:
 def _with_newest(mapping: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
     others = [(name, one) for name, one in mapping.items() if name != key][-(MOST - 1) :]
     return MappingProxyType(dict([*others, (key, value)]))
+
+
+MAX_CALLERS = 64
+"""Callers of one client that are remembered; each needs a name of its own, so more are hardly ever met."""
+MAX_SESSIONS = 64
+"""Sessions that a caller's answers were about and that are remembered."""
+MOST_OWN = 16
+"""Evaluations of a caller itself that it may be behind: to pass over them costs less than to note each as told."""
+NOTHING = Told(0, frozenset())
+_NUMBER = attrgetter("number")
+
+
+def told_to(state: State, client: str, who: str) -> Told | None:
+    """The knowledge of a caller; None before its first answer."""
+    known = state.clients.get(client)
+    return known.told.get(who) if known else None
+
+
+def since_told(state: State, told: Told, client: str, who: str) -> list[Evaluation]:
+    """The evaluations of others that began or ended since this was told to the caller, by number."""
+    unknown = _unknown(state, told, client, who)
+    return [e for e in unknown if e.over or e.number > told.number] if unknown else unknown
+
+
+def is_current(state: State, told: Told, session: str | None, stands: Seen | None) -> bool:
+    """Whether a caller to whom nothing can be told knows all that is to be noted, and how this session stands.
+
+    Its own evaluations are no news to it, whether they are noted or not.
+    """
+    is_near = not told.live and state.evaluated - told.number < MOST_OWN
+    return is_near and (session is None or told.seen.get(session) == stands)
+
+
+def with_told(state: State, client: Client, who: str) -> Client:
+    """The client, of which the caller `who` now knows how every evaluation stands."""
+    told = client.told.get(who, NOTHING)
+    live = frozenset([e.id for e in _unknown(state, told, client.id, who) if not e.over])
+    others = [(name, mark) for name, mark in client.told.items() if name != who][-(MAX_CALLERS - 1) :]
+    known = Told(state.evaluated, live, told.seen)
+    return replace(client, told=MappingProxyType(dict([*others, (who, known)])))
+
+
+def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
+    """The client, of which the caller `who` was told how this session stands."""
+    told = client.told.get(who, NOTHING)
+    if told.seen.get(session) == stands:
+        return client
+    others = [(key, one) for key, one in told.seen.items() if key != session][-(MAX_SESSIONS - 1) :]
+    known = replace(told, seen=MappingProxyType(dict([*others, (session, stands)])))
+    return replace(client, told=with_item(client.told, who, known))
+
+
+def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation]:
+    """The evaluations of others than this caller of which the end, or the beginning, was not told, by number."""
+    known = state.evaluations
+    found = [known[name] for name in told.live if name in known] if told.live else []
+    # The newest come last, so only they are looked at, however many are kept.
+    for evaluation in known.newest_first():
+        if evaluation.number <= told.number:
+            break
+        if not is_own(state, client, who, (evaluation.client, evaluation.who)):
+            found.append(evaluation)
+    theirs = [one for one in found if not is_own(state, client, who, (one.client, one.who))] if told.live else found
+    return sorted(theirs, key=_NUMBER) if theirs else theirs
+
+
+"""Lanes of one REPL: a session is a thread of the JVM once it evaluates."""
+
+
+def are_given(repl: Repl) -> bool:
+    """Whether a connected REPL gives lanes.
+
+    A server that can interrupt one session listens while it runs, so that sessions do not wait for each other.
+    """
+    profile = repl.profile
+    return (
+        profile is not None
+        and profile.isolation == "session"
+        and not profile.is_serial
+        and "interrupt" in profile.capabilities
+    )
+
+
+def find(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
+    """The session of a lane, for the connection `client`: its own, else one whose client left; None where none is."""
+    left = None
+    for session in repl.sessions.values():
+        if session.lane != lane:
+            continue
+        if session.client == client:
+            return session
+        if session.client not in state.clients and not _is_ending(state, repl, session):
+            left = left or session
+    return left
+
+
+def wanted(state: State, repl: Repl, action: LaneWanted) -> Outcome:
+    """The lane is the connection's: found, taken over with what runs in it, or made if there is room."""
+    return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
+
+
+def place_waiting(state: State, repl_id: str) -> State:
+    """The state in which what waited for a REPL, that is connected now, waits in the lanes of its callers."""
+    if not are_given(state.repls[repl_id]):
+        return state
+    for one in state.unfinished():
+        if one.repl != repl_id or one.lane is None or one.request is None or one.client not in state.clients:
+            continue
+        state, session = _with_lane(state, state.repls[repl_id], one.lane, one.client)
+        if session is not None:
+            request = replace(one.request, session=session.name)
+            placed = replace(one, session=session.name, request=request, lane=None)
+            state = with_evaluation(state, placed)
+    return state
+
+
+def in_common(repl: Repl, session: Session) -> Session:
+    """The session that keeps who evaluated last: lanes and the shared session keep it together."""
+    return session if session.lane is None else repl.sessions.get(MAIN_SESSION, session)
+
+
+def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tuple[State, Session | None]:
+    known = find(state, repl, lane, client)
+    if known is not None and known.client == client:
+        return state, known
+    if known is None and sum(session.lane is not None for session in repl.sessions.values()) >= MOST:
+        return state, None
+    if known is None:
+        session = Session(free_name(lane.who, repl.sessions), lane.who, client, lane=lane)
+    else:
+        session = replace(known, client=client, is_leaving=False)
+        state = _taken_over(state, repl, known, client)
+    return with_session(state, repl.id, session), session
+
+
+def _taken_over(state: State, repl: Repl, session: Session, client: str | None) -> State:
+    """The state in which what runs in a session of a client that left is that of its next one."""
+    for one in state.unfinished_in(repl.id, session.name):
+        if one.client == session.client:
+            evaluation = replace(one, client=client, is_orphan=False)
+            state = with_evaluation(state, evaluation)
+    return state
+
+
+def _is_ending(state: State, repl: Repl, session: Session) -> bool:
+    """Whether a session is being closed in the REPL by now, and not only when what runs in it is over."""
+    return session.is_leaving and not state.unfinished_in(repl.id, session.name)

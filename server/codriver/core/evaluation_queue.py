@@ -2,13 +2,20 @@
 
 Within a queue (`core.state.queue_of`) those of a client run in the order they were accepted, and clients take turns. An
 evaluation accepted while its REPL is on its way waits for it.
+
+Turns: the evaluations of a client run in the order in which they came, and clients that wait for a queue take turns.
+
+A turn is one evaluation, however long. Its place in the order is a number, that each evaluation gets as it comes. Where
+more of a client's wait as one of them ends, the first of these goes behind all that has come until then. So nobody
+waits longer than for the one that runs and one of each client that waits, and whoever comes anew overtakes nobody for
+ever. A client is a connection: callers that share one share its turns, under whatever names.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from codriver.core import callers, client_departure, lanes, turns
+from codriver.core import callers, mcp_clients
 from codriver.core.actions import (
     Action,
     CancelQueued,
@@ -22,16 +29,26 @@ from codriver.core.actions import (
 )
 from codriver.core.dispatch import Outcome
 from codriver.core.effects import Append, Effect, Remember, RunEvaluation, WakeWaiters
-from codriver.core.layered_map import LayeredMap
+from codriver.core.mappings import LayeredMap
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
-from codriver.core.values import CHECKPOINT, HUMAN, MAIN_SESSION, TOLD_IN_WORDS, Evaluation, Failure, checkpoint_name
+from codriver.core.values import (
+    CHECKPOINT,
+    HELD,
+    HUMAN,
+    MAIN_SESSION,
+    TOLD_IN_WORDS,
+    Evaluation,
+    Failure,
+    checkpoint_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver.core.dispatch import Handler
     from codriver.core.values import Request
+
 
 KEPT = 1000
 """How many evaluations that are over can still be asked about."""
@@ -92,7 +109,7 @@ def fill_queues(state: State, repl: str, now: int) -> Outcome:
     if not state.live:
         return Outcome(state)
     effects: list[Effect] = []
-    for evaluation in turns.next_in(state, repl):
+    for evaluation in next_in(state, repl):
         if evaluation.request is not None:
             begun = _running(evaluation, state.repls[repl], now)
             state = with_evaluation(state, begun)
@@ -114,7 +131,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
         state = _put_new(state, evaluation, repl, session, action.now)
         return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
     if repl.phase != "connected" or holder(state, evaluation) is not None:
-        return client_departure.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
+        return mcp_clients.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
     evaluation = _running(evaluation, repl, action.now)
     state = _put_new(state, evaluation, repl, session, action.now)
     return Outcome(state, _run(evaluation, action.request, repl))
@@ -122,7 +139,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
 
 def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
     client = state.clients.get(action.client or "")
-    known = lanes.in_common(repl, session)
+    known = callers.in_common(repl, session)
     tests = action.request.tests
     return Evaluation(
         id=action.request.id,
@@ -179,7 +196,7 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
 
 
 def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session, now: int) -> State:
-    known = lanes.in_common(repl, session)
+    known = callers.in_common(repl, session)
     newest = with_item(known.last_evaluation_by, evaluation.who, evaluation.number)
     if known is session:
         session = replace(session, last_activity=now, last_evaluation_by=newest)
@@ -265,7 +282,7 @@ def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcom
 def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Outcome:
     """Wait for input, unless nobody will think of giving it."""
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
-    ended = client_departure.end_unwanted(waiting.state)
+    ended = mcp_clients.end_unwanted(waiting.state)
     own = queue_of(state, evaluation)
     behind = [one for one in state.unfinished() if one.status == "queued" and queue_of(state, one) == own]
     told = tuple(WakeWaiters(evaluation=one.id) for one in behind)
@@ -294,7 +311,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
         namespace = session.namespace if is_elsewhere else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
         state = with_session(state, repl.id, session)
-    effects = (wake, *told, *client_departure.close_if_left(state, repl.id, evaluation.session))
+    effects = (wake, *told, *mcp_clients.close_if_left(state, repl.id, evaluation.session))
     if repl.phase != "connected":
         return Outcome(state, effects)
     filled = fill_queues(state, repl.id, action.now)
@@ -331,7 +348,7 @@ def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Sta
     )
     live = tuple([name for name in state.live if name != ended.id])
     state = replace(state, evaluations=state.evaluations.with_item(ended.id, ended), live=live)
-    return turns.pass_on(state, evaluation)
+    return pass_on(state, evaluation)
 
 
 def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:
@@ -344,3 +361,34 @@ def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, .
 
 def _set_status(state: State, evaluation: Evaluation) -> Outcome:
     return Outcome(with_evaluation(state, evaluation), effects=(WakeWaiters(evaluation=evaluation.id),))
+
+
+def next_in(state: State, repl: str) -> list[Evaluation]:
+    """The evaluations of a REPL that are to run now: of each queue that is free, the one whose turn it is."""
+    unfinished = [one for one in state.unfinished() if one.repl == repl]
+    taken = {queue_of(state, one) for one in unfinished if one.status in HELD}
+    first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}
+    for one in unfinished:
+        queue = queue_of(state, one)
+        if one.status == "queued" and one.request is not None and queue not in taken:
+            first.setdefault((queue, one.client), one)
+    chosen: dict[tuple[str, str], Evaluation] = {}
+    for (queue, _), one in first.items():
+        known = chosen.get(queue)
+        chosen[queue] = one if known is None or one.turn < known.turn else known
+    return list(chosen.values())
+
+
+def pass_on(state: State, evaluation: Evaluation) -> State:
+    """The state after the end of an evaluation, in which its client's next in the same queue has its place.
+
+    Of one that ran that is the last place; of one that was taken back, its own, so that this brings no turn forward.
+    """
+    if not state.live:
+        return state
+    queue = queue_of(state, evaluation)
+    for one in state.unfinished():
+        if one.client == evaluation.client and one.status == "queued" and queue_of(state, one) == queue:
+            place = state.turns + 1 if evaluation.status in HELD else max(one.turn, evaluation.turn)
+            return replace(with_evaluation(state, replace(one, turn=place)), turns=max(state.turns, place))
+    return state

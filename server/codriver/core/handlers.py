@@ -5,16 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import (
-    actions,
-    app_streams,
-    callers,
-    evaluation_queue,
-    lanes,
-    lifecycle,
-    mcp_clients,
-    repl_connections,
-)
+from codriver.core import actions, callers, evaluation_queue, lifecycle, mcp_clients, repl_connections
 from codriver.core.evaluation_queue import of_unfinished
 from codriver.core.repl_connections import announcing, of_known
 
@@ -45,14 +36,14 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.ReplStarted: of_known(repl_connections.started),
         actions.ReplConnected: of_known(repl_connections.connected),
         actions.SeamSeen: of_known(repl_connections.seam_seen),
-        actions.AppStreamBegan: app_streams.began,
-        actions.AppStreamRenewed: app_streams.renewed,
-        actions.AppStreamEnded: app_streams.ended,
-        actions.ReplLost: of_known(app_streams.over_with(repl_connections.lost)),
+        actions.AppStreamBegan: mcp_clients.began,
+        actions.AppStreamRenewed: mcp_clients.renewed,
+        actions.AppStreamEnded: mcp_clients.ended,
+        actions.ReplLost: of_known(mcp_clients.over_with(repl_connections.lost)),
         actions.RetryDue: of_known(repl_connections.retry_due),
-        actions.RestartRepl: of_known(app_streams.over_with(repl_connections.restart)),
+        actions.RestartRepl: of_known(mcp_clients.over_with(repl_connections.restart)),
         actions.SessionOpened: of_known(repl_connections.session_opened),
-        actions.LaneWanted: of_known(lanes.wanted),
+        actions.LaneWanted: of_known(callers.wanted),
         actions.SessionClosed: of_known(repl_connections.session_closed),
         actions.Evaluate: evaluation_queue.accept,
         actions.OthersEvaluation: evaluation_queue.note_others,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core import callers, client_departure, evaluation_queue, lanes
+from codriver.core import callers, evaluation_queue, mcp_clients
 from codriver.core.actions import (
     Action,
     LatchError,
@@ -231,7 +231,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
     # What was said of its end is true no more.
     state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
     says = _connected_says(state, connected)
-    placed = lanes.place_waiting(with_repl(state, connected), repl.id)
+    placed = callers.place_waiting(with_repl(state, connected), repl.id)
     return replace(evaluation_queue.fill_queues(placed, repl.id, action.now), follow_ups=says)
 
 
@@ -349,7 +349,7 @@ def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
 
 def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     """One session less, if it is one that was left."""
-    return Outcome(client_departure.forget_session(state, repl.id, action.name))
+    return Outcome(mcp_clients.forget_session(state, repl.id, action.name))
 
 
 def _free_key(state: State, wanted: str, own_id: str) -> str:

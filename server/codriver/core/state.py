@@ -11,7 +11,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from codriver.core.layered_map import LayeredMap
+from codriver.core.mappings import LayeredMap
 from codriver.core.records import dataclass, replace
 from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
 

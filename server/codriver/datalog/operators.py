@@ -2,6 +2,10 @@
 
 Rows are tuples. Batches go through all steps before the next batch is begun, so what is held at once stays small, the
 time limit is heeded between batches, and rows that are found when time is over are right.
+
+Scope of a plan: the variables bound so far, and the sources, rules and budget that it works on.
+
+Entity lookup: all patterns about one entity as one join, which reads the store by its best index.
 """
 
 from __future__ import annotations
@@ -9,19 +13,43 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from codriver.datalog.entity_store import between
 from codriver.datalog.functions import is_true
 from codriver.datalog.regexes import InvalidPatternError
-from codriver.datalog.syntax_tree import Binding, Blank, CollectionBinding, TupleBinding, Variable
+from codriver.datalog.syntax_tree import (
+    Binding,
+    Blank,
+    Clause,
+    CollectionBinding,
+    Constant,
+    FunctionCall,
+    Not,
+    Or,
+    Pattern,
+    Predicate,
+    RuleCall,
+    Source,
+    Term,
+    TupleBinding,
+    Variable,
+    argument_variables,
+    variables,
+)
 from codriver.datalog.value_types import MAX_ITEMS, kind, own
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable
+    from collections.abc import Collection, Hashable, Mapping
 
+    from codriver.datalog.edn import Text
+    from codriver.datalog.entity_store import Record, Snapshot
     from codriver.datalog.errors import Budget
+
 
 Row = tuple[Any, ...]
 Rows = list[Row]
@@ -216,3 +244,307 @@ def _collection(value: Any) -> tuple[Any, ...]:
     if isinstance(value, tuple | frozenset):
         return tuple(value)
     raise TypeError(f"a binding takes a collection apart, not {kind(value)}")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The variables bound so far: columns of the rows, and those with one value only."""
+
+    names: tuple[str, ...]
+    constants: Mapping[str, object]
+
+    @cached_property
+    def columns(self) -> Mapping[str, int]:
+        """From a variable's name to its column."""
+        return {name: place for place, name in enumerate(self.names)}
+
+    def binds(self, names: Iterable[str]) -> bool:
+        """Whether all of them are bound."""
+        return all(name in self.columns or name in self.constants for name in names)
+
+    def with_names(self, names: Iterable[str]) -> Scope:
+        """The scope with more columns after these."""
+        return Scope((*self.names, *names), self.constants)
+
+    def inside(self, shared: Iterable[str] | None) -> Scope:
+        """The scope of clauses inside: the columns and constants they share, all of them if None."""
+        if shared is None:
+            return self
+        known = set(shared)
+        names = tuple(name for name in self.names if name in known)
+        return Scope(names, {name: value for name, value in self.constants.items() if name in known})
+
+
+class SolvedRules(Protocol):
+    """Rules as a plan knows them: their bodies are plans in turn, so it knows them by this alone."""
+
+    def apart(self) -> SolvedRules:
+        """These rules with tables of their own, whose answers are complete when they are given."""
+
+    def can_run(self, name: str, places: frozenset[int]) -> bool:
+        """Whether the rule can be solved with the arguments at these places bound."""
+
+    def caller(self, call: RuleCall, places: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
+        """The evaluator of a rule call: given all rows of inputs, it gives the function with the answers to each."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Context of a query: sources, budget and rules. `text` is for errors; `rules` are solved as they are called."""
+
+    text: Text
+    sources: Mapping[str, Snapshot]
+    budget: Budget
+    rules: SolvedRules
+
+    def snapshot(self, source: Source) -> Snapshot:
+        """The entities of a source.
+
+        Raises:
+            QueryError: this query has no such source.
+        """
+        if source.name not in self.sources:
+            raise self.text.error_at(f"one of the sources {' '.join(self.sources)}", source.name, 0)
+        return self.sources[source.name]
+
+
+def provided(clause: Clause) -> frozenset[str]:
+    """The variables that are bound once it has run."""
+    return frozenset() if isinstance(clause, Predicate | Not) else variables(clause)
+
+
+def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
+    """The variables bound when clauses have run that began with these; None if they cannot run."""
+    waiting = list(clauses)
+    while waiting:
+        context.budget.check()  # clauses nested in one another can make this take long
+        ready: list[Clause] = []
+        later: list[Clause] = []
+        for clause in waiting:
+            (ready if _is_ready(context, clause, bound) else later).append(clause)
+        if not ready:
+            return None
+        bound = bound.union(*map(provided, ready))
+        waiting = later
+    return bound
+
+
+def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
+    match clause:
+        case Predicate(arguments=arguments) | FunctionCall(arguments=arguments):
+            return argument_variables(arguments) <= bound
+        case Not():
+            inner = bound & variables(clause)
+            return bool(inner) and bound_after(context, clause.clauses, inner) is not None
+        case Or():
+            return is_or_ready(context, clause, bound & frozenset(clause.variables))
+        case RuleCall():
+            places = frozenset(
+                place
+                for place, term in enumerate(clause.arguments)
+                if isinstance(term, Constant) or (isinstance(term, Variable) and term.name in bound)
+            )
+            return context.rules.can_run(clause.name, places)
+    return True
+
+
+def is_or_ready(context: Context, clause: Or, bound: frozenset[str]) -> bool:
+    """Whether every branch can run and binds what the branches share, when these of its variables are bound."""
+    if not clause.required <= bound:
+        return False
+    after = [bound_after(context, branch, bound) for branch in clause.branches]
+    return all(names is not None and names.issuperset(clause.variables) for names in after)
+
+
+LINE = 0  # its place in a record; a line is an entity's id
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Patterns about one entity: with known attributes, in the same source."""
+
+    source: Source
+    entity: Term
+    patterns: tuple[Pattern, ...]
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """All variables in it."""
+        terms = (self.entity, *(pattern.value for pattern in self.patterns))
+        return frozenset(term.name for term in terms if isinstance(term, Variable))
+
+    def line_variables(self, places: Mapping[str, int]) -> frozenset[str]:
+        """The variables that are the entity's line."""
+        terms = [self.entity] + [p.value for p in self.patterns if places.get(_attribute(p)) == LINE]
+        return frozenset(term.name for term in terms if isinstance(term, Variable))
+
+
+@dataclass
+class Match:
+    """Match conditions on a record, by places in it: those of a row, and the columns that it adds to the row."""
+
+    fixed: list[tuple[int, object]] = field(default_factory=list)
+    """Equal to a value."""
+    joined: list[tuple[int, int]] = field(default_factory=list)
+    """Equal to a column of the row."""
+    same: list[tuple[int, int]] = field(default_factory=list)
+    """Equal to one another."""
+    present: set[int] = field(default_factory=set)
+    """Not absent."""
+    outputs: dict[str, int] = field(default_factory=dict)
+    """New columns."""
+
+    def add(self, place: int, term: Term, scope: Scope) -> None:
+        """The value at `place` is what the term says."""
+        self.present.add(place)
+        if isinstance(term, Constant):
+            self.fixed.append((place, term.value))
+        elif isinstance(term, Variable):
+            if term.name in scope.constants:
+                self.fixed.append((place, scope.constants[term.name]))
+            elif term.name in scope.columns:
+                self.joined.append((place, scope.columns[term.name]))
+            elif term.name in self.outputs:
+                self.same.append((place, self.outputs[term.name]))
+            else:
+                self.outputs[term.name] = place
+
+    def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
+        """The records that match, whatever the row."""
+        for place, value in self.fixed:
+            # No value in a record is nil, which stands for none there.
+            records = [record for record in records if record[place] == value] if value is not None else []
+        for place in self.present - required:
+            records = [record for record in records if record[place] is not None]
+        for place, other in self.same:
+            records = [record for record in records if record[place] == record[other]]
+        return records
+
+
+def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
+    """The conditions on a record that all patterns of the group make together."""
+    match = Match()
+    match.add(LINE, group.entity, scope)
+    for pattern in group.patterns:
+        place = places.get(_attribute(pattern))
+        if place is None:  # an attribute of other sources
+            match.fixed.append((LINE, None))
+        match.add(LINE if place is None else place, pattern.value, scope)
+    return match
+
+
+def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: Iterable[str]) -> tuple[Step, list[str]]:
+    """The step that adds what matches, and the names of the columns it adds. `lines`: where they can only be."""
+    names = [name for name in match.outputs if name in wanted]
+    columns = [match.outputs[name] for name in names]
+    required = snapshot.schema.required_places
+    is_unique = any(match.outputs[name] == LINE for name in names)
+
+    def additions(records: Sequence[Row]) -> list[Row]:
+        rows = projected(records, columns)
+        return rows if is_unique else list(dict.fromkeys(rows))
+
+    if not match.joined:
+        return cross(additions(match.passing(_candidates(match, snapshot, lines), required))), names
+
+    key = projection([column for _, column in match.joined])
+    places = [place for place, _ in match.joined]
+    record_key = projection(places)
+    best = min(range(len(match.joined)), key=lambda n: _spread(snapshot, match.joined[n][0]))
+    best_place = match.joined[best][0]
+    built: dict[Row, list[Row]] | None = None
+
+    def matching(rows: list[Row]) -> Any:
+        nonlocal built
+        if built is None and snapshot.is_indexed(best_place) and len(rows) * FEW < len(snapshot):
+            return look_up
+        if built is None:
+            records = match.passing(_candidates(match, snapshot, lines), required)
+            built = hashed(records, places, columns)
+        return built.get
+
+    def look_up(values: Row) -> list[Row]:
+        records: Sequence[Row] = _in_lines(snapshot.with_value(best_place, values[best]), lines)
+        if len(values) > 1:
+            records = [record for record in records if record_key(record) == values]
+        return additions(match.passing(records, required))
+
+    return join(key, matching), names
+
+
+FEW = 8  # with fewer rows than an eighth of the entities, asking the index for each beats reading all entities once
+
+
+def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Iterable[str]) -> tuple[Step, list[str]]:
+    """The step of a pattern whose attribute is not known: every entity is taken as triples with its attributes."""
+    match = Match()
+    for place, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
+        match.add(place, term, scope)
+    keywords = snapshot.schema.keywords
+    triples: list[Row] = [
+        (record[LINE], keyword, value)
+        for record in snapshot.records
+        for keyword, value in zip(keywords, record, strict=True)
+        if value is not None
+    ]
+    found = match.passing(triples, frozenset(range(3)))
+    names = [name for name in match.outputs if name in wanted]
+    columns = [match.outputs[name] for name in names]
+    if not match.joined:
+        return cross(list(dict.fromkeys(projected(found, columns)))), names
+    table = hashed(found, [place for place, _ in match.joined], columns)
+    key = projection([column for _, column in match.joined])
+    return join(key, lambda _: table.get), names
+
+
+def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:
+    """The records to look at, as few as an index can narrow them down to."""
+    indexed = [(place, value) for place, value in match.fixed if snapshot.is_indexed(place)]
+    if indexed:
+        place, value = min(indexed, key=lambda one: snapshot.count_with_value(*one))
+        return _in_lines(snapshot.with_value(place, value), lines)
+    return snapshot.records if lines is None else snapshot.between(lines.start, lines.stop - 1)
+
+
+def _in_lines(records: Sequence[Record], lines: range | None) -> Sequence[Record]:
+    """The records whose lines are among these, of records in line order."""
+    return records if lines is None else between(records, lines.start, lines.stop - 1)
+
+
+def _spread(snapshot: Snapshot, place: int) -> float:
+    """The number of records that share a value of the attribute, on average."""
+    if place == LINE:
+        return 0
+    return len(snapshot) / max(1, snapshot.distinct_values(place)) if snapshot.is_indexed(place) else len(snapshot)
+
+
+def _attribute(pattern: Pattern) -> str:
+    if not isinstance(pattern.attribute, Constant):
+        raise TypeError("a group's patterns have known attributes")
+    return str(pattern.attribute.value)
+
+
+def is_missing(snapshot: Snapshot, entity: object, attribute: object) -> bool:
+    """`missing?`: whether the entity has no such attribute."""
+    return _value(snapshot, entity, attribute) is None
+
+
+def get_else(snapshot: Snapshot, entity: object, attribute: object, default: object) -> object:
+    """`get-else`: the entity's value, or the default."""
+    value = _value(snapshot, entity, attribute)
+    return default if value is None else value
+
+
+def get_some(snapshot: Snapshot, entity: object, *attributes: object) -> tuple[object, object] | None:
+    """`get-some`: the first of the attributes that the entity has, with its value."""
+    for attribute in attributes:
+        value = _value(snapshot, entity, attribute)
+        if value is not None:
+            return attribute, value
+    return None
+
+
+def _value(snapshot: Snapshot, entity: object, attribute: object) -> object:
+    record = snapshot.entity(entity)
+    place = snapshot.schema.positions.get(attribute) if isinstance(attribute, str) else None
+    return None if record is None or place is None else record[place]

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from codriver.datalog import entity_lookup, operators
-from codriver.datalog.entity_lookup import Group
+from codriver.datalog import operators
 from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, reason
-from codriver.datalog.scope import is_or_ready, provided
+from codriver.datalog.operators import Group, is_or_ready, provided
 from codriver.datalog.syntax_tree import (
     Argument,
     Blank,
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from codriver.datalog.edn import Form
-    from codriver.datalog.operators import Expression, Row, Rows, Step
-    from codriver.datalog.scope import Context, Scope
+    from codriver.datalog.operators import Context, Expression, Row, Rows, Scope, Step
 
 Unit = Group | Clause
 
@@ -109,7 +107,7 @@ class _Planner:
                 self._take_group(unit)
             case Pattern():
                 snapshot = self.context.snapshot(unit.source)
-                self._add(*entity_lookup.datom_step(unit, self.scope, snapshot, self._needed()))
+                self._add(*operators.datom_step(unit, self.scope, snapshot, self._needed()))
             case Predicate():
                 call = self._caller(unit.function, unit.arguments, unit.form)
                 self._add(self._explained(unit, operators.keep(call), call), (), is_distinct=True)
@@ -164,8 +162,8 @@ class _Planner:
         for predicate in absorbed:
             self.pending.remove(predicate)
         snapshot = self.context.snapshot(group.source)
-        match = entity_lookup.match_group(group, self.scope, snapshot.schema.positions)
-        step, names = entity_lookup.group_step(match, snapshot, lines, self._needed())
+        match = operators.match_group(group, self.scope, snapshot.schema.positions)
+        step, names = operators.group_step(match, snapshot, lines, self._needed())
         self._add(step, names, is_distinct=not match.joined)
 
     def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
@@ -394,7 +392,7 @@ def _example(function: str, arguments: Sequence[Expression], values: Row | None)
 
 def _entity_functions() -> Mapping[str, Callable[..., Any]]:
     return {
-        "missing?": entity_lookup.is_missing,
-        "get-else": entity_lookup.get_else,
-        "get-some": entity_lookup.get_some,
+        "missing?": operators.is_missing,
+        "get-else": operators.get_else,
+        "get-some": operators.get_some,
     }

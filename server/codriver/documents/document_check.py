@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.documents import lisp_documents, python_documents
 from codriver.documents.layout import arrange
-from codriver.documents.notebook import notebook
+from codriver.documents.python_documents import notebook
 from codriver.documents.verification import Raised
 from codriver.errors import CodriverError
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from codriver.documents.python_steps import is_constant
+from codriver.documents.steps import is_constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

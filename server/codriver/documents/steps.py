@@ -1,9 +1,25 @@
-"""Steps: the top-level forms or statements of evaluated code, with the names that each gives and uses."""
+"""Steps: the top-level forms or statements of evaluated code, with the names that each gives and uses.
+
+Steps of Lisp code, by the reader's forms and symbols; what a symbol means, nobody here knows.
+
+Steps of Python code, by its syntax tree.
+"""
 
 from __future__ import annotations
 
+import ast
+import symtable
+import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+from codriver.lisp.reader import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from codriver.lisp.reader import Form
+
 
 Role = Literal["import", "definition", "assignment", "statement", "expression"]
 """`definition`: of a function, class, macro or the like, which does nothing else. `assignment`: of a value."""
@@ -24,3 +40,207 @@ class Step:
     needs: frozenset[str] = frozenset()
     awaits: bool = False
     """Whether it awaits outside any function, as only a REPL may."""
+
+
+_IMPORTS: Final = frozenset({"ns", "require", "use", "import", "in-ns", "require-macros", "refer"})
+_DEFINITIONS: Final = frozenset(
+    {"defn", "defn-", "defmacro", "defrecord", "deftype", "defprotocol", "definterface", "defclass", "defasync"}
+)
+_METHODS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
+_ASSIGNMENTS: Final = frozenset({"def", "defonce", "setv", "declare"})
+LAST_VALUES: Final = frozenset({"*1", "*2", "*3", "*e"})
+"""What a REPL alone has: its last values, and its last error."""
+
+
+def lisp_steps(code: str) -> tuple[Step, ...]:
+    """The top-level forms of `code`; none where its brackets do not balance."""
+    reading = read(code)
+    if reading.fault is not None:
+        return ()
+    return tuple(_step(form, code) for form in reading.forms if form.kind != "discard")
+
+
+def _step(form: Form, code: str) -> Step:
+    text = code[form.start : form.end]
+    symbols = frozenset(_symbols(form, code))
+    role, given = _role(form, code)
+    # A function mentions more than it needs, a macro may need it when it is expanded: those are told by running them.
+    needs = frozenset[str]() if role == "definition" else symbols
+    return Step(text, role, gives=frozenset(given), uses=symbols - set(given), needs=needs)
+
+
+def _role(form: Form, code: str) -> tuple[Role, tuple[str, ...]]:
+    words = [code[child.start : child.end] for child in form.children[:1]]
+    if form.kind != "list" or not words:
+        return "expression", ()
+    head = words[0].rpartition("/")[2] or words[0]
+    if head in _IMPORTS:
+        return "import", ()
+    named = (_name(form.children[1], code),) if len(form.children) > 1 else ()
+    if head in _DEFINITIONS:
+        extra = tuple(f"{before}{name}" for name in named for before in ("->", "map->"))
+        return "definition", (*named, *extra) if head in {"defrecord", "deftype"} else named
+    if head in _METHODS:
+        return "statement", named
+    if head in _ASSIGNMENTS:
+        return "assignment", named
+    return "expression", ()
+
+
+def _name(form: Form, code: str) -> str:
+    """The symbol that a definition names, without its metadata."""
+    while form.kind == "prefixed" and form.children:
+        form = form.children[-1]
+    return code[form.start : form.end]
+
+
+def _symbols(form: Form, code: str) -> Iterator[str]:
+    if form.kind == "atom":
+        yield code[form.start : form.end].lstrip("@'`~#").partition("/")[0] or "/"
+        yield code[form.start : form.end].rstrip(".")
+    for child in form.children:
+        yield from _symbols(child, code)
+
+
+def namespace_of(code: str) -> str:
+    """The namespace that the first `ns` form of a file's text makes; blank where there is none."""
+    for form in read(code).forms:
+        children = form.children
+        if form.kind == "list" and len(children) > 1 and code[children[0].start : children[0].end] == "ns":
+            return _name(children[1], code)
+    return ""
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_CONSTANTS = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
+
+
+def python_steps(code: str) -> tuple[Step, ...] | None:
+    """The statements of `code`, comments before each among them; None for code that is no Python of ours."""
+    # As Python reads it: of all characters that separate lines elsewhere, these alone end one.
+    code = code.replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    lines = code.split("\n")
+    return tuple(_python_step(node, _text(node, lines)) for node in body)
+
+
+def _text(node: ast.stmt, lines: list[str]) -> str:
+    """The source of a statement, its decorators among it, and the comments right above it."""
+    decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
+    first = min([node.lineno, *decorators])
+    begin = 0 if decorators else node.col_offset
+    end_line, end = node.end_lineno or node.lineno, node.end_col_offset or 0
+    texts = [line.encode() for line in lines[first - 1 : end_line]]
+    texts[-1] = texts[-1][:end]
+    texts[0] = texts[0][begin:]
+    comments: list[str] = []
+    while begin == 0 and first - len(comments) > 1 and lines[first - 2 - len(comments)].startswith("#"):
+        comments.insert(0, lines[first - 2 - len(comments)])
+    return "\n".join([*comments, b"\n".join(texts).decode()])
+
+
+def _python_step(node: ast.stmt, text: str) -> Step:
+    return Step(
+        text,
+        _python_role(node),
+        gives=frozenset(_given(node)),
+        uses=frozenset(_used(node, text)),
+        needs=frozenset(_needed(node)),
+        awaits=_awaits(node),
+    )
+
+
+def _python_role(node: ast.stmt) -> Role:
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            return "import"
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return "definition"
+        case ast.Assign() | ast.AnnAssign() if all(isinstance(target, ast.Name) for target in _targets(node)):
+            return "assignment"
+        case ast.Expr():
+            return "expression"
+        case _:
+            return "statement"
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def is_constant(step: Step) -> bool:
+    """Whether an assignment gives a name a number or text, which nothing can change in place."""
+    node = ast.parse(step.text).body[0]
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        return False
+    return all(
+        isinstance(part, (*_CONSTANTS, ast.operator, ast.unaryop, ast.expr_context)) for part in ast.walk(node.value)
+    )
+
+
+def _given(node: ast.AST) -> Iterator[str]:
+    """The names that a statement binds in its module."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+            return
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from ((alias.asname or alias.name.partition(".")[0]) for alias in names if alias.name != "*")
+            return
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            yield name
+        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return
+    for child in ast.iter_child_nodes(node):
+        yield from _given(child)
+
+
+def _used(node: ast.stmt, text: str) -> Iterator[str]:
+    """The names of its module that a statement mentions, in functions too; more than those, where nobody can tell."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield from _globals(symtable.symtable(text, "step", "exec"))
+    except (SyntaxError, ValueError):
+        yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+
+
+def _globals(table: symtable.SymbolTable) -> Iterator[str]:
+    is_module = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        is_mentioned = symbol.is_referenced() or symbol.is_declared_global()
+        if is_mentioned and (is_module or symbol.is_global()):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _globals(child)
+
+
+def _needed(node: ast.AST) -> Iterator[str]:
+    """The names that are read when the statement runs, and not only when a function of it is called."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    if isinstance(node, _FUNCTIONS):
+        arguments = node.args
+        parts: list[ast.AST | None] = [*arguments.defaults, *arguments.kw_defaults]
+        parts += [*getattr(node, "decorator_list", ()), getattr(node, "returns", None)]
+        parts += [argument.annotation for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    else:
+        parts = list(ast.iter_child_nodes(node))
+    for part in parts:
+        if part is not None:
+            yield from _needed(part)
+
+
+def _awaits(node: ast.AST) -> bool:
+    if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
+        return True
+    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        return False
+    return any(map(_awaits, ast.iter_child_nodes(node)))

@@ -3,16 +3,14 @@
 All edits of a batch are checked before any file is touched, and all of them are done or none.
 """
 
-from codriver.editing.acts import Act, Ended, PutBack
+from codriver.editing.atomic_batch import BatchRecords
 from codriver.editing.batch import HY, Create, EditsRefusedError, FileResult, Limits, Wanted
-from codriver.editing.batch_records import BatchRecords
 from codriver.editing.diagnostics import Diagnostics, lint
-from codriver.editing.editor import Editor, NothingToUndoError, Outcome
+from codriver.editing.editor import Act, Editor, Ended, NothingToUndoError, Outcome, PutBack
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
-from codriver.editing.file_languages import FileEdit
+from codriver.editing.file_languages import FileEdit, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
 from codriver.editing.rename_across_files import Elsewhere
-from codriver.editing.text_edits import ReplaceText
 
 __all__ = [
     "HY",

@@ -2,37 +2,52 @@
 
 A path here has no links in it, as `editable_path` gives it. Links that come in its way later are not followed: each
 folder is walked to by descriptor, held open, and all is done by that descriptor.
+
+Batch records: the intent of a batch, kept on disk while it is under way, by which the next server takes it back.
+
+A record is a file of its own in the state folder of the workspace, made before the batch touches anything. It begins
+with a mark that calls the batch under way, and that is written over at its end; then the file is closed, and
+removed. Its server holds a lock on it, so a record with that mark and a free lock is that of a server that was killed;
+one without the mark is left of a batch that is over, where the system would not remove it. A record names the temporary
+files and the folders that the batch makes; for a batch of several files it holds their bytes before and the digests of
+those after too. One file is replaced in one step, so that there is nothing to take back.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
+import hashlib
+import json
+import logging
 import operator
 import os
+import re
 from collections import OrderedDict
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from codriver.editing.batch_records import restore
 from codriver.editing.file_changes import (
     FilesChangedError,
     FilesUnwritableError,
     Left,
+    Snapshot,
     UnreadableError,
     content_of,
     locate_file,
     show,
 )
-from codriver.files import UnsafeFileError, temporary_name
+from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, temporary_name
+from codriver.files.private_folders import make_private_folder, try_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from codriver.editing.batch_records import BatchRecords
     from codriver.editing.file_changes import Change
     from codriver.files import Place
+
 
 MAX_HELD: Final = 32
 """Folders that a batch holds open at once; those of a larger batch are walked to again, and must be the same."""
@@ -213,3 +228,223 @@ class _HeldFolders:
             place.close()
             raise FilesChangedError([show(self._workspace, path)])
         return place
+
+
+logger = logging.getLogger(__name__)
+
+MAX_HELD_BYTES: Final = 64 * MEBIBYTE
+"""Of the files of a batch before it; a larger batch is recorded without, and only its temporary files are removed."""
+MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
+"""In base64, with paths."""
+MAX_TOLD: Final = 10
+"""Files that are named for each of the two ends of a batch."""
+UNDER_WAY: Final = b"under way\n"
+OVER: Final = b"over     \n"
+"""The mark that a record begins with, and what is written over it, of the same length."""
+_RECORD = re.compile(r"[0-9a-f]{12}\.json")
+_TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
+
+
+def restore(place: Place, before: Snapshot, temporary: str, *, is_after: Callable[[bytes | None], bool]) -> bool:
+    """Make a file as it was before a batch, if it still is what the batch wrote; whether it is as before.
+
+    Raises:
+        UnreadableError, OSError: it cannot be read or written.
+    """
+    if before.data is not None:  # on the disk before anything is compared: a put follows at once
+        place.stage(before.data, mode=before.mode, owner=before.owner, temporary=temporary)
+    try:
+        now = content_of(place)
+        if now == before.data or not is_after(now):
+            return now == before.data
+        if before.data is None:
+            place.remove()
+        elif now is not None:
+            place.put(temporary)
+        else:
+            with contextlib.suppress(FileExistsError):
+                place.put_new(temporary)
+                return True
+            return False
+        return True
+    finally:
+        place.discard(temporary)
+
+
+class BatchRecords:
+    """The records of all batches of one workspace, in `folder`, which is made with the first."""
+
+    def __init__(self, folder: Path, workspace: Path) -> None:
+        self._folder = folder
+        self._workspace = workspace
+
+    @contextlib.contextmanager
+    def kept(self, changes: Sequence[Change], temporaries: Mapping[Path, str]) -> Iterator[None]:
+        """Keep a record of a batch as long as the block lasts; without one where the disk does not take it."""
+        file = self._folder / f"{os.urandom(6).hex()}.json"
+        descriptor, is_durable = None, False
+        try:
+            data = _recorded(changes, temporaries, self._workspace)
+            is_durable = b'"after"' in data  # else only temporary files would be left where the machine ends
+            make_private_folder(self._folder)
+            with locate(file, Links.NEVER, root=self._folder) as place:
+                descriptor = place.open_private(os.O_RDWR | os.O_CREAT)
+                if try_lock(descriptor):
+                    _write(descriptor, UNDER_WAY + data, is_durable=is_durable)
+                    if is_durable:
+                        place.sync()
+        except OSError as error:
+            logger.debug("%s is not kept: %s", file, error)
+        try:
+            yield
+        finally:
+            if descriptor is not None:
+                _end(descriptor, is_durable=is_durable)
+                with contextlib.suppress(OSError):
+                    file.unlink()
+
+    def recover(self) -> list[str]:
+        """Take back what killed servers left half done; what came of it, in words, one sentence a batch.
+
+        A file is put back only if it is exactly what the batch wrote. Records of servers that live stay.
+        """
+        told = []
+        with contextlib.suppress(OSError):
+            for file in sorted(self._folder.iterdir()):
+                if _RECORD.fullmatch(file.name):
+                    told += self._recover(file)
+        return told
+
+    def _recover(self, file: Path) -> list[str]:
+        with contextlib.suppress(OSError), locate(file, Links.NEVER, root=self._folder) as place:
+            descriptor = place.open_private(os.O_RDWR)
+            if not _is_free(descriptor):
+                return []
+            words = ""
+            try:
+                words = self._take_back(_read(descriptor))
+            except (ValueError, KeyError, TypeError) as error:  # cut off, so that its batch had touched nothing
+                logger.debug("%s is no record: %s", file, error)
+            finally:
+                _end(descriptor, is_durable=True)
+            with contextlib.suppress(OSError):
+                place.remove()
+            return [words] if words else []
+        return []
+
+    def _take_back(self, data: bytes) -> str:
+        """Take back one batch by its record; what came of it, empty where nothing had been put in place, or it is over.
+
+        Raises:
+            ValueError, KeyError, TypeError: this is no record, or was cut off.
+        """
+        if not data.startswith(UNDER_WAY):
+            return ""
+        record = json.loads(data.removeprefix(UNDER_WAY))
+        back: list[str] = []
+        left: list[str] = []
+        for one in record["files"]:
+            path = Path(one["path"])
+            try:
+                with locate_file(path, self._workspace) as place:
+                    if _TEMPORARY.fullmatch(one["temporary"]):
+                        place.discard(one["temporary"])
+                    if "after" not in one or content_of(place) == _before(one).data:
+                        continue
+                    is_back = restore(place, _before(one), one["temporary"], is_after=_has(one["after"]))
+                    place.sync()
+            except FileNotFoundError:  # its folder was not made yet
+                continue
+            except (OSError, UnreadableError):
+                is_back = False
+            (back if is_back else left).append(show(self._workspace, path))
+        for folder in record["folders"]:
+            with contextlib.suppress(OSError), locate_file(Path(folder), self._workspace) as place:
+                place.remove_folder()
+        return _told(back, left)
+
+
+def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], workspace: Path) -> bytes:
+    held = sum(len(change.before.data or b"") for change in changes)
+    is_whole = len(changes) > 1 and held <= MAX_HELD_BYTES
+    rows: list[dict[str, object]] = []
+    folders: set[Path] = set()
+    for change in changes:
+        row: dict[str, object] = {"path": str(change.path), "temporary": temporaries[change.path]}
+        if is_whole:
+            before = change.before
+            row["before"] = None if before.data is None else base64.b64encode(before.data).decode()
+            row |= {"mode": before.mode, "owner": before.owner}
+            row["after"] = _digest(change.after)
+        rows.append(row)
+        for folder in change.path.parents:
+            if folder == workspace or folder in folders or folder.exists():
+                break
+            folders.add(folder)
+    deepest_first = sorted(folders, key=lambda folder: -len(folder.parts))
+    return json.dumps({"files": rows, "folders": [str(folder) for folder in deepest_first]}).encode()
+
+
+def _is_free(descriptor: int) -> bool:
+    """True where no server holds a record: the lock is ours then, else the record is closed."""
+    is_free = False
+    try:
+        is_free = try_lock(descriptor)
+    finally:
+        if not is_free:
+            os.close(descriptor)
+    return is_free
+
+
+def _write(descriptor: int, data: bytes, *, is_durable: bool) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    if is_durable:
+        os.fsync(descriptor)
+
+
+def _end(descriptor: int, *, is_durable: bool) -> None:
+    """Say that a batch is over, and close its record, as some systems remove no file that is open."""
+    try:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        _write(descriptor, OVER, is_durable=is_durable)
+    except OSError as error:
+        logger.debug("a record is not marked: %s", error)
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int) -> bytes:
+    """A record by the descriptor that locks it: some systems let no other read a byte that is locked."""
+    with os.fdopen(descriptor, "rb", closefd=False) as file:
+        return file.read(MAX_RECORD_BYTES)
+
+
+def _before(row: Mapping[str, Any]) -> Snapshot:
+    data = None if row["before"] is None else base64.b64decode(row["before"])
+    return Snapshot(data, row["mode"], None if row["owner"] is None else tuple(row["owner"]))
+
+
+def _digest(data: bytes | None) -> str | None:
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _has(digest: str | None) -> Callable[[bytes | None], bool]:
+    return lambda data: _digest(data) == digest
+
+
+def _told(back: Sequence[str], left: Sequence[str]) -> str:
+    if not back and not left:
+        return ""
+    words = "a batch of edits was cut off as its server was killed"
+    if back:
+        words += f"; as before it again: {_few(back)}"
+    if left:
+        words += f"; left as somebody else changed it since, or as it cannot be written: {_few(left)}"
+    return words
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_TOLD} more" if len(names) > MAX_TOLD else ""
+    return ", ".join(names[:MAX_TOLD]) + more

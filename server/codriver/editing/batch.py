@@ -16,8 +16,7 @@ from codriver.editing.file_changes import (
     read,
     show,
 )
-from codriver.editing.file_languages import HY, UTF_8, FileEdit, apply, check_new, check_whole, encoding_of
-from codriver.editing.text_edits import ReplaceText
+from codriver.editing.file_languages import HY, UTF_8, FileEdit, ReplaceText, apply, check_new, check_whole, encoding_of
 from codriver.errors import RefusedError
 from codriver.lisp.edit import Done, Refused
 from codriver.lisp.targeting import Limits, Problem, ProblemError

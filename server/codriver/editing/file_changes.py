@@ -14,8 +14,7 @@ from codriver.files import (
     Rules,
     locate,
 )
-from codriver.systems.file_names import as_spelled
-from codriver.systems.owners import mode_of
+from codriver.systems.owners import as_spelled, mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

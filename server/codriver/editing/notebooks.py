@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import RefusedError
-from codriver.wire.json_weight import excess
+from codriver.wire.untrusted import excess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from codriver.files import MEBIBYTE, Links, Rules, read
-from codriver.files.workspace_walk import files_of
+from codriver.files.working_trees import files_of
 from codriver.lisp.rename import Renamed
 from codriver.lisp.rename import find_references as lisp_references
 from codriver.lisp.rename.binding_forms import occurrences

@@ -8,24 +8,29 @@ Only regular files are opened, without waiting, and read up to a bound that the 
 Everything here may wait for a disk: call it in a thread, not on the event loop.
 """
 
-from codriver.files.file_rules import (
+from codriver.files.place import (
     KIBIBYTE,
     MEBIBYTE,
     OTHERS,
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
     LinkRefusedError,
     Links,
     NotOwnError,
     NotRegularError,
+    Place,
     Rules,
     TooLargeError,
     UnsafeFileError,
     is_own,
     is_private,
+    temporary_name,
 )
-from codriver.files.path_walk import MAX_FOLDERS, MAX_LINKS, locate
-from codriver.files.place import PRIVATE_FILE, PRIVATE_FOLDER, Place, temporary_name
-from codriver.files.stamp import Stamp, stamp_of
+from codriver.files.read_cache import Stamp, stamp_of
 from codriver.files.whole_files import (
+    MAX_FOLDERS,
+    MAX_LINKS,
+    locate,
     open_for_writing,
     read,
     read_head,

@@ -1,18 +1,20 @@
 """Folders for this user alone: made with all that is missing above them, and closed where they were open to others.
 
 `Path.mkdir` with `parents` leaves those above to the umask, so that others could list what lies in them.
+
+A lock on a file, which one process holds at a time, and which the system frees when that process ends, however.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from codriver.files.file_rules import OTHERS
 from codriver.files.paths import state_folder
-from codriver.files.place import PRIVATE_FOLDER
+from codriver.files.place import OTHERS, PRIVATE_FOLDER
 from codriver.systems.owners import is_mine, is_open
 
 if TYPE_CHECKING:
@@ -50,3 +52,21 @@ def _close(folder: Path) -> None:
         status = folder.lstat()
         if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS):
             folder.chmod(PRIVATE_FOLDER)
+
+
+if sys.platform == "win32":
+    from codriver_relay.windows import try_lock as _try
+else:
+    from codriver_relay.peer import try_flock as _try
+
+
+def try_lock(descriptor: int) -> bool:
+    """Whether the lock on this open file is held now. It is freed when the file is closed.
+
+    Raises:
+        OSError: its file system knows no locks.
+    """
+    try:
+        return _try(descriptor)
+    except PermissionError:
+        return False

@@ -2,6 +2,11 @@
 
 To open a file by the one safe way takes some twenty system calls, its status takes one. A time stamp is too coarse to
 tell two quick writes apart, so nothing is kept of a file that had been written shortly before it was read.
+
+The stamp of a file: equal as long as nobody wrote, replaced or renamed it.
+
+The time of the change of its status is a part of it: a file of the same length that is put back with its old time, as
+`cp -p`, `rsync -t` and unpacked archives do, has another one.
 """
 
 from __future__ import annotations
@@ -11,13 +16,10 @@ import stat
 import time
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from codriver.files.stamp import stamp_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from codriver.files.stamp import Stamp
 
 T = TypeVar("T")
 
@@ -62,3 +64,14 @@ class ReadCache(Generic[T]):
         else:
             self._kept.pop(path, None)
         return found
+
+
+Stamp = tuple[int, int, int, int, int]
+"""Device, inode, length in bytes, and the times in ns at which content and status changed."""
+MISSING: Stamp = (0, 0, 0, 0, 0)
+"""The stamp of no file."""
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp of a file of this status."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

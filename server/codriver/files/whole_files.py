@@ -1,19 +1,25 @@
-"""Whole files, read and replaced atomically by their paths, as the rules allow; each is one walk and one place."""
+"""Whole files, read and replaced atomically by their paths, as the rules allow; each is one walk and one place.
+
+The walk along a path, part by part, each folder opened by a descriptor, so that no link leads where it must not.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from codriver.files.file_rules import Links, NotRegularError, Rules
-from codriver.files.path_walk import locate
-from codriver.files.place import PRIVATE_FILE
+from codriver.files.place import PRIVATE_FILE, LinkRefusedError, Links, NotRegularError, Place, Rules, UnsafeFileError
+from codriver.systems.open_folders import HAS_DESCRIPTORS, OpenFolder
+from codriver.systems.owners import is_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 
 def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
@@ -101,3 +107,162 @@ def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
     """
     with locate(path, links, root=root) as place:
         return place.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+
+MAX_LINKS: Final = 40
+"""Links followed for one path; Linux follows as many. Source: path_resolution(7)."""
+MAX_FOLDERS: Final = 128
+"""Folders on one path, each of which takes a descriptor; no source tree is half as deep."""
+
+
+def locate(
+    path: Path,
+    links: Links,
+    *,
+    root: Path | None = None,
+    make_mode: int | None = None,
+    is_last_followed: bool = True,
+) -> Place:
+    """The place of a file, its folder held open; the caller closes it.
+
+    `root` is the folder that the user named, whose own path is taken as it is; a relative `path` begins there. Without
+    it the walk begins at the file system's root. The last part, too, is followed where `links` allow, so that what is
+    replaced is the target and the link stays; without `is_last_followed` it is only a name, and a link with that name
+    is replaced or removed itself. `make_mode`: missing folders are made with this mode.
+
+    Raises:
+        FileNotFoundError: a folder on the way is missing.
+        UnsafeFileError: a link on the way is not followed, or leads out of the root.
+        OSError: a folder on the way cannot be opened.
+    """
+    if not HAS_DESCRIPTORS:
+        return _locate_by_path(path, links, root, make_mode, is_last_followed=is_last_followed)
+    walk = _Walk(path, links, root, make_mode, is_last_followed=is_last_followed)
+    try:
+        name = walk.run()
+    except BaseException:
+        walk.close()
+        raise
+    return Place(walk.keep_last(), name, walk.path / name)
+
+
+class _Walk:
+    """One walk from a folder to a name below it, the folders on the way held open."""
+
+    def __init__(
+        self, path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
+    ) -> None:
+        absolute = Path.cwd() / path
+        self._start = root or Path(absolute.anchor)
+        self._links = links
+        self._is_bounded = root is not None
+        self._make_mode = make_mode
+        self._is_last_followed = is_last_followed
+        self._given = path
+        self._todo = deque(_below(path, root) if root is not None else absolute.parts[1:])
+        self._folders = [OpenFolder.at(self._start)]
+        self._names: list[str] = []
+        self._followed = 0
+
+    @property
+    def path(self) -> Path:
+        """The folder that the walk has reached."""
+        return self._start.joinpath(*self._names)
+
+    def close(self) -> None:
+        """Let all folders go."""
+        while self._folders:
+            self._folders.pop().close()
+
+    def keep_last(self) -> OpenFolder:
+        """The folder that the walk has reached, now the caller's; the others are let go."""
+        last = self._folders.pop()
+        self.close()
+        return last
+
+    def run(self) -> str:
+        """The last name of the path, in the folder that the walk has then reached."""
+        while self._todo:
+            part = self._todo.popleft()
+            if part == "..":
+                self._go_up()
+            elif part not in ("", ".", os.sep):
+                is_name = not self._todo and not self._is_last_followed
+                target = None if is_name else self._target_of(part)
+                if target is not None:
+                    self._follow(part, target)
+                elif not self._todo:
+                    return part
+                else:
+                    self._go_down(part)
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self._given))
+
+    def _go_up(self) -> None:
+        if self._names:
+            self._names.pop()
+            self._folders.pop().close()
+        elif self._is_bounded:
+            raise LinkRefusedError(self._given, f"it leads out of {self._start}")
+
+    def _go_down(self, part: str) -> None:
+        here = self._folders[-1]
+        if len(self._folders) > MAX_FOLDERS:
+            raise UnsafeFileError(self._given, f"it leads through more than {MAX_FOLDERS} folders", errno.ENAMETOOLONG)
+        if self._make_mode is not None:
+            with contextlib.suppress(FileExistsError):
+                here.make_folder(part, self._make_mode)
+        try:
+            self._folders.append(here.below(part))
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path / part)) from None
+        self._names.append(part)
+
+    def _target_of(self, part: str) -> str | None:
+        """The target of the link `part`; None when it is no link, or nothing."""
+        try:
+            return self._folders[-1].target_of(part)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path / part)) from None
+
+    def _follow(self, part: str, target: str) -> None:
+        link = self.path / part
+        self._followed += 1
+        if self._followed > MAX_LINKS:
+            raise LinkRefusedError(link, "it is a link to itself, or to a link of too many", errno.ELOOP)
+        if self._links is Links.NEVER:
+            raise LinkRefusedError(link, "it is a link, and none is followed here", errno.ELOOP)
+        if self._links is Links.OWN and not is_trusted(self._folders[-1].status_of(part).st_uid):
+            raise LinkRefusedError(link, "it is a link of another user")
+        parts = Path(target).parts
+        if Path(target).is_absolute():
+            parts = _below(Path(target), self._start, link) if self._is_bounded else parts[1:]
+            while self._names:
+                self._go_up()
+        self._todo.extendleft(reversed(parts))
+
+
+def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
+    """The parts of `path` below `root`; a relative one begins there."""
+    if not path.is_absolute():
+        return path.parts
+    for start in (root, Path(os.path.realpath(root))):
+        if path.is_relative_to(start):
+            return path.relative_to(start).parts
+    raise LinkRefusedError(link or path, f"it leads out of {root}")
+
+
+def _locate_by_path(
+    path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
+) -> Place:
+    """The place, where the system has no descriptors of folders: checked now, and believed until it is used."""
+    start = Path(os.path.realpath(root or Path.cwd()))
+    given = start.joinpath(*_below(path, root)) if root is not None else start / path
+    real = Path(os.path.realpath(given if is_last_followed else given.parent))
+    real = real if is_last_followed else real / given.name
+    if root is not None and not real.is_relative_to(start):
+        raise LinkRefusedError(path, f"it leads out of {root}")
+    if links is Links.NEVER and real != Path(os.path.normpath(given)):
+        raise LinkRefusedError(path, "it is reached by a link, and none is followed here", errno.ELOOP)
+    if make_mode is not None:
+        real.parent.mkdir(make_mode, parents=True, exist_ok=True)
+    return Place(OpenFolder.believed(real.parent), real.name, real)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from codriver.lisp.reader import read
-from codriver.lisp.tokens import Places, tokens
+from codriver.lisp.reader import Places, read, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

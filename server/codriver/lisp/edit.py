@@ -21,12 +21,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.lisp.definitions import definitions
-from codriver.lisp.reader import TooManyFormsError
+from codriver.lisp.reader import Places, TooManyFormsError
 from codriver.lisp.rename import Renamed, find_names, find_references, namespace_of
-from codriver.lisp.rewriting import Naming, assemble, rename_within
 from codriver.lisp.splices import (
+    Naming,
     Splice,
     append,
+    assemble,
     check_beside,
     check_new,
     check_not_blank,
@@ -35,10 +36,10 @@ from codriver.lisp.splices import (
     insert_after,
     insert_before,
     is_blank,
+    rename_within,
     replace,
 )
 from codriver.lisp.targeting import Limits, Problem, ProblemError, Target, find
-from codriver.lisp.tokens import Places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

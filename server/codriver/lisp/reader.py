@@ -1,4 +1,4 @@
-"""Reader of Lisp text of the Clojure family: where each form is, in sound text and in broken text.
+r"""Reader of Lisp text of the Clojure family: where each form is, in sound text and in broken text.
 
 Reading is lossless: a form is a place in the text, everything between forms is space and comments, and nothing is
 changed or dropped. It knows shape and no meaning, so one reader serves Clojure, ClojureScript, reader conditionals,
@@ -13,19 +13,34 @@ Basilisp's own for broken, and counts bytes where all else counts characters.
 The tree is a few rows of numbers, and a form an index into them. One object a form made reading cost more per character
 the longer a text was, and the more else the process held: Python's cyclic garbage collector counts and visits all
 containers that live. Rows of numbers it does not visit.
+
+Error messages for unbalanced brackets: the reason and the place, in a person's words.
+
+Tokenizer of the Clojure family: the shape of its grammar, as tokens and lines.
+
+One regular expression cuts the text. Every character belongs to exactly one token, so that tokens joined give the text
+back, and each quantifier is possessive, so that broken text costs no more than sound text: cutting is linear.
+
+Where dialects differ the grammar takes the side that keeps brackets right. A character literal is the backslash with
+whatever follows it (`\(`), and if that is alphanumeric the rest of the word (`\newline`). `#!` begins a comment
+wherever a token may begin. Letters before a string (`f"…"` in Hy) are a symbol of their own. `#[word[` begins a string
+that `]word]` ends, as in Hy; nothing else of the family has `#[`.
+
+Source: Clojure's `LispReader` (macros, dispatch macros, terminating characters), the EDN specification, the readers of
+Basilisp and Hy.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codriver.lisp.bracket_errors import Fault, Unbalanced, explain
-from codriver.lisp.tokens import CLOSERS, Places, tokens
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 __all__ = ["Form", "Kind", "Reading", "Span", "TooManyFormsError", "Unbalanced", "check", "read", "top_level_forms"]
 
@@ -297,3 +312,179 @@ def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ..
     places = Places(text)
     forms = (reading or read(text)).forms
     return tuple(Span(form.start, form.end, *places.of(form.start)) for form in forms if form.kind != "discard")
+
+
+@dataclass(frozen=True, slots=True)
+class Unbalanced:
+    """The reason why text does not balance, in a person's words. Line and column count from 1 and are where to look."""
+
+    message: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The first bracket or quote that a reader stumbled over, as offsets.
+
+    `stray`: the closer at `at` closes nothing; the form before it began at `opener`, if there is one. `mismatched`:
+    the closer at `at` meets the bracket at `opener`. `unclosed`: the bracket at `at` and all that stand open at the end
+    of the text, outermost first. `string`: the string from `at` goes on to the end. `dangling`: the prefix at `at` has
+    no form to belong to, or the backslash there no character.
+    """
+
+    kind: Literal["stray", "mismatched", "unclosed", "string", "dangling"]
+    at: int
+    opener: int | None = None
+    others: tuple[int, ...] = ()
+
+
+def explain(text: str, fault: Fault) -> Unbalanced:
+    """`fault` in `text`, in words."""
+    places = Places(text)
+    line, column = places.of(fault.at)
+    match fault.kind:
+        case "stray":
+            words = f"the `{text[fault.at]}` at line {line} closes nothing"
+            if fault.opener is not None:
+                words += f": the form before it, from line {places.line(fault.opener)}, is closed already"
+        case "mismatched" if fault.opener is not None:
+            opener = bracket(text, fault.opener)
+            words = f"the `{opener}` at line {places.line(fault.opener)} wants `{CLOSERS[opener[-1]]}`, "
+            words += f"and `{text[fault.at]}` at line {line} comes instead"
+        case "string":
+            words = f"the string that begins at line {line} is never closed"
+            earlier = _swallowing_string(text, fault.at)
+            if earlier is not None:
+                line, column = places.of(earlier)
+                words += f"; it looks as if the one that begins at line {line} lacks its closing quote"
+        case "dangling":
+            lacking = "character" if text[fault.at] == "\\" else "form"
+            words = f"the `{_prefix(text, fault.at)}` at line {line} has no {lacking} behind it"
+        case _:
+            return _unclosed(text, (fault.at, *fault.others), places)
+    return Unbalanced(words, line, column)
+
+
+def bracket(text: str, at: int) -> str:
+    """The opening bracket at `at`, with the `#` it may begin with."""
+    return text[at : at + 2] if text[at] == "#" else text[at]
+
+
+def _prefix(text: str, at: int) -> str:
+    """The prefix at `at`."""
+    return next(tokens(text, at))[0]
+
+
+def _unclosed(text: str, openers: tuple[int, ...], places: Places) -> Unbalanced:
+    """Name the bracket that is most likely the one without a closer.
+
+    A line that begins at or left of a bracket still open shows, if the indentation means anything, that the bracket was
+    to be closed before. The first such place in the form is named.
+    """
+    suspicion = _suspicion(text, openers[0], places)
+    if suspicion is None:
+        line, column = places.of(openers[-1])
+        return Unbalanced(f"the `{bracket(text, openers[-1])}` at line {line} is never closed", line, column)
+    suspect, end = suspicion
+    line, column = places.of(suspect)
+    word = bracket(text, suspect)
+    if suspect in openers:
+        words = f"the `{word}` at line {line} is never closed; its form seems to end before line {places.line(end)}"
+    else:
+        outer = openers[-1]
+        words = f"the `{bracket(text, outer)}` at line {places.line(outer)} is never closed; going by the indentation, "
+        words += (
+            f"it is the `{word}` at line {line} that lacks its `{CLOSERS[word[-1]]}` before line {places.line(end)}"
+        )
+    return Unbalanced(words, line, column)
+
+
+def _suspicion(text: str, begin: int, places: Places) -> tuple[int, int] | None:
+    """The first bracket from `begin` on that a later line's indentation says is closed, and that line's offset."""
+    openers: list[tuple[int, int]] = []
+    line_before = places.line(begin)
+    for token in tokens(text, begin):
+        kind, at = token.lastgroup, token.start()
+        if kind in ("space", "comment"):
+            continue
+        line, column = places.of(at)
+        if line != line_before and kind != "close" and openers and openers[-1][1] >= column:
+            return openers[-1][0], at
+        if kind == "open":
+            openers.append((at, column))
+        elif kind == "close" and openers:
+            openers.pop()
+        line_before = places.line(token.end())
+    return None
+
+
+_SWALLOWED = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
+
+
+def _swallowing_string(text: str, last: int) -> int | None:
+    """The start of a string before `last` that ran over line ends into a word, as one without closing quote does."""
+    for token in tokens(text[:last]):
+        if token.lastgroup == "string" and "\n" in token[0] and _SWALLOWED.match(text, token.end()):
+            return token.start()
+    return None
+
+
+CLOSERS = {"(": ")", "[": "]", "{": "}"}
+
+_WORD = r"""[^\s,\[\](){}"';`~@^\\]"""
+"""The pattern of a word's first character."""
+_REST = r"""[^\s,\[\](){}";`~@^\\]"""
+"""The pattern of a word's further characters: `'` does not end one."""
+
+TOKEN = re.compile(
+    rf"""
+      (?P<space>[\s,]++)
+    | (?P<bracketed>\#\[(?P<word>[^\s()\[\]{{}}"]*+)\[
+        [^\]]*+(?:\](?!(?P=word)\])[^\]]*+)*+(?:(?P<ending>\](?P=word)\])|\Z))
+    | (?P<open>\#?[(\[{{])
+    | (?P<close>[)\]}}])
+    | (?P<comment>;[^\r\n]*+|\#![^\r\n]*+)
+    | (?P<string>\#?"[^"\\]*+(?:\\.[^"\\]*+)*+(?:(?P<quote>")|\\?\Z))
+    | (?P<discard>\#_)
+    | (?P<metadata>\#?\^)
+    | (?P<prefix>\#'|\#=|\#\?@?|\#::?{_REST}*+|~@|['`~@])
+    | (?P<character>\\(?:\w{_REST}*+|.)?)
+    | (?P<tag>\#[^\s,\[\](){{}}"';`~@^\\\#<]{_REST}*+)
+    | (?P<atom>{_WORD}{_REST}*+|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+LINE_END = re.compile(r"\r\n|\r|\n")
+"""The end of a line. A form feed, a vertical tab or a Unicode separator does not, unlike in `str.splitlines`."""
+
+
+class Places:
+    """Line and column of any offset in one text, and back. Lines and columns count from 1."""
+
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]
+
+    def line(self, offset: int) -> int:
+        """The line that `offset` is in."""
+        return bisect_right(self._starts, offset)
+
+    def of(self, offset: int) -> tuple[int, int]:
+        """The line and column of `offset`."""
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
+
+    def start(self, line: int) -> int:
+        """The offset at which `line` begins; the line must exist."""
+        return self._starts[line - 1]
+
+    @property
+    def count(self) -> int:
+        """The number of lines; a text that ends with a line end has an empty last one."""
+        return len(self._starts)
+
+
+def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
+    """The tokens of `text` from `start` on, in order and without gaps; a match's `lastgroup` is its kind."""
+    return TOKEN.finditer(text, start)

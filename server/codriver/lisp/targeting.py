@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from codriver.lisp.reader import LINE_END
 from codriver.lisp.source_text import SHOWN_CHARS
-from codriver.lisp.tokens import LINE_END
 
 if TYPE_CHECKING:
     from codriver.lisp.source_text import Document, Unit

@@ -2,11 +2,15 @@
 
 Everything here blocks, and raises `OSError` where the disk does not allow it, or where something else than a regular
 file of this user lies in a file's place.
+
+Disk trouble: whether the files of a store can be written, told when that changes and not at each try.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import logging
 import os
 import time
 from typing import TYPE_CHECKING
@@ -15,7 +19,7 @@ from codriver import files
 from codriver.files import Links, Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 
@@ -92,3 +96,46 @@ def set_aside(path: Path) -> Path:
             path.rename(aside)
             return aside
         number += 1
+
+
+logger = logging.getLogger(__name__)
+
+FULL = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
+
+
+class DiskTrouble:
+    """Trouble in writing the files of one store, for the store's life.
+
+    `name`: the store's, in words. `place`: where its files are. `meanwhile`: where its content is while they cannot be
+    written, and what becomes of it.
+    """
+
+    def __init__(self, name: str, place: Path | None, meanwhile: str) -> None:
+        self.why: str | None = None
+        """Why nothing can be written at the moment; None while writing works."""
+        self.tell: Callable[[str | None], None] | None = None
+        """Told of a trouble that begins, in words, and by None that it is over; in the thread that met it."""
+        self._name = name
+        self._place = place
+        self._meanwhile = meanwhile
+
+    def met(self, error: OSError) -> None:
+        """Writing failed."""
+        is_news, self.why = self.why is None, error.strerror or str(error)
+        if is_news:
+            mend = "make room on its disk" if error.errno in FULL else "make that a place that you can write"
+            self._say(
+                f"{self._name} cannot be written to {self._place} ({self.why}); {self._meanwhile}: {mend}, or set "
+                "XDG_STATE_HOME and start the server anew"
+            )
+
+    def over(self) -> None:
+        """Writing worked."""
+        if self.why is not None:
+            self.why = None
+            self._say(None)
+
+    def _say(self, words: str | None) -> None:
+        logger.warning("%s", words or f"{self._name} can be written to {self._place} again")
+        if self.tell is not None:
+            self.tell(words)

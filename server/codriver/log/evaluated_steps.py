@@ -2,22 +2,31 @@
 
 Pure. A server that still knows an evaluation knows better how it ended; of those that it does not, the log alone
 tells: an error without a result.
+
+Definitions by name, in evaluated code and in the source files of a workspace.
+
+Names are found by the shape of what defines them, at the beginning of a line: nothing is parsed, as this serves an
+overview over hundreds of texts, some of them cut.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import CHECKPOINT, NO_KNOWN_TEST, NOT_LISP, checkpoint_name
-from codriver.log.defined_names import names_in
+from codriver.files import KIBIBYTE, MEBIBYTE, Links, Rules, read
+from codriver.files.working_trees import files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from codriver.log.output_log import Entry
+
 
 CONNECTED: Final = re.compile(r"REPL (\S+) connected: (\S+) at ")
 RAN: Final = re.compile(
@@ -200,3 +209,37 @@ def _error_in(entries: list[Entry], code: Entry) -> str:
     if "Traceback " in text:
         return next((line for line in reversed(lines) if not line[0].isspace()), lines[-1])
     return " ".join(lines[:2])
+
+
+SEARCH_BYTES: Final = 8 * MEBIBYTE
+SEARCH_ENTRIES: Final = 20_000
+RULES: Final = Rules(Links.WITHIN, 512 * KIBIBYTE)
+LISP_NAME: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
+PYTHON_NAME: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+
+
+def names_in(code: str, *, is_lisp: bool) -> tuple[str, ...]:
+    """The names that code defines, in its order: functions and classes of Python, `def…` forms of Lisp."""
+    return tuple(dict.fromkeys((LISP_NAME if is_lisp else PYTHON_NAME).findall(code)))
+
+
+def names_on_disk(workspace: Path, wanted: Iterable[str], suffixes: Sequence[str], search_s: float) -> frozenset[str]:
+    """The names among `wanted` that a source file of the workspace defines, as far as time and size allow. Blocks.
+
+    `suffixes`: the endings of source files. Where it is not allowed to look everywhere, all of them: nothing is said
+    that may be wrong.
+    """
+    asked, found = frozenset(wanted), set[str]()
+    ends_at, left = time.monotonic() + search_s, SEARCH_BYTES
+    for path in files_of(workspace, tuple(suffixes), max_entries=SEARCH_ENTRIES) if asked else ():
+        if time.monotonic() > ends_at or left <= 0:
+            return asked
+        try:
+            text = read(path, RULES, root=workspace).decode("utf-8", "replace")
+        except OSError:
+            continue
+        left -= len(text)
+        found.update(names_in(text, is_lisp=path.suffix != ".py"))
+        if asked <= found:
+            break
+    return asked & found

@@ -21,8 +21,7 @@ from tinydb.storages import Storage
 
 from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
-from codriver.files.locking import try_lock
-from codriver.files.private_folders import make_private_folder
+from codriver.files.private_folders import make_private_folder, try_lock
 from codriver.log.durable_files import set_aside
 from codriver.log.kept_entries import cut
 from codriver.log.output_log import SCHEMA, EntityStore, Entry

@@ -76,7 +76,7 @@ APP_SCHEMA = replace(
     indexed=SCHEMA.indexed | {"op", "name", "frame", "cause"},
     only_in=("$app", len(SCHEMA.attributes)),
 )
-"""The attributes of an event of an application: see `codriver.log.app_log`."""
+"""The attributes of an event of an application: see `codriver.log.logbook`."""
 
 ASKED_SCHEMA = replace(APP_SCHEMA, beside=(RUN_SCHEMA,))
 """The attributes that queries may name: also those of `codriver.log.recorded_runs`."""

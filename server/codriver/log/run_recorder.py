@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from codriver.log.disk_trouble import DiskTrouble
+from codriver.log.durable_files import DiskTrouble
 from codriver.log.memory import Run, run_id
 
 if TYPE_CHECKING:

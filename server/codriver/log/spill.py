@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from codriver.files import PRIVATE_FOLDER, Links, Rules, locate
-from codriver.files.locking import try_lock
-from codriver.files.private_folders import make_private_folder
-from codriver.log.disk_trouble import DiskTrouble
+from codriver.files.private_folders import make_private_folder, try_lock
+from codriver.log.durable_files import DiskTrouble
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,22 +2,30 @@
 
 Files say who listens on a port, and files can be written by anybody who was here before; the kernel's word cannot. It
 costs 0.02 ms a question, so it is asked for every connection, on both of its ends.
+
+The user who listens at a port that a file names: asked of the kernel before a byte goes there.
+
+Such a file, a REPL's port file or a kernel's connection file, is a claim: its writer may be gone, and the port another
+user's by now. A port that the user names by itself is the user's word, and nobody asks.
 """
 
 from __future__ import annotations
 
 import socket
+import stat
 import struct
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.systems.owners import is_mine
+from codriver.systems.machine import started_at, user_name
+from codriver.systems.owners import is_mine, is_open, is_trusted
 from codriver_relay import peer
 
 if TYPE_CHECKING:
     import os
+
 
 GONE: Final = peer.GONE[0]
 """The user of a socket that no process has any more: nobody can be held to be behind it."""
@@ -150,3 +158,60 @@ def _host(words: str) -> str:
     """An address out of a kernel's table, without its port."""
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
+
+
+SILENT = "this system does not tell who listens there"
+
+
+def objection_to(connection: socket.socket, file: Path) -> str | None:
+    """The reason, in words, to send nothing over a connection to the port in `file`; None where nothing speaks for one.
+
+    Waits for the kernel, and for a disk where the kernel does not tell.
+    """
+    try:
+        return judge(listener_of(connection), file)
+    except KernelSilentError:
+        return judge(None, file)
+
+
+def objection_at(address: Address, file: Path) -> str | None:
+    """The reason to send nothing to an address of this machine, to which no connection is made; see `objection_to`."""
+    try:
+        return judge(listener_at(address), file)
+    except KernelSilentError:
+        return judge(None, file)
+
+
+def judge(listener: Peer | None, file: Path) -> str | None:
+    """The reason to send nothing to a listener; None as one means that nobody can be asked who it is.
+
+    It has to be this user's. Where nobody can be asked, the file has to be, which nobody else may write, and younger
+    than the machine's start: no listener is older.
+    """
+    if listener is None:
+        return _objection_to_file(file)
+    if listener.uid < 0:
+        return "whoever listened there has hung up"
+    if is_mine(listener.uid):
+        return None
+    if listener.uid == 0:
+        return "root listens there, as the proxy of a container does, and not you"
+    return f"{_named(listener.uid)} listens there, another user of this machine"
+
+
+def _objection_to_file(file: Path) -> str | None:
+    try:
+        status = file.lstat()
+    except OSError as error:
+        return f"{SILENT}, and the file that names it cannot be looked at: {error.strerror}"
+    if not is_trusted(status.st_uid) or is_open(status, stat.S_IWOTH):
+        return f"{SILENT}, and the file that names it is another user's, or others may write to it"
+    if status.st_mtime < started_at():
+        return f"{SILENT}, and the file that names it is older than this machine's start, so that its writer is gone"
+    return None
+
+
+def _named(uid: int) -> str:
+    """A user by name and number; by number where no name is known."""
+    name = user_name(uid)
+    return f"the user {uid}" if name is None else f"{name} (uid {uid})"

@@ -1,34 +1,42 @@
-"""The TCP listener: accepts connections and gives each a reader, a writer and the protocol."""
+"""The TCP listener: accepts connections and gives each a reader, a writer and the protocol.
+
+Reading from a client's socket, which stays registered with the event loop from one message to the next.
+
+The library's own stream takes the socket out of the selector after each piece that came and puts it in again for the
+next one: two system calls and some fifty function calls for each message. Here that is done for back-pressure alone,
+where more waits than is taken.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import json
 import logging
 import socket
+from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 from anyio.abc import SocketAttribute, SocketListener
 
 from codriver.errors import StartError
-from codriver.net.keepalive import probe_when_silent
-from codriver.net.outbox import BATCH_BYTES, Outbox
+from codriver.net.client_sessions import BATCH_BYTES, Outbox
 from codriver.net.server_record import PAGE
-from codriver.net.socket_reader import READ_BYTES, receiving
+from codriver.net.tcp_transport import probe_when_silent
 from codriver.systems.machine import allow_open_files
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Awaitable, Callable, Mapping
 
     from anyio.abc import SocketStream
 
     from codriver.net.admission import Admission, Admitted
     from codriver.net.client_sessions import Clients, ClientSession
+
 
 logger = logging.getLogger(__name__)
 
@@ -310,3 +318,117 @@ async def _write(session: ClientSession, stream: SocketStream, scope: anyio.Canc
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         session.has_left = True
         scope.cancel()
+
+
+READ_BYTES: Final = 64 * 1024
+MOST_WAITING_BYTES: Final = 64 * 1024
+"""When so much waits, the rest is left to the kernel, and then to the client."""
+
+
+class SocketReader(asyncio.Protocol):
+    """Reader of one connection, which takes over from the library's protocol. That one goes on with the writing."""
+
+    def __init__(self, transport: asyncio.Transport, before: Any, first: bytes, session: ClientSession | None) -> None:
+        """`before`: the library's protocol. `first`: the bytes that were read already.
+
+        What comes while somebody waits for it, the `session` may take at once: then nobody is woken.
+        """
+        self._transport = transport
+        self._session = session
+        self._is_awaited = False
+        self._before = before
+        self._waiting: deque[bytes] = deque([first] if first else [])
+        self._waiting += before.read_queue
+        self._waiting_bytes = sum(map(len, self._waiting))
+        self._news = asyncio.Event()
+        self._is_paused = True
+        self._is_over = before.is_at_eof or transport.is_closing()
+        """Nothing more comes."""
+        self._has_failed = before.exception is not None
+        transport.set_protocol(self)
+
+    async def receive(self) -> bytes | None:
+        """The next bytes: empty at their end, None when the connection is broken."""
+        if self._waiting:
+            await anyio.lowlevel.checkpoint()
+        elif not self._is_over:
+            if self._is_paused:
+                self._is_paused = False
+                self._transport.resume_reading()
+            self._news.clear()
+            self._is_awaited = True
+            try:
+                await self._news.wait()
+            finally:
+                self._is_awaited = False
+        if not self._waiting:
+            return None if self._has_failed else b""
+        data = self._waiting.popleft()
+        if len(data) > READ_BYTES:
+            self._waiting.appendleft(data[READ_BYTES:])
+            data = data[:READ_BYTES]
+        self._waiting_bytes -= len(data)
+        return data
+
+    # What asyncio calls
+
+    def data_received(self, data: bytes) -> None:
+        """Something came. Windows' event loop gives it in an array of its own."""
+        data = bytes(data)
+        if self._is_awaited and self._session is not None and self._session.take_at_once(data):
+            return
+        self._is_awaited = False
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes >= MOST_WAITING_BYTES and not self._is_paused:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._news.set()
+
+    def eof_received(self) -> bool:
+        """The client has said all it will, and may still hear answers."""
+        self._is_over = True
+        self._news.set()
+        return True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing more comes, nor can be sent."""
+        self._is_over = True
+        self._has_failed = exc is not None
+        self._news.set()
+        self._before.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client does not keep up."""
+        self._before.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client takes more."""
+        self._before.resume_writing()
+
+
+def receiving(
+    stream: SocketStream, first: bytes, session: ClientSession | None = None
+) -> Callable[[], Awaitable[bytes | None]]:
+    """Gives `first`, then what the stream brings: empty at its end, None when it is broken.
+
+    What the `session` takes at once is not given.
+
+    The library keeps its transport and its protocol to itself; without them it reads its own way.
+    """
+    transport, before = getattr(stream, "_transport", None), getattr(stream, "_protocol", None)
+    if isinstance(transport, asyncio.Transport) and before is not None:
+        return SocketReader(transport, before, first, session).receive
+    waiting = [first] if first else []
+
+    async def receive() -> bytes | None:
+        if waiting:
+            return waiting.pop()
+        try:
+            return await stream.receive(READ_BYTES)
+        except anyio.EndOfStream:
+            return b""
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return None
+
+    return receive

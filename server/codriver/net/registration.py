@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links
-from codriver.files.locking import try_lock
 from codriver.files.paths import state_folder, workspace_state_folder
+from codriver.files.private_folders import try_lock
 from codriver.net.server_record import (
     SECRET,
     STOPPED_FOR_GOOD,

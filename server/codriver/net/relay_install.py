@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.files.locking import try_lock
 from codriver.files.paths import hook_file
+from codriver.files.private_folders import try_lock
 from codriver.systems.owners import is_open
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules
-from codriver.files.locking import try_lock
+from codriver.files.private_folders import try_lock
 from codriver.net import kernel_sockets
 from codriver.systems.owners import is_trusted
 

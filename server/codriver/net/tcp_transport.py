@@ -2,6 +2,8 @@
 
 A stream that is read by a task costs each message one more turn of the loop, and a write another: together a tenth of
 an evaluation. So this is a protocol of asyncio, which calls when something came, and is written to at once.
+
+TCP keep-alive: the kernel finds out that a silent connection's other side, its machine or its network is gone.
 """
 
 from __future__ import annotations
@@ -13,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
-from codriver.net.keepalive import probe_when_silent
-
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 FAREWELL_S: Final = 0.5
 """How long the other side may take to end the connection too. All servers seen do it at once, unless they are stuck."""
@@ -172,3 +173,18 @@ class TcpTransport(asyncio.Protocol):
 
 def _pass_over(_: Any) -> None:
     """Nobody is interested yet."""
+
+
+def probe_when_silent(raw: socket.socket, *, idle_s: int, interval_s: int, probes: int) -> None:
+    """Have the kernel ask the other side after `idle_s` of silence, and give it up when `probes` get no answer.
+
+    The probes are `interval_s` apart. Windows keeps its own times, which are longer.
+    """
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "darwin":
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPALIVE, idle_s)
+    if sys.platform == "linux":
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle_s)
+    if sys.platform in {"linux", "darwin"}:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval_s)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)

@@ -2,6 +2,13 @@
 
 Whatever it asks is asked as `human`, by the tools and through the same doors as an agent's calls, and what it does
 stands in the log. It evaluates nothing.
+
+Markdown as blocks of plain texts, as far as notebooks use it. Pure. No link leads anywhere: a program wrote it.
+
+A block is `{"tag", "spans"}`, of a list `{"tag": "ul", "items"}`, of a table `{"tag": "table", "head", "rows"}`, of
+code `{"tag": "pre", "text"}`. A span is a tag, empty for none, and a text.
+
+The questions that the page asks of the log in Datalog: the examples that it offers, history, and runs of before.
 """
 
 from __future__ import annotations
@@ -10,24 +17,26 @@ import json
 import re
 import secrets
 import time
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core.recent import Recent
-from codriver.page import page_questions
-from codriver.page.markdown_blocks import blocks
+from codriver.core.mappings import Recent
+from codriver.log.output_log import Question
 from codriver.page.page_admission import FRAMES
 from codriver.systems.programs import typed
 from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from codriver.datalog.solve import QueryAnswer
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.calls import Caller
     from codriver.tools.calls.base import Services
+
 
 LOOKS: Final = frozenset(
     {
@@ -101,17 +110,17 @@ class PageCalls:
             case "handoff":
                 return await self._handoff(client)
             case "examples":
-                return {"examples": page_questions.EXAMPLES}
+                return {"examples": EXAMPLES}
             case "lead":
-                return {"evaluation": page_questions.evaluation_of(services, list(given.get("row", ())))}
+                return {"evaluation": evaluation_of(services, list(given.get("row", ())))}
             case "history":
                 here = typed(["--workspace", str(services.workspace)])
-                found_code = await page_questions.history(services, client, str(given.get("part", "")))
+                found_code = await history(services, client, str(given.get("part", "")))
                 return {**found_code, "forget": f"codriver stop {here} && codriver forget history {here}"}
             case "runs":
-                return await page_questions.runs(services, client)
+                return await runs(services, client)
             case "run":
-                return await page_questions.run(services, client, str(given.get("run")))
+                return await run(services, client, str(given.get("run")))
         return None
 
     def frame(self, path: str) -> bytes | None:
@@ -184,3 +193,212 @@ HUMAN: Final = "human"
 
 async def _ignore(_elapsed_s: float, _words: str) -> None:
     """The page asks for no progress."""
+
+
+Block = dict[str, Any]
+Span = tuple[str, str]
+
+MOST_LINES: Final = 5000
+_SPAN: Final = re.compile(r"`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]*)\]\(([^)\s]*)\)")
+_TAGS: Final = ("code", "strong", "em")
+_HEADING: Final = re.compile(r"(#{1,6})\s+(.*)")
+_ITEM: Final = re.compile(r"\s*(?:[-*+]|\d+\.)\s+(.*)")
+_ROW: Final = re.compile(r"\s*\|.*\|\s*")
+_RULE: Final = re.compile(r"[\s|:-]+")
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a text."""
+    lines = text.splitlines()[:MOST_LINES]
+    found: list[Block] = []
+    at = 0
+    while at < len(lines):
+        if lines[at].startswith("```"):
+            block, end = _fenced(lines, at)
+        else:
+            end = next((n for n in range(at + 1, len(lines)) if not _goes_on(lines[at], lines[n])), len(lines))
+            block = _block(lines[at:end])
+        if block is not None:
+            found.append(block)
+        at = end
+    return found
+
+
+def spans(text: str) -> list[Span]:
+    """The spans of a line. A link is its words, and its address behind them in brackets."""
+    return list(_spans(text))
+
+
+def _spans(text: str) -> Iterator[Span]:
+    at = 0
+    for found in _SPAN.finditer(text):
+        if found.start() > at:
+            yield "", text[at : found.start()]
+        tag = next(((tag, words) for tag, words in zip(_TAGS, found.groups(), strict=False) if words is not None), None)
+        yield tag or ("", f"{found[4]} ({found[5]})")
+        at = found.end()
+    if at < len(text):
+        yield "", text[at:]
+
+
+def _goes_on(first: str, line: str) -> bool:
+    """True where a line belongs to the block that begins with another: rows of a table, items of a list."""
+    return any(kind.fullmatch(first) and kind.fullmatch(line) for kind in (_ROW, _ITEM))
+
+
+def _fenced(lines: list[str], at: int) -> tuple[Block | None, int]:
+    end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("```")), len(lines))
+    return {"tag": "pre", "text": "\n".join(lines[at + 1 : end])}, end + 1
+
+
+def _block(lines: list[str]) -> Block | None:
+    first = lines[0]
+    if _ROW.fullmatch(first):
+        rows = [
+            [cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines if not _RULE.fullmatch(line)
+        ]
+        return {"tag": "table", "head": rows[0], "rows": rows[1:]} if rows else None
+    if _ITEM.fullmatch(first):
+        return {"tag": "ul", "items": [spans(_ITEM.sub(r"\1", line)) for line in lines]}
+    if heading := _HEADING.fullmatch(first):
+        return {"tag": f"h{min(6, len(heading[1]) + 2)}", "spans": spans(heading[2])}
+    return {"tag": "p", "spans": spans(first)} if first.strip() else None
+
+
+EXAMPLES: Final = (
+    (
+        "What went wrong?",
+        (
+            '[:find ?line ?text :where [?e :output/category "evaluationErrorOutput"] [?e :output/line ?line] '
+            "[?e :output/text ?text]]"
+        ),
+        "",
+    ),
+    (
+        "Who evaluated how much?",
+        '[:find ?who (count ?e) :where [?e :output/category "evaluatedCode"] [?e :output/who ?who]]',
+        "",
+    ),
+    (
+        "What did others do since line 3?",
+        (
+            "[:find (pull ?e [*]) :in $ ?since ?me :where [?e :output/line ?line] [(> ?line ?since)] "
+            "[?e :output/who ?who] [(not= ?who ?me)]]"
+        ),
+        '[3, "me"]',
+    ),
+    (
+        "What came of which code?",
+        (
+            '[:find ?code ?result :where [?a :output/category "evaluatedCode"] [?a :output/evaluation ?id] '
+            '[?a :output/text ?code] [?b :output/evaluation ?id] [?b :output/category "evaluationResults"] '
+            "[?b :output/text ?result]]"
+        ),
+        "",
+    ),
+    (
+        "Where was a time-out mentioned?",
+        '[:find ?line ?text :where [?e :output/text ?text] [(re-find #"(?i)time-?out" ?text)] [?e :output/line ?line]]',
+        "",
+    ),
+    (
+        "How was it done last week?",
+        (
+            "[:find [?code ...] :in $ $history ?part :where [$history ?e :output/text ?code] "
+            "[(clojure.string/includes? ?code ?part)]]"
+        ),
+        '["price"]',
+    ),
+    (
+        "Which code of the kernel uses a value that Clojure gave?",
+        (
+            "[:find ?value ?code :in $ ?clj ?py :where [?a :output/repl-session-key ?clj] "
+            '[?a :output/category "evaluationResults"] [?a :output/text ?value] [?b :output/repl-session-key ?py] '
+            '[?b :output/category "evaluatedCode"] [?b :output/text ?code] [(clojure.string/includes? ?code ?value)]]'
+        ),
+        '["clj", "sales-ipynb"]',
+    ),
+    (
+        "What came of my changes, in the application?",
+        (
+            "[:find ?line ?text :in $ $app ?me :where [?e :output/who ?me] [?e :output/evaluation ?id] "
+            '[?e :output/category "evaluatedCode"] [$app ?a :output/evaluation ?id] [$app ?a :output/line ?line] '
+            "[$app ?a :output/text ?text]]"
+        ),
+        '["me"]',
+    ),
+    (
+        "What did the human evaluate in which notebook?",
+        (
+            "[:find ?notebook ?line ?code :where [?e :output/notebook ?notebook] [?e :output/line ?line] "
+            "[?e :output/text ?code]]"
+        ),
+        "",
+    ),
+)
+"""Words, query and inputs as JSON, as LOG.md has them."""
+
+CODE_OF_HISTORY: Final = (
+    "[:find ?line ?when ?who ?key ?code :in $ $history ?part :where [$history ?e :output/text ?code] "
+    "[(clojure.string/includes? ?code ?part)] [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] "
+    '[(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]]'
+)
+RUNS: Final = (
+    "[:find ?run (min ?when) (max ?when) (count ?e) :in $ $memory :where [$memory ?e :output/run ?run] "
+    "[$memory ?e :output/timestamp ?when]]"
+)
+ENTRIES_OF_RUN: Final = (
+    "[:find ?line ?when ?category ?who ?text :in $ $memory ?run :where [$memory ?e :output/run ?run] "
+    "[$memory ?e :output/line ?line] [$memory ?e :output/timestamp ?when] [$memory ?e :output/category ?category] "
+    '[(get-else $memory ?e :output/who "") ?who] [$memory ?e :output/text ?text]]'
+)
+MOST_FOUND: Final = 5000
+MOST_SHOWN: Final = 300
+MOST_CHARACTERS: Final = 4000
+"""Of one text in a list of them."""
+EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
+
+
+async def _ask(services: Services, client: ClientSession, text: str, inputs: Sequence[object]) -> QueryAnswer:
+    return await services.work.queries.run(client.id, partial(services.query, Question(text, inputs, MOST_FOUND)))
+
+
+async def history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
+    """The code of this workspace that contains a text, the newest first: time, who, session, code."""
+    answer = await _ask(services, client, CODE_OF_HISTORY, [part])
+    rows = sorted(_rows(answer), reverse=True)
+    shown = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MOST_SHOWN]]
+    return {"rows": shown, "count": len(rows)}
+
+
+async def runs(services: Services, client: ClientSession) -> dict[str, object]:
+    """The runs of before, the newest first: name, begin, end, number of entries."""
+    return {"rows": sorted(_rows(await _ask(services, client, RUNS, [])), key=lambda row: row[1], reverse=True)}
+
+
+async def run(services: Services, client: ClientSession, name: str) -> dict[str, object]:
+    """The entries of a run of before, in their order: time, category, who, text."""
+    rows = sorted(_rows(await _ask(services, client, ENTRIES_OF_RUN, [name])))
+    return {"rows": [(when, category, who, _short(text)) for _, when, category, who, text in rows]}
+
+
+def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
+    """The evaluation that a row of an answer is about: that of an id, a line or a text in it; None of no other row."""
+    values = [one for value in row for one in (value.values() if isinstance(value, dict) else [value])]
+    entries = services.log.entries()
+    for one in values:
+        if isinstance(one, str) and EVALUATION.fullmatch(one):
+            return one
+    lines = {one for one in values if type(one) is int}
+    texts = {one for one in values if isinstance(one, str) and one}
+    by_line = [entry.evaluation for entry in entries if entry.evaluation and entry.line in lines]
+    by_text = [entry.evaluation for entry in reversed(entries) if entry.evaluation and entry.text in texts]
+    return next(iter([*by_line, *by_text]), None)
+
+
+def _rows(answer: QueryAnswer) -> list[Any]:
+    return list(answer.result) if isinstance(answer.result, list | tuple) else []
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

@@ -2,6 +2,8 @@
 
 A connection of another user is closed unheard, as at the port for clients; of the rest each request is judged by
 `codriver.page.page_admission`, and what is refused gets no byte.
+
+The files of the bare page, which hold nothing of any log, and the headers that go with all that is served.
 """
 
 from __future__ import annotations
@@ -10,30 +12,31 @@ import contextlib
 import json
 import logging
 import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.net.admission import ASKING, comes_from_user
+from codriver.net.client_sessions import Outbox
+from codriver.net.known_servers import PageRecord, remove_record, write_record
 from codriver.net.listener import listen
-from codriver.net.outbox import Outbox
-from codriver.net.page_record import PageRecord, remove_record, write_record
-from codriver.page.http_connection import HttpConnection
-from codriver.page.page_admission import CALLS, JSON, LOOPBACK, kind_of
+from codriver.page.page_admission import CALLS, JSON, LOOPBACK, HttpConnection, kind_of
 from codriver.page.page_calls import PageCalls, UnknownCallError
-from codriver.page.page_files import FRAME_POLICY, GUARDS, page_files
 from codriver.page.page_rows import RowReader, header, tests_under_way
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from anyio.abc import SocketListener, SocketStream
 
     from codriver.net.client_sessions import Clients, ClientSession
-    from codriver.page.http_connection import Request
+    from codriver.page.page_admission import Request
     from codriver.protocol.mcp_server import McpServer
     from codriver.tools.calls.base import Services
+
 
 logger = logging.getLogger(__name__)
 
@@ -259,3 +262,57 @@ class PageTakenError(Exception):
             f"the page of the server before cannot go on, as its port {port} is taken: "
             "`codriver watch --web` prints another address"
         )
+
+
+FOLDER: Final = Path(__file__).with_name("assets")
+KINDS: Final = MappingProxyType(
+    {
+        ".html": "text/html; charset=utf-8",
+        ".css": "text/css; charset=utf-8",
+        ".js": "text/javascript; charset=utf-8",
+        ".svg": "image/svg+xml",
+    }
+)
+START: Final = "index.html"
+
+GUARDS: Final = MappingProxyType(
+    {
+        "cache-control": "no-store",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-resource-policy": "same-origin",
+        "referrer-policy": "no-referrer",
+        "x-content-type-options": "nosniff",
+    }
+)
+"""Headers of every answer. Source: OWASP, HTTP headers cheat sheet."""
+
+PAGE_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; "
+    "frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""No code but our files', no text that becomes markup, and nothing from or to anywhere else. Source: CSP Level 3."""
+
+FRAME_POLICY: Final = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; form-action 'none'"
+)
+"""Of a table: it may have its styles and pictures within it, and neither script nor form, nor an origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """One file of the page, with its headers."""
+
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def page_files() -> Mapping[str, PageFile]:
+    """All files of the page, by the path at which each is served. Reads the disk."""
+    found = {}
+    for path in sorted(FOLDER.iterdir()):
+        if path.suffix in KINDS:
+            headers = {**GUARDS, "content-type": KINDS[path.suffix], "content-security-policy": PAGE_POLICY}
+            served_at = "/" if path.name == START else f"/{path.name}"
+            found[served_at] = PageFile(MappingProxyType(headers), path.read_bytes())
+    return MappingProxyType(found)

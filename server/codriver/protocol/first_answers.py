@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from codriver.protocol.versions import HANDSHAKE_VERSIONS, MODERN, SERVER_KEY, TASKS
+from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, SERVER_KEY, TASKS
 from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
 from codriver.tools.lean_toolset import LEAN
 from codriver.tools.manifest import MANIFEST

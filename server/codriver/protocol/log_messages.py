@@ -18,8 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
-from codriver.protocol.versions import LEVELS
+from codriver.protocol.error_messages import INVALID_PARAMS, LEVELS, RequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import anyio
 
-from codriver.protocol.broadcast import Broadcast
+from codriver.protocol.broadcast import Broadcast, Subscriptions
 from codriver.protocol.calls import Caller
 from codriver.protocol.log_messages import LogMessages
 from codriver.protocol.plain_requests import PlainRequests
@@ -19,7 +19,6 @@ from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
 from codriver.protocol.stream import MessageStream
-from codriver.protocol.subscriptions import Subscriptions
 from codriver.protocol.trust_question import TrustQuestions
 from codriver.wire.framing import LineRoom
 

@@ -5,11 +5,18 @@ SDK's import as much as all else of a start. So the requests with which clients 
 loop is made, are answered here; their results are made in `results`, for both ways. Whatever is unusual about a
 request, a member that nobody expects or a time at which it does not belong, leaves it to the SDK, which answers it in
 the words of the protocol.
+
+Shapes of requests: whether one is so exactly what the protocol describes that nobody needs to look it up.
+
+A shape is stricter than the protocol wherever that saves words: what does not fit one may still be right, and is then
+read by the SDK. A member that the protocol does not know, null for one that is left out, 1 for true: none of them fits.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
@@ -17,24 +24,30 @@ from pydantic_core import from_json
 
 from codriver.core.records import dataclass
 from codriver.net.tasks import Workers
-from codriver.protocol import shapes
 from codriver.protocol.calls import as_json
-from codriver.protocol.error_messages import FAULT, INTERNAL_ERROR, TOO_MANY, Refusal, RequestRefusedError
-from codriver.protocol.results import Results
-from codriver.protocol.shapes import fits
-from codriver.protocol.versions import (
+from codriver.protocol.error_messages import (
     CANCELLED,
+    CAPABILITIES_KEY,
     CLIENT_KEY,
     DISCOVER,
+    FAULT,
     HANDSHAKE_VERSIONS,
     INITIALIZE,
     INITIALIZED,
+    INTERNAL_ERROR,
+    LEVEL_KEY,
+    LEVELS,
     LISTEN,
     MODERN,
+    TASKS,
     TOKEN,
+    TOO_MANY,
     VERSION_KEY,
+    Refusal,
+    RequestRefusedError,
     envelope,
 )
+from codriver.protocol.results import Results
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -42,13 +55,104 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.calls import Caller
     from codriver.protocol.replies import Replies
-    from codriver.protocol.shapes import Members
     from codriver.tools.calls.base import Tool
 
     Params: TypeAlias = dict[str, Any]
+
     Given: TypeAlias = Mapping[str, Any]
+
     Answer: TypeAlias = tuple[bytes, Callable[[], None] | None]
+
     Making: TypeAlias = Callable[[Results, ClientSession, Given], dict[str, Any] | Awaitable[dict[str, Any]]]
+
+    Shape: TypeAlias = "type | tuple[type, ...] | frozenset[str] | Members | ListOf"
+
+
+NONE: Mapping[str, Shape] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """An object: with all members that are `needed`, perhaps some that are `known`, each of its shape.
+
+    Any other has the shape `others`; None: there is no other.
+    """
+
+    needed: Mapping[str, Shape] = field(default_factory=lambda: NONE)
+    known: Mapping[str, Shape] = field(default_factory=lambda: NONE)
+    others: Shape | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """An array of values of one shape."""
+
+    items: Shape
+
+
+def fits(value: object, shape: Shape) -> bool:
+    """True for a value, as JSON has it, that is exactly of this shape."""
+    if isinstance(shape, type):
+        return type(value) is shape
+    if isinstance(shape, tuple):
+        return type(value) in shape
+    if isinstance(shape, frozenset):
+        return type(value) is str and value in shape
+    if isinstance(shape, ListOf):
+        return type(value) is list and all(fits(item, shape.items) for item in value)
+    if type(value) is not dict or not shape.needed.keys() <= value.keys():
+        return False
+    for name, member in value.items():
+        of_member = shape.needed.get(name, shape.known.get(name, shape.others))
+        if of_member is None or not fits(member, of_member):
+            return False
+    return True
+
+
+ANYTHING = (dict, list, str, int, float, bool, type(None))
+OBJECTS = Members(others=dict)
+NEVER: frozenset[str] = frozenset()
+"""What no value fits."""
+
+CLIENT = Members(needed={"name": str, "version": str}, known={"title": str, "description": str, "websiteUrl": str})
+CAPABILITIES = Members(
+    known={
+        "elicitation": Members(known={"form": dict, "url": dict}, others=ANYTHING),
+        "experimental": OBJECTS,
+        "extensions": Members(known={TASKS: NEVER}, others=dict),  # with tasks, calls have other answers
+        "roots": Members(known={"listChanged": bool}, others=ANYTHING),
+        "sampling": Members(known={"context": dict, "tools": dict}, others=ANYTHING),
+        "tasks": Members(known={"list": dict, "cancel": dict, "requests": Members(others=OBJECTS)}),
+    },
+    others=ANYTHING,
+)
+
+META = Members(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
+"""The `_meta` of a request where the client has made the handshake."""
+META_OF_MODERN = Members(
+    needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
+    known={TOKEN: (str, int), CLIENT_KEY: CLIENT, LEVEL_KEY: NEVER},  # with a level, it is told messages meanwhile
+    others=ANYTHING,
+)
+"""That of a request which tells of its client itself."""
+
+
+def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NONE) -> Members:
+    return Members(needed, {**known, "_meta": dict})
+
+
+HELLO = _params({"protocolVersion": str, "capabilities": CAPABILITIES, "clientInfo": CLIENT})
+NOTHING = _params()
+PAGE = _params(known={"cursor": str})
+CALL_SHAPE = _params({"name": str}, {"arguments": dict})
+LEVEL = _params({"level": frozenset(LEVELS)})
+RESOURCE = _params({"uri": str})
+KINDS_OF_CHANGE = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+CHANGES = _params(
+    {"notifications": Members(known={**dict.fromkeys(KINDS_OF_CHANGE, bool), "resourceSubscriptions": ListOf(str)})}
+)
+CANCELLATION = _params({"requestId": (str, int)}, {"reason": str})
+
 
 logger = logging.getLogger(__name__)
 
@@ -74,18 +178,18 @@ class Plain:
 
 
 METHODS: dict[str, Plain] = {
-    INITIALIZE: Plain(UNSETTLED, shapes.HELLO, Results.initialize),
-    "ping": Plain(HANDSHAKE, shapes.NOTHING, Results.ping),
-    DISCOVER: Plain(NO_HANDSHAKE, shapes.NOTHING, Results.discover),
-    CALL: Plain(ALL, shapes.CALL),
-    LISTEN: Plain(NO_HANDSHAKE, shapes.CHANGES),
-    "tools/list": Plain(ALL, shapes.PAGE, Results.tools),
-    "resources/list": Plain(ALL, shapes.PAGE, Results.resources),
-    "resources/templates/list": Plain(ALL, shapes.PAGE, Results.templates),
-    "prompts/list": Plain(ALL, shapes.PAGE, Results.prompts),
-    "resources/subscribe": Plain(HANDSHAKE, shapes.RESOURCE, Results.subscribe),
-    "resources/unsubscribe": Plain(HANDSHAKE, shapes.RESOURCE, Results.unsubscribe),
-    "logging/setLevel": Plain(HANDSHAKE, shapes.LEVEL, Results.set_level),
+    INITIALIZE: Plain(UNSETTLED, HELLO, Results.initialize),
+    "ping": Plain(HANDSHAKE, NOTHING, Results.ping),
+    DISCOVER: Plain(NO_HANDSHAKE, NOTHING, Results.discover),
+    CALL: Plain(ALL, CALL_SHAPE),
+    LISTEN: Plain(NO_HANDSHAKE, CHANGES),
+    "tools/list": Plain(ALL, PAGE, Results.tools),
+    "resources/list": Plain(ALL, PAGE, Results.resources),
+    "resources/templates/list": Plain(ALL, PAGE, Results.templates),
+    "prompts/list": Plain(ALL, PAGE, Results.prompts),
+    "resources/subscribe": Plain(HANDSHAKE, RESOURCE, Results.subscribe),
+    "resources/unsubscribe": Plain(HANDSHAKE, RESOURCE, Results.unsubscribe),
+    "logging/setLevel": Plain(HANDSHAKE, LEVEL, Results.set_level),
 }
 """The requests that may be plain. Both ways answer them by these results."""
 
@@ -164,9 +268,9 @@ class PlainRequests:
         return self._begin(Request(identity, method, params), plain, len(line))
 
     def _take_notification(self, method: str, params: Params) -> bool:
-        if method == CANCELLED and fits(params, shapes.CANCELLATION):
+        if method == CANCELLED and fits(params, CANCELLATION):
             self.cancel(params["requestId"])
-        elif method == INITIALIZED and self._said and fits(params, shapes.NOTHING):
+        elif method == INITIALIZED and self._said and fits(params, NOTHING):
             self._said[1:] = [{"jsonrpc": "2.0", "method": method, "params": params}]
             self._results.initialized(self._client)
         else:
@@ -182,14 +286,14 @@ class PlainRequests:
             version = MODERN
         if version not in plain.versions or (not version and self.has_sdk) or not fits(params, plain.params):
             return False
-        return self._knows(meta) if version == MODERN else not meta or fits(meta, shapes.META)
+        return self._knows(meta) if version == MODERN else not meta or fits(meta, META)
 
     def _knows(self, meta: Params) -> bool:
         """True where a request without handshake tells of its client as one before it did, or tells of it now."""
         said = envelope(meta)
         if said == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
-        if not fits(meta, shapes.META_OF_MODERN):
+        if not fits(meta, META_OF_MODERN):
             return False
         self._client.envelope, self.replies.version = said, MODERN
         self._results.introduce(self._client, said[CLIENT_KEY]["name"] if CLIENT_KEY in said else None)

@@ -1,18 +1,22 @@
-"""Answers to one client's requests, on their way to it: each by itself, or with those of the batch it was asked in."""
+"""Answers to one client's requests, on their way to it: each by itself, or with those of the batch it was asked in.
+
+Lone surrogates in JSON: replaced in text, and renamed in ids, as no UTF-8 can say them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from codriver.protocol.error_messages import INVALID_REQUEST, Refusal
-from codriver.protocol.surrogates import with_original_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codriver.net.client_sessions import ClientSession
+
 
 WITHOUT_NULL = frozenset({"2025-11-25", "2026-07-28"})
 """Versions in whose schema an error without a known id has no `id`. In the others, as in JSON-RPC, it is null."""
@@ -60,7 +64,7 @@ class Replies:
         """By the requests in them that are not answered yet."""
         self._reading: Batch | None = None
         self._spelt: dict[str | int, str] = {}
-        """Ids as they came, by the names that stand for them: see `codriver.protocol.surrogates`."""
+        """Ids as they came, by the names that stand for them: see `codriver.protocol.replies`."""
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -130,3 +134,53 @@ class Replies:
         line = batch.take()
         if line is not None:
             self._session.outbox.put(line)
+
+
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+ESCAPE = re.compile(
+    rb"(?P<pair>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\."
+)
+"""Escapes in order, so that none begins in the middle of another. JSON has backslashes in strings alone."""
+REPLACEMENT = rb"\ufffd"
+HALF = re.compile("[\ud800-\udfff]")
+
+
+def has_halves(line: bytes) -> bool:
+    """Whether a line of JSON has a half of a pair."""
+    if not SURROGATE.search(line):
+        return False
+    return any(found["half"] for found in ESCAPE.finditer(line))
+
+
+def without_halves(line: bytes) -> bytes:
+    """The line with U+FFFD for each half."""
+    return ESCAPE.sub(lambda found: REPLACEMENT if found["half"] else found[0], line)
+
+
+def name_for(identity: object) -> str | None:
+    """The name that stands for an id with halves of a character pair, always the same; None for any other id."""
+    if not isinstance(identity, str) or not HALF.search(identity):
+        return None
+    return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"
+
+
+def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The message with names for such ids: its own, and that of the request it cancels; and its own id by its name."""
+    renamed_ids: dict[str, str] = {}
+    if name := name_for(message.get("id")):
+        renamed_ids[name] = message["id"]
+        message = {**message, "id": name}
+    params = message.get("params")
+    if isinstance(params, dict) and message.get("method") == "notifications/cancelled":
+        message = {
+            **message,
+            "params": {**params, "requestId": name_for(params.get("requestId")) or params.get("requestId")},
+        }
+    return message, renamed_ids
+
+
+def with_original_id(line: bytes, name: str, identity: str) -> bytes:
+    """The answer with the id that came instead of its name, which is the first thing in it of that kind."""
+    return line.replace(json.dumps(name).encode(), json.dumps(identity).encode(), 1)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
-from codriver.protocol import prompts
+from codriver.protocol import resources
 from codriver.protocol.calls import as_json, result_of
+from codriver.protocol.error_messages import MODERN, OLDER, TASKS_OFFERED
 from codriver.protocol.first_answers import FRESH, FirstAnswers
 from codriver.protocol.trust_question import takes_forms
-from codriver.protocol.versions import MODERN, OLDER, TASKS_OFFERED
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
 from codriver.tools.lean_toolset import tools_offered
@@ -147,7 +147,7 @@ class Results:
 
     def prompts(self, client: ClientSession, _params: Params) -> Result:
         """The prompts."""
-        return self.told(client, {"prompts": prompts.listed()})
+        return self.told(client, {"prompts": resources.listed()})
 
     async def subscribe(self, client: ClientSession, params: Params) -> Result:
         """Tell the client of changes of a resource from now on.

@@ -13,11 +13,10 @@ import anyio
 from pydantic_core import from_json
 
 from codriver.errors import PeerError
-from codriver.protocol.error_messages import INVALID_REQUEST, HugeInteger, Refusal, read_json
-from codriver.protocol.surrogates import has_halves, with_plain_ids, without_halves
-from codriver.protocol.versions import BATCHED
+from codriver.protocol.error_messages import BATCHED, INVALID_REQUEST, HugeInteger, Refusal, read_json
+from codriver.protocol.replies import has_halves, with_plain_ids, without_halves
 from codriver.wire.framing import LineDecoder, LinesCrowdedError
-from codriver.wire.json_weight import Excess, excess, may_be_heavy
+from codriver.wire.untrusted import Excess, excess, may_be_heavy
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -18,7 +18,7 @@ from codriver.core.actions import RestartRepl, Say
 from codriver.core.values import PYTHON
 from codriver.net.tasks import TaskSet
 from codriver.protocol.calls import as_json
-from codriver.protocol.versions import CAPABILITIES_KEY, MODERN
+from codriver.protocol.error_messages import CAPABILITIES_KEY, MODERN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

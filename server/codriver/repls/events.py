@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core import actions
-from codriver.core.app_streams import OPS
 from codriver.core.evaluation_queue import next_id, session_key
-from codriver.core.recent import Recent
+from codriver.core.mappings import Recent
+from codriver.core.mcp_clients import OPS
 from codriver.core.values import TOLD_IN_WORDS, Failure
 from codriver.errors import CodriverError
-from codriver.log.app_log import AppEvent, near
+from codriver.log.logbook import AppEvent, near
 from codriver.repls.contract.adapter_values import (
     AppEvents,
     CallsRecorded,
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from codriver.core.effects import EndAppStream, RenewAppStream, TellAppStreamOver, WakeWaiters
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
-    from codriver.log.app_log import AppLog
-    from codriver.log.logbook import Logbook
+    from codriver.log.logbook import AppLog, Logbook
     from codriver.log.output_log import Category
     from codriver.log.transcripts import Transcripts
     from codriver.repls.contract.adapter import Adapter

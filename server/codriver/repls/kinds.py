@@ -94,7 +94,7 @@ PYTHON: Final = Kind(
     "Python", "py", "python", ("python",),
     suffixes=(".py",), telling_suffixes=(".py", ".ipynb"), precedence=1,
     marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
-    # Of REPLs in running applications, where `.nrepl-port` is another's; see `embedded_port_file.py`.
+    # Of REPLs in running applications, where `.nrepl-port` is another's; see `embedded.py`.
     port_files=tuple(f".codriver/app{number}.port" for number in ("", "-2", "-3", "-4")),
     launcher="worker", arguments=("python",), by_hand="codriver serve --repl python",
 )  # fmt: skip

@@ -33,7 +33,7 @@ from codriver.repls.interrupt import Interrupter
 from codriver.repls.jupyter.finding.started_kernels import StartedKernels, say_farewell
 from codriver.repls.launch import processes, recipes
 from codriver.repls.runner import Runner
-from codriver.systems.large_blocks import give_back_large_blocks
+from codriver.systems.machine import give_back_large_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

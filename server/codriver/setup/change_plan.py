@@ -31,7 +31,7 @@ from codriver.setup.config_document import (
 from codriver.setup.jsonc import FileFaultError
 from codriver.systems.owners import mode_of
 from codriver.systems.programs import typed
-from codriver_relay.workspace import is_border
+from codriver_relay.target import is_border
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -19,7 +19,7 @@ from codriver.files.paths import port_file, relay_file, shipped_folder
 from codriver.setup import jsonc
 from codriver_relay.own_files import PLACE
 from codriver_relay.starter import server_environment
-from codriver_relay.workspace import is_border
+from codriver_relay.target import is_border
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

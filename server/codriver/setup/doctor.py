@@ -31,17 +31,13 @@ from codriver.repls.launch.project_python import find_safe_python
 from codriver.repls.launch.projects import find_projects
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
+from codriver.setup.doctor_checks import SEAM, check_entries, check_hooks, check_state, seam_row
 from codriver.setup.doctor_report import Check, ReplReport, Report, Row
-from codriver.setup.entry_checks import check_entries
-from codriver.setup.hook_checks import check_hooks
 from codriver.setup.reachability import NAME, check_exposure, check_found_port, check_port_files, obstacle
-from codriver.setup.seam_checks import SEAM, seam_row
-from codriver.setup.state_checks import check_state
 from codriver.skills import Selection, SkillLibrary
-from codriver.systems.advice import to_end, to_open
 from codriver.systems.other_processes import is_running
 from codriver.systems.owners import is_mine, is_open, is_own_group
-from codriver.systems.programs import LAUNCHD_PATH, folders_to_add
+from codriver.systems.programs import LAUNCHD_PATH, folders_to_add, to_end, to_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,4 +1,9 @@
-"""`codriver init` as a function: looks, plans, says, and writes unless it was only asked what it would do."""
+"""`codriver init` as a function: looks, plans, says, and writes unless it was only asked what it would do.
+
+The folders that `codriver init` made for clients' files: a removal takes them out again where they are empty.
+
+Programs that a project's REPL needs, and the parts that a linked working tree of git has of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +15,33 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
+from codriver import files
 from codriver.errors import StartError
-from codriver.files import toml_file
+from codriver.files import Links, Rules, toml_file
+from codriver.files.paths import state_folder
 from codriver.files.toml_file import TomlFileError
+from codriver.files.working_trees import main_checkout
+from codriver.repls import kinds
+from codriver.repls.launch.project_python import find_python
 from codriver.repls.launch.projects import find_projects, is_empty, projects_below, running_repls
-from codriver.setup import made_folders
 from codriver.setup.agent_files import Wanted, plan_agent_files
-from codriver.setup.change_plan import (
-    Change,
-    apply,
-    diff,
-    plan,
-    plan_removal,
-    read_file,
+from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
+from codriver.setup.clients import (
+    RELAY,
+    Environment,
+    Launch,
+    Scope,
+    chosen_clients,
+    found_clients,
+    is_there,
+    known_clients,
 )
-from codriver.setup.clients import RELAY, Environment, Launch, Scope, chosen_clients, found_clients, known_clients
 from codriver.setup.hooks import plan_hooks, plan_hooks_removal
-from codriver.setup.project import can_start, describe_tree
-from codriver.systems.advice import to_open
-from codriver.systems.programs import typed
-from codriver_relay.workspace import is_workspace
+from codriver.systems.programs import to_open, typed
+from codriver_relay.target import is_workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from codriver.repls.launch.projects import Project
     from codriver.setup.clients import Client
@@ -324,15 +333,15 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
 
 def _done(change: Change) -> Change:
     """Do what a change says, and keep account of the folders that it makes; the change, refused where that failed."""
-    made = made_folders.missing_above(change.file) if change.is_pending else ()
+    made = missing_above(change.file) if change.is_pending else ()
     try:
         apply(change)
     except StartError as error:
         return replace(change, state="refused", problem=str(error), fix="", next="")
     if made:
-        made_folders.record(made)
+        record(made)
     if change.is_pending and change.after is None:
-        made_folders.take_out(change.file)
+        take_out(change.file)
     return change
 
 
@@ -409,3 +418,90 @@ def _left_elsewhere(
 
 def _it(several: Sequence[object]) -> str:
     return "it" if len(several) == 1 else "them"
+
+
+RECORD: Final = "made-folders.json"
+RECORD_RULES: Final = Rules(Links.OWN, files.MEBIBYTE, is_granting=True)
+"""What stands in it is removed, if it is empty: it is the user's own."""
+
+
+def missing_above(file: Path) -> tuple[Path, ...]:
+    """The folders above `file` that are not there, the innermost first: to make the file is to make them."""
+    missing: list[Path] = []
+    for folder in file.parents:
+        if os.path.lexists(folder):
+            break
+        missing.append(folder)
+    return tuple(missing)
+
+
+def record(folders: Iterable[Path]) -> None:
+    """Remember that these folders were made. Where that cannot be written down, they stay for good."""
+    made = {str(folder) for folder in folders if folder.is_dir()}
+    known = _recorded()
+    if not made <= known:
+        _write(known | made)
+
+
+def take_out(file: Path) -> None:
+    """Remove the folders above a file that is gone, innermost first, as long as they were made for it and are empty."""
+    known = _recorded()
+    gone: set[str] = set()
+    for folder in file.parents:
+        if str(folder) not in known or not _is_removed(folder):
+            break
+        gone.add(str(folder))
+    if gone:
+        _write(known - gone)
+
+
+def _is_removed(folder: Path) -> bool:
+    """Whether the folder could be removed: not where anything is in it, or a link has its name."""
+    try:
+        with files.locate(folder, Links.OWN, is_last_followed=False) as place:
+            place.remove_folder()
+    except OSError:
+        return False
+    return True
+
+
+def _recorded() -> set[str]:
+    found = files.read_json(state_folder() / RECORD, RECORD_RULES)
+    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
+
+
+def _write(folders: set[str]) -> None:
+    text = json.dumps(sorted(folders))
+    try:
+        path = state_folder() / RECORD
+        files.replace(path, text.encode("ascii"), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+    except OSError:
+        return  # then nothing is removed that could have been
+
+
+_BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
+"""Where programs of a project lie that are not on the search path."""
+
+
+def can_start(project: Project, workspace: Path, environment: Environment) -> bool:
+    """True where a program that the project's REPL needs is installed. Python and its Lisp need none but ours."""
+    return not project.programs or any(_has_program(name, workspace, environment) for name in project.programs)
+
+
+def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
+    if environment.has_command(name):
+        return True
+    return any(is_there(workspace / folder / name) for folder in _BESIDE)
+
+
+def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """The lines for a terminal on what a linked working tree of git has of its own; none for any other folder."""
+    main = main_checkout(workspace)
+    if main is None:
+        return
+    yield f"tree       linked to {main}; its server, REPLs, log and history are its own"
+    if any(is_there(workspace / mark) for mark in kinds.PYTHON.marks):
+        python = find_python(workspace, environ)
+        yield f"Python     {python.whose}"
+        if python.caution:
+            yield "           `python3 -m venv .venv`, and the project's packages in it, gives it one of its own"

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.net.admission import is_loopback
-from codriver.net.found_ports import objection_at
-from codriver.net.kernel_sockets import listening_hosts
+from codriver.net.kernel_sockets import listening_hosts, objection_at
 from codriver.repls import kinds
 from codriver.repls.launch.projects import port_text
 from codriver.setup.doctor_report import Check

@@ -1,4 +1,7 @@
-"""The places of programs, and how a command line is read, by the conventions of each system."""
+"""The places of programs, and how a command line is read, by the conventions of each system.
+
+Commands that messages advise, as they are typed in each system.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from codriver_relay.starter import split_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
 
 __all__ = [
     "LAUNCHD_PATH",
@@ -83,3 +87,32 @@ def python_in_path(path: str | None) -> str | None:
     """A Python in PATH. One of length 0 opens the Store in place of running."""
     found = shutil.which(_PYTHON, path=path)
     return None if found and _IS_WINDOWS and not os.path.getsize(found) else found  # noqa: PTH202  # as `which` gives it
+
+
+if sys.platform == "win32":
+
+    def to_end(process: int | str) -> str:
+        """The command that ends a process at once."""
+        return f"taskkill /F /PID {process}"
+
+    def to_name_holder(file: Path) -> str:
+        """The command that names who holds a file."""
+        return f"handle {file}"
+
+    def to_open(path: Path) -> str:
+        """The command that lets this user read, write and enter."""
+        return f'icacls "{path}" /grant "%USERNAME%:(OI)(CI)F"'
+
+else:
+
+    def to_end(process: int | str) -> str:
+        """The command that ends a process at once."""
+        return f"kill -9 {process}"
+
+    def to_name_holder(file: Path) -> str:
+        """The command that names who holds a file."""
+        return f"fuser {file}"
+
+    def to_open(path: Path) -> str:
+        """The command that lets this user read, write and enter."""
+        return f"chmod u+rwx {shlex.quote(str(path))}"

@@ -19,8 +19,8 @@ from codriver.editing import HY, Act, Create, InsertDef, Limits, ReplaceDef, Rep
 from codriver.editing.batch import cut
 from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
 from codriver.errors import RefusedError
-from codriver.lisp.balance import balance
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
+from codriver.lisp.parinfer import balance
 from codriver.lisp.targeting import Target
 from codriver.repls.jupyter.finding.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.finding.notebook_servers import where_open

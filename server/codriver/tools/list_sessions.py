@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from pydantic import Field
 
-from codriver.core import app_streams, repl_connections
+from codriver.core import mcp_clients, repl_connections
 from codriver.core.actions import RestartRepl
 from codriver.core.evaluation_queue import session_key
 from codriver.core.records import replace
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl, Session, State
     from codriver.core.values import Evaluation, Profile
-    from codriver.log.app_log import AppLog
+    from codriver.log.logbook import AppLog
 
 
 LOOK_S: Final = 1.0
@@ -89,7 +89,7 @@ def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, ob
         "sessionId": told.get("sessionId"),
         "frames": told.get("frames", []),
         "bands": [name for name in bands if bands[name] is True],
-        "subscriptions": sum(stream.repl == repl.id for stream in app_streams.live(state)),
+        "subscriptions": sum(stream.repl == repl.id for stream in mcp_clients.live(state)),
         **({} if told.get("contract", CONTRACT) == CONTRACT else {"contract": told["contract"]}),
     }
 

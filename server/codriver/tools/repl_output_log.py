@@ -17,7 +17,7 @@ import anyio
 from pydantic import Field, WithJsonSchema
 
 from codriver.errors import RefusedError
-from codriver.log.app_log import APP_EVENT
+from codriver.log.logbook import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
 from codriver.net.fair_threads import NoTurnError
 from codriver.tools.answers.answer_budget import budget, budget_asked, fit, images_for, shorten
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from codriver.datalog.entity_store import Value
     from codriver.datalog.solve import Cut, QueryAnswer
-    from codriver.log.app_log import AppLog
+    from codriver.log.logbook import AppLog
     from codriver.log.output_log import OutputLog
 
 

@@ -2,16 +2,20 @@ r"""Newline framing: bytes in, whole lines out.
 
 A message is one line that ends in ``\n``; a ``\r`` before it is dropped and blank lines are skipped. Bytes may come in
 any pieces. A line is bytes: a character split between two packets is whole again by the time anyone decodes it.
+
+The beginning and the end of bytes that come in pieces, however many they are: what lies between is counted.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from codriver.errors import PeerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 UNCOUNTED_BYTES = 64 * 1024
 """A begun line up to here is no burden: every client may have one."""
@@ -150,3 +154,56 @@ class LineDecoder:
     def _check(self, line_bytes: int) -> None:
         if line_bytes > self._max_line_bytes:
             raise LineTooLongError(line_bytes, self._max_line_bytes)
+
+
+def left_out_mark(count: int) -> str:
+    """The words in the place of bytes that were not held."""
+    return f"\n[... {count:,} bytes are left out here ...]\n"
+
+
+class HeadAndTail:
+    """Bytes as they come, of which at most `most_head` and then `most_tail` are held."""
+
+    def __init__(self, most_head: int, most_tail: int) -> None:
+        self._room = most_head
+        self._most_tail = most_tail
+        self._head: list[bytes] = []
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+        self.size = 0
+        """Bytes so far, those that are not held among them."""
+
+    def add(self, data: bytes) -> None:
+        """Take the next piece."""
+        self.size += len(data)
+        if self._room:
+            head, data = data[: self._room], data[self._room :]
+            self._room -= len(head)
+            self._head.append(head)
+        if data:
+            self._tail.append(data)
+            self._tail_bytes += len(data)
+            while self._tail_bytes - len(self._tail[0]) >= self._most_tail:
+                self._tail_bytes -= len(self._tail.popleft())
+                if not self._tail:
+                    break
+
+    @property
+    def head(self) -> bytes:
+        """The beginning: all of it where nothing is left out."""
+        if not self._tail:
+            return b"".join(self._head)
+        return b"".join(self._head) if self.left_out else b"".join((*self._head, *self._tail))
+
+    @property
+    def tail(self) -> bytes:
+        """The end, where something before it is left out; empty otherwise."""
+        if not self.left_out or not self._most_tail:
+            return b""
+        return b"".join(self._tail)[-self._most_tail :]
+
+    @property
+    def left_out(self) -> int:
+        """The bytes between head and tail that are not held."""
+        beyond = self.size - sum(map(len, self._head))
+        return max(0, beyond - self._most_tail)

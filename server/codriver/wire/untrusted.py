@@ -1,12 +1,21 @@
-"""Values of unknown shape, from a peer: read as a text, a number, a map or a list, else as nothing."""
+"""Values of unknown shape, from a peer: read as a text, a number, a map or a list, else as nothing.
+
+The memory that a line of JSON would take, told before anything is built of it.
+
+Four bytes of text become a hundred of objects: a line of brackets within the limit of bytes fills the memory and holds
+everybody up. So elements and nesting of a long line are counted first, in pieces.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -42,3 +51,66 @@ def as_map(value: object) -> Mapping[str, object]:
 def as_list(value: object) -> list[object]:
     """`value` as a list; empty when it is none."""
     return value if isinstance(value, list) else []
+
+
+MAX_ELEMENTS = 100_000
+"""Values and containers in one message; more than any client has a use for, and 30 MB of objects at most."""
+MAX_DEPTH = 200
+"""Arrays and objects within one another that are read: the limit of the parser that the SDK's types are made with."""
+PIECE_BYTES = 256 * 1024
+"""So much of a text is passed over at once: other threads wait meanwhile."""
+
+_MARK = re.compile(rb'["\[\]{},]')
+_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_IDENTITY = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """Why a line is not read. `identity` is the id of its request as JSON, where it came early enough."""
+
+    problem: str
+    identity: bytes | None
+
+
+def may_be_heavy(line: bytes) -> bool:
+    """Whether a line could have too many elements or be nested too deep; False is certain of the elements."""
+    return line.count(b",") + line.count(b"[") + line.count(b"{") > MAX_ELEMENTS
+
+
+def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH) -> Excess | None:
+    """The excess in a line of JSON: elements or depth; None when it can be read. What is no JSON passes."""
+    elements = depth = place = marks = 0
+    identity = None
+    while mark := _MARK.search(line, place):
+        place, kind = mark.end(), mark[0]
+        marks += 1
+        if kind == b'"':
+            began, place = place, _end_of_text(line, place)
+            if identity is None and depth == 1 and line[began:place] == b'id"':
+                found = _IDENTITY.match(line, place)
+                identity = found[1] if found else None
+            continue
+        if kind in b"]}":
+            depth -= 1
+            continue
+        elements += 1
+        depth += kind != b","
+        if depth > max_depth:
+            return Excess(f"arrays and objects more than {max_depth} deep in one another", identity)
+        if elements > max_elements or marks > 4 * max_elements:
+            return Excess(f"more than {max_elements} elements", identity)
+    return None
+
+
+def _end_of_text(line: bytes, place: int) -> int:
+    """The place after the quote that ends the text, or the end of the line."""
+    while place < len(line):
+        last = place
+        found = _TEXT.match(line, place, place + PIECE_BYTES)
+        place = found.end() if found else place
+        if line[place : place + 1] == b'"':
+            return place + 1
+        if place == last:  # a backslash, and what it escapes is beyond the piece
+            place += 2
+    return len(line)

@@ -11,7 +11,7 @@ import pytest
 from codriver.lisp.reader import read, top_level_forms
 from codriver.repls import dialects, programs
 from codriver.repls.dialects.server_dialect import REMOVALS, Dialect
-from codriver.repls.worker.basics.frame_locals import SECRET
+from codriver.repls.worker.basics.error_report import SECRET
 
 PLACE = Path(programs.__file__).parent
 LISP = sorted(path for path in PLACE.rglob("*") if path.suffix in (".clj", ".cljc", ".cljs", ".lpy"))

@@ -11,7 +11,7 @@ import pytest
 from application import PROGRAM, running
 from worker_client import text, texts
 
-from codriver.repls.worker.application import embedded_port_file
+from codriver.repls.worker.application import embedded
 
 UNGUARDED = PROGRAM.replace('if __name__ == "__main__":\n    repl = codriver_seam.start_repl(True)\n',
                           'repl = codriver_seam.start_repl(True)\nif __name__ == "__main__":\n')  # fmt: skip
@@ -240,15 +240,15 @@ def test_a_link_in_place_of_the_draft_is_not_written_through(tmp_path):
 
 
 def test_a_system_that_opens_no_folders_refuses_a_link_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedded_port_file, "HAS_OPEN_FOLDERS", False)
+    monkeypatch.setattr(embedded, "HAS_OPEN_FOLDERS", False)
     folder = linked(tmp_path / "project", tmp_path / "outside")
     with pytest.raises(NotADirectoryError):
-        embedded_port_file.claim(str(folder), 4242, 0, takes_over=False)
+        embedded.claim(str(folder), 4242, 0, takes_over=False)
     assert list((tmp_path / "outside").iterdir()) == []
     (folder / ".codriver").unlink()
-    assert embedded_port_file.claim(str(folder), 4242, 0, takes_over=False) == str(folder / ".codriver" / "app.port")
+    assert embedded.claim(str(folder), 4242, 0, takes_over=False) == str(folder / ".codriver" / "app.port")
     assert port_in(folder / ".codriver" / "app.port") == 4242
-    embedded_port_file.withdraw(str(folder / ".codriver" / "app.port"), 4242)
+    embedded.withdraw(str(folder / ".codriver" / "app.port"), 4242)
     assert list((folder / ".codriver").iterdir()) == []
 
 

@@ -7,9 +7,9 @@ import pytest
 from project_texts import ProjectTexts
 
 from codriver.repls.worker.basics.held_definitions import Holds
-from codriver.repls.worker.python.bound_names import ABSENT
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
+from codriver.repls.worker.python.statements import ABSENT
 
 
 class Project:

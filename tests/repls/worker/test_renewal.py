@@ -5,8 +5,7 @@ import types
 
 import pytest
 
-from codriver.repls.worker.python.closures import FormerClosures
-from codriver.repls.worker.python.renewal import renew
+from codriver.repls.worker.python.renewal import FormerClosures, renew
 
 LOW = """
 import functools

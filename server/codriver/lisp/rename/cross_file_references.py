@@ -7,16 +7,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.lisp.rename.binding_forms import occurrences
-from codriver.lisp.rename.ns_form import namespace_of, required
+from codriver.lisp.rename.binding_forms import namespace_of, occurrences, required
 from codriver.lisp.rename.symbol_rename import WHYS, Found, find_names, keywords, taken
 from codriver.lisp.targeting import Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from codriver.lisp.rename.binding_forms import Required
     from codriver.lisp.rename.lexical_scope import Occurrence
-    from codriver.lisp.rename.ns_form import Required
     from codriver.lisp.rename.symbol_rename import NameKind
     from codriver.lisp.source_text import Document
 

@@ -8,11 +8,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from codriver.lisp.rename.binding_forms import occurrences
+from codriver.lisp.reader import TOKEN
+from codriver.lisp.rename.binding_forms import namespace_of, occurrences
 from codriver.lisp.rename.lexical_scope import KEYS
-from codriver.lisp.rename.ns_form import namespace_of
 from codriver.lisp.targeting import Problem, ProblemError
-from codriver.lisp.tokens import TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,6 +2,10 @@
 
 Older clients make the `initialize` handshake; newer ones say who they are in every request and ask for changes with
 `subscriptions/listen`. The SDK tells them apart; handlers serve both alike.
+
+The words of errors for requests that the SDK refuses with a code alone.
+
+One connection as the SDK wants to see it: a stream of messages to read, and one to write.
 """
 
 from __future__ import annotations
@@ -10,34 +14,65 @@ import json
 import logging
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
 
 from codriver.net.client_sessions import ClientSession
-from codriver.protocol import prompts
-from codriver.protocol.error_messages import FAULT, INTERNAL_ERROR, INVALID_PARAMS, RequestRefusedError
+from codriver.protocol import resources
+from codriver.protocol.error_messages import (
+    CANCELLED,
+    DISCOVER,
+    FAULT,
+    HANDSHAKE_VERSIONS,
+    INITIALIZE,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LEVEL_KEY,
+    LISTEN,
+    METHOD_NOT_FOUND,
+    MODERN,
+    TOO_MANY,
+    VERSION_KEY,
+    Refusal,
+    RequestRefusedError,
+    envelope,
+    meta_of,
+    refusal,
+    version_of,
+)
 from codriver.protocol.first_answers import NAME, TITLE
 from codriver.protocol.plain_requests import METHODS
 from codriver.protocol.sdk.completions import Completions
 from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks
-from codriver.protocol.sdk.refusal_words import worded
-from codriver.protocol.sdk.sdk_connection import SdkConnection
 from codriver.protocol.sdk.task_offers import offered
-from codriver.protocol.versions import INITIALIZE, LEVEL_KEY, LISTEN, MODERN, envelope, meta_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
 
     from mcp.server.context import CallNext, HandlerResult
 
     from codriver.protocol.calls import Answered
     from codriver.protocol.mcp_server import Shared
     from codriver.protocol.plain_requests import PlainRequests
+
 
 logger = logging.getLogger(__name__)
 
@@ -188,9 +223,9 @@ class SdkServer:
         self._introduce(ctx)
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
         told = ""
-        if params.name == prompts.HANDOFF:
+        if params.name == resources.HANDOFF:
             told = self._redactor(await self._resources.handoff(ctx.lifespan_context, given.get("who")))
-        return self._results.told(ctx.lifespan_context, prompts.filled(params.name, given, told=told), NOT_KEPT)
+        return self._results.told(ctx.lifespan_context, resources.filled(params.name, given, told=told), NOT_KEPT)
 
     async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         return await self._completions.complete(ctx.lifespan_context.id, params)
@@ -231,3 +266,202 @@ def _as_the_sdks() -> Iterator[None]:
         yield
     except RequestRefusedError as error:
         raise MCPError(error.code, str(error), error.data) from error
+
+
+MAX_TOLD = 5
+"""Problems of one request that are told: whoever has more reads the specification."""
+BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
+"""The methods that a client may send before it has said who it is. Source: MCP, lifecycle, initialization."""
+
+
+async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """The answer to a request, or the error with what is wrong and what to do.
+
+    Raises:
+        MCPError: the request is refused.
+    """
+    try:
+        return await call_next(ctx)
+    except ValidationError as error:
+        if ctx.request_id is None:
+            raise
+        is_early = ctx.session.client_params is None and ctx.method not in BEFORE_HANDSHAKE
+        words = _too_early(ctx.method) if is_early else f"{ctx.method}: {_problems(error)}"
+        raise MCPError(INVALID_PARAMS, words) from error
+    except MCPError as error:
+        refused = error.error
+        if refused.code == METHOD_NOT_FOUND and refused.data == ctx.method:
+            raise MCPError(METHOD_NOT_FOUND, f"there is no method {ctx.method!r}", ctx.method) from error
+        # Nobody else refuses parameters with data that is empty.
+        if refused.code == INVALID_PARAMS and refused.data == "" and ctx.session.client_params is None:
+            raise MCPError(INVALID_PARAMS, _too_early(ctx.method)) from error
+        raise
+
+
+def _too_early(method: str) -> str:
+    return f"{method} comes too early: send initialize first, and wait for its answer"
+
+
+def _problems(error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_input=False, include_context=False)
+    said = [
+        f"{'.'.join(map(str, problem['loc'])) or 'params'} "
+        + ("is missing" if problem["type"] == "missing" else f"is wrong: {problem['msg']}")
+        for problem in problems[:MAX_TOLD]
+    ]
+    if len(problems) > MAX_TOLD:
+        said.append(f"and {len(problems) - MAX_TOLD} more")
+    return "; ".join(said)
+
+
+UNSAID: dict[str, object] = {
+    "protocolVersion": HANDSHAKE_VERSIONS[0],
+    "capabilities": {},
+    "clientInfo": {"name": "", "version": ""},
+}
+"""The parameters of a client that says nothing of itself, as those of Backseat Driver may."""
+
+
+class SdkConnection:
+    """Both directions of one connection, and the SDK's loop between them.
+
+    `plain` has the requests of this client that the SDK does not see, and the replies by which all answers go.
+    `redact` takes the secrets out of errors, which repeat what was asked; results come without any.
+    """
+
+    def __init__(
+        self,
+        server: Server[ClientSession],
+        session: ClientSession,
+        plain: PlainRequests,
+        redact: Callable[[object], object],
+        forget: Callable[[ClientSession], None],
+    ) -> None:
+        self._server = server
+        self._session = session
+        self._plain = plain
+        self._replies = plain.replies
+        self._redact = redact
+        self._forget = forget
+        self._to_sdk, self._messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self._awaited: tuple[str | int, anyio.Event] | None = None
+        """A request whose answer is waited for, before anything else is handed on."""
+        self._is_hearing = False
+        """Whether that answer is one that the client has had already."""
+
+    async def run(self) -> None:
+        """Answer what is handed on, until there is no more."""
+        try:
+            await serve_dual_era_loop(self._server, self._messages, self, lifespan_state=self._session)
+        finally:
+            self._forget(self._session)
+
+    def end(self) -> None:
+        """No more comes."""
+        self._to_sdk.close()
+
+    def drop(self) -> None:
+        """Let go of what was handed on, where no loop runs that would."""
+        self.end()
+        self._messages.close()
+
+    async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
+        """Take in what the client said before of itself. It is not answered again."""
+        self._is_hearing = True
+        for one in said:
+            await self.take(SessionMessage(jsonrpc_message_adapter.validate_python(one, by_name=False)))
+        self._is_hearing = False
+
+    async def take(self, item: SessionMessage) -> None:
+        """Take in a message that was read; return when the SDK has begun with it.
+
+        What settles who the client is, is answered first: what comes behind it may depend on that.
+        """
+        message, answered = item.message, anyio.Event()
+        if isinstance(message, JSONRPCRequest) and (self._is_hearing or message.method == INITIALIZE):
+            self._awaited = message.id, answered
+        else:
+            answered.set()
+        await self._to_sdk.send(item)
+        await answered.wait()
+
+    def read(self, line: bytes, *, in_batch: bool = False) -> SessionMessage | None:
+        """The message in a line; None when it is none, and then it is answered."""
+        try:
+            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            if (refused := refusal(line)) is not None:
+                self._replies.refuse(refused)
+            return None
+        if isinstance(message, JSONRPCRequest):
+            opened = self._open(message, len(line), in_batch=in_batch)
+            return SessionMessage(opened) if opened is not None else None
+        if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
+            # An id that is null, a fraction or a boolean is no id: the sender expects an answer it cannot get.
+            self._replies.refuse_line("the id of a request must be a string or an integer")
+            return None
+        if isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
+            # A cancelled request gets no answer, so it is not open any more.
+            self._plain.cancel((message.params or {}).get("requestId"))
+        return SessionMessage(message)
+
+    def _open(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> JSONRPCRequest | None:
+        if request.method == INITIALIZE and not request.params:
+            request = request.model_copy(update={"params": UNSAID})
+        refused = self._refused(request, size, in_batch=in_batch)
+        if refused is not None:
+            self._replies.refuse(refused)
+            return None
+        if request.method == INITIALIZE or self._replies.version is None:
+            self._replies.version = version_of(request.method, request.params or {})
+        if request.method != LISTEN or in_batch:
+            self._replies.expect(request.id, size)
+        return request
+
+    def _refused(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
+        """Why a request goes no further; None when it does."""
+        too_much = self._plain.too_much(size)
+        if too_much is not None:
+            return Refusal(request.id, TOO_MANY, too_much)
+        if request.method == INITIALIZE and in_batch:
+            return Refusal(request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it by itself")
+        if request.method == DISCOVER and version_of(request.method, request.params or {}) is None:
+            # The SDK would take the connection for one with a handshake, for good.
+            return Refusal(request.id, INVALID_PARAMS, f"{DISCOVER} needs params._meta with {VERSION_KEY!r}")
+        return None
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Queue a message for the client. Never waits: the outbox bounds what may be lost."""
+        message = item.message
+        if isinstance(message, JSONRPCResponse | JSONRPCError) and self._awaited and message.id == self._awaited[0]:
+            self._awaited[1].set()
+            self._awaited = None
+            if self._is_hearing:
+                return
+        if isinstance(message, JSONRPCError):
+            cleared = self._redact(message.error.model_dump(by_alias=True, exclude_unset=True))
+            message = message.model_copy(update={"error": ErrorData.model_validate(cleared)})
+            if message.id is None:
+                self._replies.refuse(Refusal(None, message.error.code, message.error.message))
+                return
+        line = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        if isinstance(message, JSONRPCNotification):
+            self._session.outbox.offer(line)
+        elif isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+            self._replies.put(message.id, line)
+        else:
+            self._session.outbox.put(line)
+
+    async def aclose(self) -> None:
+        """Nothing: the listener owns the socket and closes it when all is written."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        return None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from mcp.shared.exceptions import MCPError
 from mcp_types.jsonrpc import METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
+from codriver.protocol.error_messages import CAPABILITIES_KEY, MODERN, OLDER, TASKS, TOKEN, meta_of
 from codriver.protocol.first_answers import WITH_TASKS
-from codriver.protocol.versions import CAPABILITIES_KEY, MODERN, OLDER, TASKS, TOKEN, meta_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS
-from codriver.net.found_ports import objection_to
+from codriver.net.kernel_sockets import objection_to
 from codriver.repls.contract.errors import CapabilityMissingError, StrangeListenerError
 
 if TYPE_CHECKING:

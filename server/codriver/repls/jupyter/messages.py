@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 from uuid import uuid4
 
 from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.wire.head_and_tail import left_out_mark
+from codriver.wire.framing import left_out_mark
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -33,7 +33,7 @@ from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.polling import Poller
 from codriver.files.read_cache import ReadCache
-from codriver.files.workspace_walk import walk
+from codriver.files.working_trees import walk
 from codriver.net.server_record import LARGEST_PORT
 from codriver.net.tasks import own_tasks
 from codriver.repls import kinds

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import files
 from codriver.files import Links, Rules, toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.files.workspace_walk import files_of
+from codriver.files.working_trees import files_of
 from codriver.repls import kinds
 
 if TYPE_CHECKING:

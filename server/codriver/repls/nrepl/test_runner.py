@@ -18,7 +18,7 @@ from codriver import files
 from codriver.core.pictures import DATA
 from codriver.core.values import TEST_SESSION, TestSelection
 from codriver.errors import CodriverError, RefusedError
-from codriver.files import workspace_walk
+from codriver.files import working_trees
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, UNKNOWN_TEST, Display, Output, TestResult, TestRun
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
 from codriver.repls.contract.reports import TestProgress
@@ -359,7 +359,7 @@ def _paths(place: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
     if place.is_file():
         yield str(place)
         return
-    yield from map(str, workspace_walk.files_of(place, suffixes, max_entries=MAX_ENTRIES))
+    yield from map(str, working_trees.files_of(place, suffixes, max_entries=MAX_ENTRIES))
 
 
 def located(run: TestRun, workspace: Path | None) -> TestRun:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.editing import HY
-from codriver.editing.changed_functions import changed_functions
-from codriver.editing.import_graph import CONFTEST, LISP, PYTHON
+from codriver.editing.changed_statements import changed_functions
+from codriver.editing.code_names import CONFTEST, LISP, PYTHON
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
-from codriver.files.workspace_walk import files_of
+from codriver.files.working_trees import files_of
 from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
 from codriver.repls.contract.questions import Drift, Executed, FindExecuted
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.editing import FileResult
-    from codriver.editing.import_graph import ImportGraph
+    from codriver.editing.code_names import ImportGraph
     from codriver.tools.calls.base import Answer, Call, Json
 
     Test = tuple[str, str]

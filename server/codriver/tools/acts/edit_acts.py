@@ -67,7 +67,7 @@ class NothingToLoadError(RefusedError):
 
 
 class LiveSteps:
-    """The steps of one act in the REPLs that serve its files. See `codriver.editing.acts.LiveSide`.
+    """The steps of one act in the REPLs that serve its files. See `codriver.editing.editor.LiveSide`.
 
     `rows` is what the answer says of each file's load by its place, `fields` what it says of tests and failures.
     """

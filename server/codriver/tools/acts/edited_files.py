@@ -28,9 +28,8 @@ from codriver.editing.changed_statements import imported_names
 from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, Change, Snapshot
 from codriver.errors import CodriverError, RefusedError
 from codriver.files import Links, Rules
-from codriver.lisp.balance import balance
-from codriver.lisp.bracket_errors import explain
-from codriver.lisp.reader import TooManyFormsError, read
+from codriver.lisp.parinfer import balance
+from codriver.lisp.reader import TooManyFormsError, explain, read
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.file_loads import read_source
 from codriver.tools.acts.submission import begin

@@ -23,7 +23,7 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.values import Request, TestSelection
 from codriver.errors import CodriverError, RefusedError
-from codriver.files.workspace_walk import walk
+from codriver.files.working_trees import walk
 from codriver.log.transcripts import read
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.errors import CapabilityMissingError

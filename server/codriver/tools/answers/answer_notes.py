@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.core import activity, lanes, repl_connections
+from codriver.core import callers, repl_connections
 from codriver.core.actions import ClientTold
 from codriver.core.values import MAIN_SESSION
 from codriver.log.transcripts import read
@@ -38,9 +38,9 @@ def notes_of_others(call: Call, who: str, session: str | None, stands: Seen | No
     So does how the session with this key `stands`.
     """
     state = call.services.core.state
-    told = activity.told_to(state, call.client, who)
-    theirs = activity.since_told(state, told, call.client, who) if told else []
-    if told is None or theirs or not activity.is_current(state, told, session, stands):
+    told = callers.told_to(state, call.client, who)
+    theirs = callers.since_told(state, told, call.client, who) if told else []
+    if told is None or theirs or not callers.is_current(state, told, session, stands):
         call.dispatch(ClientTold(session=session, seen=stands), who=who)
     if not theirs:
         return []
@@ -121,9 +121,9 @@ def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The note of a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
-    if evaluation.lane is None or not lanes.are_given(repl) or not repl_connections.is_first(state, evaluation):
+    if evaluation.lane is None or not callers.are_given(repl) or not repl_connections.is_first(state, evaluation):
         return []
-    return [f"{repl.key} has {lanes.MOST} lanes, the most there may be: this session is shared"]
+    return [f"{repl.key} has {callers.MOST} lanes, the most there may be: this session is shared"]
 
 
 def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:

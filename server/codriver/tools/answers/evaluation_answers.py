@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import callers, evaluation_queue, lanes
+from codriver.core import callers, evaluation_queue
 from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
 from codriver.core.values import HELD
@@ -214,7 +214,7 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:
         return []
-    newest = lanes.in_common(repl, session).last_evaluation_by
+    newest = callers.in_common(repl, session).last_evaluation_by
     if len(newest) == 1 and evaluation.who in newest:
         return []
     since = {who: number for who, number in newest.items() if who != evaluation.who and number > evaluation.previous}

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
-from codriver.core import activity
+from codriver.core import callers
 from codriver.core.records import dataclass
 from codriver.core.values import LIVE
 from codriver.errors import RefusedError
@@ -101,7 +101,7 @@ def reader_of(
     `own_session`: the key of the one that it gets where it names none, if that is known.
     """
     state = call.services.core.state
-    repl, told = state.repls.get(evaluation.repl), activity.told_to(state, call.client, who)
+    repl, told = state.repls.get(evaluation.repl), callers.told_to(state, call.client, who)
     seen = told.seen.get(session) if told else None
     reads_python = repl is not None and repl.dialect == "python"
     return reader_with(call, arguments, who, seen, reads_python=reads_python, own_session=own_session)

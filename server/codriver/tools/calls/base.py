@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.datalog.solve import QueryAnswer
     from codriver.editing import Editor
-    from codriver.log.app_log import AppLog
+    from codriver.log.logbook import AppLog
     from codriver.log.output_log import Entry, OutputLog, Question
     from codriver.log.picture_files import PictureFiles
     from codriver.log.recorded_runs import RecordedRuns

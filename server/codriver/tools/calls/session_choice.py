@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core import callers, lanes
+from codriver.core import callers
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
 from codriver.core.records import dataclass
@@ -244,10 +244,10 @@ def own(call: Call, key: str | None, who: str) -> Target:
         RefusedError: as `resolve` says.
     """
     target = chosen(call, key, who)
-    if key is not None or not lanes.are_given(target.repl):
+    if key is not None or not callers.are_given(target.repl):
         return target
     lane = _lane(call, who)
-    found = lanes.find(call.state, target.repl, lane, call.client) if lane else None
+    found = callers.find(call.state, target.repl, lane, call.client) if lane else None
     return Target(target.repl, found) if found is not None and found.is_used else target
 
 
@@ -262,15 +262,15 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
     It is `target` where there are no lanes, or no more. One of a REPL on its way is for the lane when it is there.
     """
     lane, repl = _lane(call, who), target.repl
-    if lane is None or not (lanes.are_given(repl) or repl.profile is None):
+    if lane is None or not (callers.are_given(repl) or repl.profile is None):
         return target
     if repl.profile is None:
         return replace(target, repl=repl, lane=lane)
-    found = lanes.find(call.state, repl, lane, call.client)
+    found = callers.find(call.state, repl, lane, call.client)
     if found is None or found.client != call.client:
         call.dispatch(LaneWanted(repl.id, lane))
         repl = call.state.repls[repl.id]
-        found = lanes.find(call.state, repl, lane, call.client)
+        found = callers.find(call.state, repl, lane, call.client)
     session = target.session if found is None else found
     return replace(target, repl=repl, session=session, lane=lane if found is None else None)
 

@@ -22,10 +22,8 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.state import without_merely_found
 from codriver.core.values import NOT_LISP, Form
 from codriver.errors import CodriverError, RefusedError
-from codriver.lisp.balance import balance
-from codriver.lisp.bracket_errors import explain
-from codriver.lisp.reader import TooManyFormsError, read, top_level_forms
-from codriver.lisp.tokens import CLOSERS
+from codriver.lisp.parinfer import balance
+from codriver.lisp.reader import CLOSERS, TooManyFormsError, explain, read, top_level_forms
 from codriver.repls.kinds import session_for, suffixes_of
 from codriver.repls.seam.seam_providers import is_laid_in
 
@@ -34,8 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl, State
-    from codriver.lisp.bracket_errors import Unbalanced
-    from codriver.lisp.reader import Reading
+    from codriver.lisp.reader import Reading, Unbalanced
     from codriver.repls.contract.adapter_values import SyntaxFault
     from codriver.tools.calls.base import Call
     from codriver.tools.calls.session_choice import Target

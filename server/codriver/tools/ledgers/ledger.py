@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
-from codriver.core.recent import Recent
+from codriver.core.mappings import Recent
 from codriver.editing import FilesChangedError
+from codriver.editing.code_names import ImportGraph
 from codriver.editing.file_changes import UnreadableError
-from codriver.editing.import_graph import ImportGraph
 from codriver.editing.notebooks import left_out, with_outputs
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.files import stamp_of

@@ -31,7 +31,7 @@ from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.core.values import NOT_LISP
 from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError
-from codriver.files.workspace_walk import walk
+from codriver.files.working_trees import walk
 from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError
 from codriver.lisp.rename import namespace_of

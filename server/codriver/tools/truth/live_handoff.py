@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.log.defined_names import names_on_disk
-from codriver.log.evaluated_steps import read_story
+from codriver.log.evaluated_steps import names_on_disk, read_story
 from codriver.log.handoff_report import MOST_BYTES, Present, compose
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.kinds import dialects_by_suffix

@@ -32,8 +32,8 @@ from urllib.parse import quote
 import anyio
 
 from codriver.errors import PeerError
-from codriver.net.keepalive import probe_when_silent
-from codriver.net.loop_turns import in_turns
+from codriver.net.tasks import in_turns
+from codriver.net.tcp_transport import probe_when_silent
 from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.jupyter.messages import SHORT_BYTES, TooHeavyError, UnreadableError, reading
 from codriver.repls.jupyter.servers.server_api import say

@@ -22,10 +22,8 @@ from anyio.abc import SocketAttribute
 from codriver import files
 from codriver.errors import ReplDisconnectedError
 from codriver.files import Links, Rules
-from codriver.net.found_ports import objection_at, objection_to
-from codriver.net.kernel_sockets import plain
-from codriver.net.loop_turns import Turns
-from codriver.net.tasks import own_tasks
+from codriver.net.kernel_sockets import objection_at, objection_to, plain
+from codriver.net.tasks import Turns, own_tasks
 from codriver.repls.contract.errors import (
     NotAnReplError,
     PackageMissingError,

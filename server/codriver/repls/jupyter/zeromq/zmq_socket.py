@@ -38,11 +38,11 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.recent import Recent
-from codriver.net.loop_turns import Turns, in_turns
+from codriver.core.mappings import Recent
+from codriver.net.tasks import Turns, in_turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.jupyter.messages import LEFT_OUT, NOTHING, UnreadableError, mended, read_message, reading, text_of
-from codriver.wire.head_and_tail import HeadAndTail, left_out_mark
+from codriver.wire.framing import HeadAndTail, left_out_mark
 from codriver.wire.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
 
 if TYPE_CHECKING:

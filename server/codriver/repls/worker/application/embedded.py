@@ -2,35 +2,41 @@
 
 It touches no signal, no descriptor and no thread of the program's, and its streams only once something is evaluated. It
 lives until the program ends, until `stop`, or until a process that serves in its place asks it to withdraw.
+
+The port file of a REPL in a running program: one for each process that really serves, and none left behind.
+
+A reloader runs the program twice, in a parent that waits and a child that serves: the child takes the parent's place. A
+process that a program starts to help it, by `multiprocessing`, leaves the place to the program.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import os
 import socket
+import stat
 import sys
 import threading
 
-from ..basics.connections import START_THREAD
+from ..basics.connections import START_THREAD, BencodeError, encode, read_value
 from ..basics.jobs import ABANDONED
-from ..basics.systems import own_user
+from ..basics.systems import lock, own_user
 from ..serving.nrepl_server import Server
 from ..serving.start import find_roots
 from ..serving.thread_interrupts import ThreadInterrupts
-from .app_python import AppPython
-from .embedded_port_file import HOST, claim, place_of_parent, withdraw
-from .routed_streams import RoutedOutput
+from .app_python import AppPython, RoutedOutput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..basics.connections import Connection, Message
     from ..basics.jobs import Job, Session
+
 
 EVALUATING = "codriver evaluations"
 """The name of the thread that evaluates."""
@@ -189,3 +195,183 @@ def _leave_with_helper(leave: Callable[[], object]) -> None:
         from multiprocessing.util import Finalize
 
         Finalize(None, leave, exitpriority=0)
+
+
+HOST = "127.0.0.1"
+"""The only one that a REPL in a program listens on."""
+OWN_FOLDER = ".codriver"
+NAMES = (".nrepl-port", *(os.path.join(OWN_FOLDER, f"app{number}.port") for number in ("", "-2", "-3", "-4")))
+"""Where a port may stand, below the project's folder; the first that no living REPL has is taken."""
+ASK_S = 2.0
+"""How long a REPL on this machine may take to say who it is."""
+RELOADED = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
+"""Set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
+PREFORK = "gunicorn.arbiter"
+"""A module of servers whose parent may load the program, and forks processes that serve."""
+SUPERVISORS = ("uvicorn",)
+"""Packages whose processes of `multiprocessing` serve, while the parent waits."""
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""Flags to open a file that may have become a pipe, whose writer would be waited for, or a link."""
+HAS_OPEN_FOLDERS = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
+"""Whether files can be opened, removed and replaced in a folder that is held open. Windows has no such calls."""
+ELSEWHERE = 0x20000000
+"""The bit in the tag of a reparse point that leads elsewhere, as a junction does. Source: [MS-FSCC], 2.1.2.1."""
+
+
+def place_of_parent() -> tuple[int, bool]:
+    """The process whose REPL this one's would stand beside, 0 if any may; and whether this one takes its place."""
+    processes: Any = sys.modules.get("multiprocessing.process")
+    if processes is not None and getattr(processes.current_process(), "_inheriting", False):
+        return os.getppid(), False  # it imports the program, and does not know yet what for
+    parent = processes.parent_process() if processes is not None else None
+    if parent is not None:
+        target = getattr(processes.current_process(), "_target", None)
+        return parent.pid, (getattr(target, "__module__", None) or "").split(".")[0] in SUPERVISORS
+    if PREFORK in sys.modules or any(os.environ.get(name) == "true" for name in RELOADED):
+        return os.getppid(), True
+    return 0, False
+
+
+def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | None:
+    """Write the port where servers find it, and give the file; None where all places are taken.
+
+    The REPL of the process `parent` is asked to withdraw first where this one takes its place.
+
+    Raises:
+        FileExistsError: the REPL of that process serves, and this one is its helper.
+        OSError: nothing can be written there.
+    """
+    with _alone(folder):
+        paths = [os.path.join(folder, name) for name in NAMES]
+        taken = {path: number for path in paths for number in [_read(path)] if number is not None}
+        for path, number in list(taken.items()):
+            about = ask(number, "describe") if number not in (0, port) else {}
+            if about is None:
+                # A process that a signal killed could not remove it.
+                del taken[path]
+                with contextlib.suppress(OSError), _folder_of(path) as (name, within):
+                    os.unlink(name, dir_fd=within)
+            elif parent and (about.get("codriver/app") or {}).get("pid") == parent:
+                if not takes_over:
+                    raise FileExistsError(path)
+                ask(number, "codriver/withdraw")
+                del taken[path]
+        free = next((path for path in paths if path not in taken), None)
+        if free is not None:
+            _write(free, port)
+        else:
+            with _folder_of(paths[-1]):  # where our folder is a link, it raises
+                pass
+        return free
+
+
+def withdraw(path: str, port: int) -> None:
+    """Remove a port file, if it is still of that port."""
+    with contextlib.suppress(OSError):
+        if _read(path) == port:
+            with _folder_of(path) as (name, within):
+                os.unlink(name, dir_fd=within)
+
+
+def ask(port: int, op: str) -> dict[str, Any] | None:
+    """The answer of the REPL at a port of this machine; empty if there is none, None if nothing listens there."""
+    try:
+        with socket.create_connection((HOST, port), timeout=ASK_S) as sock:
+            sock.sendall(encode({"op": op, "id": "1"}))
+            with contextlib.suppress(OSError, BencodeError, ValueError, TypeError), sock.makefile("rb") as file:
+                answer = read_value(file)
+                return answer if isinstance(answer, dict) else {}
+            return {}
+    except ConnectionRefusedError:
+        return None
+    except OSError:
+        return {}
+
+
+def _read(path: str) -> int | None:
+    """The port that a file names, 0 where it names none or is no regular file; None where there is no file."""
+    try:
+        with _folder_of(path) as (name, within):
+            # Asked before it is opened: to open some devices is to do something.
+            if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
+                return 0
+            descriptor = os.open(name, READING, dir_fd=within)
+            try:
+                text = os.read(descriptor, 32).strip() if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+            finally:
+                os.close(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return 0
+    return int(text) if text.isdigit() and int(text) < 2**16 else 0
+
+
+def _write(path: str, port: int) -> None:
+    """Write the file anew, as a draft that then takes its place.
+
+    Raises:
+        OSError: it cannot be written. Never FileExistsError, which says something else of a claim.
+    """
+    with contextlib.suppress(FileExistsError):
+        if os.path.basename(os.path.dirname(path)) == OWN_FOLDER:
+            os.mkdir(os.path.dirname(path))
+    with _folder_of(path) as (name, within):
+        draft = f"{name}.{os.getpid()}"
+        with contextlib.suppress(OSError):  # of a killed process, or a link that somebody left
+            os.unlink(draft, dir_fd=within)
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=within)
+        except FileExistsError:
+            raise OSError(f"{path}.{os.getpid()} is in the way: remove it") from None
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(f"{port}\n")
+            os.replace(draft, name, src_dir_fd=within, dst_dir_fd=within)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(draft, dir_fd=within)
+            raise
+
+
+@contextlib.contextmanager
+def _folder_of(path: str) -> Iterator[tuple[str, int | None]]:
+    """Hold the folder of a port file open; the name by which the file is called there, and the folder's descriptor.
+
+    Where the system calls no file by its folder, the path and None. The project's folder may be a link, ours in it not.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        NotADirectoryError: a link, or something else, is in place of ours.
+        OSError: it cannot be opened.
+    """
+    folder, name = os.path.split(path)
+    is_ours = os.path.basename(folder) == OWN_FOLDER
+    if is_ours:
+        now = os.lstat(folder)
+        if not stat.S_ISDIR(now.st_mode) or getattr(now, "st_reparse_tag", 0) & ELSEWHERE:
+            text = "no port file is written through what is in place of this folder: remove it"
+            raise NotADirectoryError(errno.ENOTDIR, text, folder)
+    if not HAS_OPEN_FOLDERS:
+        yield path, None
+        return
+    within = os.open(folder, FOLDER if is_ours else FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
+    try:
+        yield name, within
+    finally:
+        os.close(within)
+
+
+@contextlib.contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Keep other processes that claim a place here waiting, where folders can be locked."""
+    descriptor = os.open(folder, os.O_RDONLY) if HAS_OPEN_FOLDERS else None
+    try:
+        if descriptor is not None:
+            with contextlib.suppress(OSError):  # some file systems have no locks
+                lock(descriptor)
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)

@@ -8,10 +8,9 @@ import linecache
 import os
 import types
 
-from .frame_locals import PYTHON, locals_of, plain_locals_of
+from .error_report import PYTHON, locals_of, plain_locals_of
 from .held_definitions import Holds
-from .kept_values import HTML, KeptValues, html_of, shows_html
-from .printing import NoSuchPartError, tell
+from .printing import HTML, KeptValues, NoSuchPartError, html_of, shows_html, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,21 +2,36 @@
 
 Of a namespace its vars are held with their values, and what it interned, refers to, imports and aliases; of
 multimethods their methods, of protocols what was extended. Nothing is evaluated to put them back, and no watch runs.
+
+Loaded Lisp: the namespaces that are of files below a folder, their vars, and what lives on of a former load.
+
+No user code is run, and nothing is printed. Values are held until the next question, so that none is taken for another
+that came into its place.
+
+Parts of Lisp's values: what printing cut, from an element on, and by a path. No lazy sequence is counted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import itertools
 import os
+import time
 
+from ..basics.class_spaces import all_classes, home_of, is_class, qualname_of
 from ..basics.held_definitions import ABSENT, Held, Holds
+from ..basics.previews import GLIMPSED, LEVELS, TEXT_CHARACTERS, class_name
+from ..basics.printing import Cuts, NoSuchPartError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    import types
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Callable
 
     from ..basics.jobs import Job
+
 
 FIELDS = ("_refers", "_aliases", "_imports", "_import_aliases", "_import_refers")
 VAR = ("_root", "_meta", "_is_bound")
@@ -152,3 +167,273 @@ def _table_of(function: Any) -> Any:
     cells = dict(zip(getattr(code, "co_freevars", ()), getattr(register, "__closure__", None) or ()))
     table = cells["registry"].cell_contents if "registry" in cells else None
     return table if isinstance(table, dict) and "_clear_cache" in function.__dict__ else None
+
+
+class LispLoaded:
+    """The loaded code of one worker, asked again and again. It is given the language's own keywords and maps."""
+
+    def __init__(self, keywords: types.ModuleType, maps: types.ModuleType) -> None:
+        keys = (keywords.keyword(name) for name in ("file", "line", "interface"))
+        self._file, self._line, self._interface = keys
+        self._map = maps.PersistentMap
+        self._began_ms = time.time_ns() // 1_000_000
+        self._numbers = itertools.count(1)
+        self._seen: dict[tuple[str, str], tuple[object, object, int, int]] = {}
+        """By namespace and name: the value, the metadata, and the numbers that stand for the one and for both."""
+
+    def answer(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
+        """The fields of an answer: `names` of all namespaces, `spaces` that are new or changed, `old`, `instances`.
+
+        `known`: a line for each namespace that the asker knows, with its mark and whether it is of a file there.
+        """
+        marks = {name: (mark, within == "1") for name, mark, within in map(str.split, known.splitlines())}
+        before, self._seen = self._seen, {}
+        within = _Files(root)
+        names, spaces = [], []
+        ours: list[tuple[str, Any, list[tuple[str, Any]]]] = []
+        for namespace in namespaces:
+            name = str(namespace.name)
+            names.append(name)
+            held = [(str(symbol.name), var) for symbol, var in namespace.interns.items()]
+            mark = self._mark(name, held, before)
+            was = marks.get(name)
+            if was is not None and was[0] == mark:
+                if was[1]:
+                    ours.append((name, namespace, held))
+                continue
+            rows = [self._row(name, own, var) for own, var in held]
+            files = [getattr(namespace.module, "__file__", None), *(row[1] for row in rows)]
+            found = sorted({file for file in files if isinstance(file, str) and within.has(file)})
+            spaces.append({"ns": name, "mark": mark, "files": found, "vars": rows if found else []})
+            if found:
+                ours.append((name, namespace, held))
+        old, instances = self._lives_on(ours)
+        told = {"names": " ".join(names), "spaces": spaces, "old": old, "instances": instances}
+        return {"began": str(self._began_ms), **told}
+
+    def _mark(self, name: str, held: list[tuple[str, Any]], before: dict[tuple[str, str], Any]) -> str:
+        newest = 0
+        for own, var in held:
+            value, meta = var.root, var.meta
+            was = before.get((name, own), (self, None, 0, 0))
+            if was[0] is value and was[1] is meta:
+                seen = was
+            else:
+                number = next(self._numbers)
+                seen = value, meta, was[2] if was[0] is value else number, number
+            self._seen[name, own] = seen
+            newest = max(newest, seen[3])
+        return f"{newest}.{len(held)}"
+
+    def _row(self, name: str, own: str, var: Any) -> list[object]:
+        meta = var.meta
+        file, line = (meta.val_at(self._file), meta.val_at(self._line)) if meta is not None else (None, None)
+        known = file if isinstance(file, str) and not file.startswith("<") else ""
+        return [own, known, line if isinstance(line, int) else 0, *map(str, self._seen[name, own][2:])]
+
+    def _lives_on(self, ours: list[tuple[str, Any, list[tuple[str, Any]]]]) -> tuple[list[list[str]], list[list[str]]]:
+        """The rows of what holds something of a former load, and of the classes of which instances live on."""
+        heirs: dict[tuple[object, object], tuple[object, str, str]] = {}
+        faces: dict[str, list[tuple[object, str]]] = {}
+        for name, namespace, held in ours:
+            for own, var in held:
+                value = var.root
+                if is_class(value) and home_of(value) == namespace.module.__name__:
+                    heirs[home_of(value), qualname_of(value)] = value, name, own
+                face = value.val_at(self._interface) if type(value) is self._map else None
+                if is_class(face):
+                    faces.setdefault(str(qualname_of(face)), []).append((face, name + "/" + own))
+        old = []
+        for name, _, held in ours:
+            for own, var in held:
+                if is_class(var.root):
+                    old += [[name, own, *row] for row in _former(var.root, heirs, faces)]
+        return old, _instances(heirs)
+
+
+def _former(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
+    """The former load that a class is of, or that a protocol which it implements is of, in words."""
+    heir = heirs.get((home_of(kind), qualname_of(kind)))
+    if heir is not None and heir[0] is not kind:
+        return [["old", heir[1] + "/" + heir[2]]]
+    current = [face for found in faces.values() for face, _ in found]
+    for base in type.__dict__["__mro__"].__get__(kind)[1:]:
+        found = faces.get(str(qualname_of(base)), [])
+        if len(found) == 1 and home_of(base) == home_of(found[0][0]) and not any(base is face for face in current):
+            return [["former", found[0][1]]]
+    return []
+
+
+def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
+    former = {}
+    for kind in all_classes():
+        heir = heirs.get((home_of(kind), qualname_of(kind)))
+        if heir is not None and heir[0] is not kind:
+            former[id(kind)] = heir[1], heir[2]
+    if not former:
+        return []
+    counts: dict[tuple[str, str], int] = {}
+    for one in gc.get_objects():
+        named = former.get(id(type(one)))
+        if named is not None:
+            counts[named] = counts.get(named, 0) + 1
+    return [[name, own, str(count)] for (name, own), count in counts.items()]
+
+
+class _Files:
+    """The files below a folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.realpath(root) + os.sep
+        self._known: dict[str, bool] = {}
+
+    def has(self, file: str) -> bool:
+        """Whether a file is there, and not installed."""
+        if file not in self._known:
+            real = os.path.realpath(file)
+            is_installed = "site-packages" in real or "dist-packages" in real
+            self._known[file] = real.startswith(self._root) and not is_installed and os.path.isfile(real)
+        return self._known[file]
+
+
+ATOMS = (str, bytes, int, float, complex, type(None))
+COUNTED = (list, tuple, dict, set, frozenset)
+PLAIN = ("keyword", "symbol")
+"""Modules of the Lisp whose classes print themselves in a word."""
+AROUND = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
+"""By the module of the Lisp that a collection's class is from."""
+
+
+def pairs_of(value: Any) -> Any:
+    """An iterator over the steps to the parts of a collection, each with its part; None for what has none."""
+    if isinstance(value, (*ATOMS, type)) or not hasattr(type(value), "__iter__"):
+        return None
+    if hasattr(value, "items"):
+        return iter(value.items())
+    # Whatever else can be gone through, but an iterator, which would be used up.
+    return None if hasattr(type(value), "__next__") else enumerate(value)
+
+
+ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"})
+
+
+def print_string(text: str, *, human_readable: bool = False, print_readably: bool = True, **_settings: object) -> str:
+    """A string as Clojure prints it. Basilisp's own way escapes every character beyond ASCII as Python would."""
+    if human_readable or not print_readably:
+        return text
+    return '"' + text.translate(ESCAPES) + '"'
+
+
+class LispValues:
+    """The parts of values of one Lisp. `counted`: its classes that know their length; `show` prints a key."""
+
+    def __init__(self, counted: Any, vector: Callable[[list[Any]], Any], show: Callable[[Any], str]) -> None:
+        self._counted = counted
+        self._home = counted.__module__.rpartition(".")[0] + "."
+        """How the names begin of the modules of the Lisp's own classes."""
+        self._vector = vector
+        self._show = show
+
+    def _count(self, value: Any) -> int | None:
+        # A sequence has a length too, and goes through all that it has to tell it.
+        return len(value) if isinstance(value, (COUNTED, self._counted)) else None
+
+    def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
+        """The parts that printing left out, in words; the value was printed, so that all looked at here is realised."""
+        cuts = Cuts()
+        self._walk(value, path, (length, depth, 0), start, cuts)
+        return cuts.words()
+
+    def _walk(
+        self, value: Any, place: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts
+    ) -> None:
+        length, depth, level = bounds
+        pairs = pairs_of(value)
+        if pairs is None:
+            return
+        if depth is not None and level >= depth:
+            cuts.add(f"levels below {depth}", place)
+            return
+        shown = list(itertools.islice(pairs, start, start + length + 1))
+        if len(shown) > length:
+            count = self._count(value)
+            words = f"more than {start + length}" if count is None else f"{count - length} of {count} elements"
+            cuts.add(words, place)
+        for step, part in shown[:length]:
+            way = (*place, step if type(step) in (int, str) else self._show(step))
+            self._walk(part, way, (length, depth, level + 1), 0, cuts)
+
+    def _own_module(self, value: Any) -> str:
+        """The last part of the name of a value's module, if the module is the Lisp's own; else empty."""
+        before, home, name = type(value).__module__.partition(self._home)
+        return "" if before or not home else name
+
+    def _is_core(self, value: Any) -> bool:
+        """Whether a value is a collection of the Lisp's own that knows its length."""
+        return isinstance(value, self._counted) and bool(self._own_module(value))
+
+    def is_function(self, value: Any) -> bool:
+        """Whether a value is there to be called: collections and keywords can be called too."""
+        return callable(value) and not self._is_core(value) and self._own_module(value) not in PLAIN
+
+    def glimpse(self, value: Any) -> dict[str, str]:
+        """The class of a value, its count, and the value in one line. Nothing is asked of classes of the user."""
+        found = {"class": class_name(type(value))}
+        if self._is_core(value):
+            found["count"] = str(len(value))
+        text = self._in_line(value, LEVELS)
+        return found if text == f"<{found['class']}>" else {**found, "value": text}
+
+    def _in_line(self, value: Any, levels: int) -> str:
+        kind = type(value)
+        if kind in (str, bytes) and len(value) > TEXT_CHARACTERS:
+            return f"<{kind.__name__} of {len(value)}>"
+        if kind in (*ATOMS, bool) or self._own_module(value) in PLAIN:
+            return self._show(value)
+        if not levels or not self._is_core(value):
+            return f"<{class_name(kind)}>"
+        before, after = AROUND.get(self._own_module(value), ("(", ")"))
+        if hasattr(value, "items"):
+            pairs = itertools.islice(value.items(), GLIMPSED)
+            parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]
+        else:
+            parts = [self._in_line(one, levels - 1) for one in itertools.islice(value, GLIMPSED)]
+        if len(value) > GLIMPSED:
+            parts.append("...")
+        return before + " ".join(parts) + after
+
+    def slice(self, value: Any, start: int, length: int) -> Any:
+        """A collection from its element `start` on, with one more than is to be shown; else the value itself."""
+        pairs = pairs_of(value)
+        if pairs is None:
+            return value
+        shown = itertools.islice(pairs, start, start + length + 1)
+        if hasattr(value, "items"):
+            return self._vector([self._vector(list(pair)) for pair in shown])
+        return self._vector([part for _, part in shown])
+
+    def part_at(self, value: Any, path: Iterable[object]) -> Any:
+        """The part of a value at a path: places in sequences and sets, keys as they are printed or, of texts, as is.
+
+        Raises:
+            NoSuchPartError: there is none.
+        """
+        for step in path:
+            found = list(itertools.islice(self._matching(value, step), 1))
+            if not found:
+                words = f"the step {step!r} of the path is not in the {type(value).__name__} there"
+                raise NoSuchPartError(words)
+            value = found[0]
+        return value
+
+    def _matching(self, value: Any, step: object) -> Iterator[Any]:
+        pairs = pairs_of(value)
+        if pairs is None:
+            return
+        if not hasattr(value, "items"):
+            if type(step) is int and step >= 0:
+                yield from (part for _, part in itertools.islice(pairs, step, step + 1))
+            return
+        for key, part in pairs:
+            if key == step or (isinstance(step, str) and self._show(key) == step):
+                yield part

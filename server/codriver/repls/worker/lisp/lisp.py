@@ -12,14 +12,20 @@ import re
 import sys
 
 from ..basics.dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
-from ..basics.error_report import add_place, at_lines, begin_parts, in_phase, is_library, words_of
-from ..basics.frame_locals import BRACKETS, PlainPrinter
+from ..basics.error_report import (
+    BRACKETS,
+    PlainPrinter,
+    add_place,
+    at_lines,
+    begin_parts,
+    in_phase,
+    is_library,
+    words_of,
+)
 from ..basics.frame_spaces import FRAME, frames_of, of_red_test
 from ..basics.printing import asked_limits, limits
 from ..basics.source_files import lines_of
-from .held_lisp import LispHolds
-from .lisp_loaded import LispLoaded
-from .lisp_values import LispValues, print_string
+from .held_lisp import LispHolds, LispLoaded, LispValues, print_string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

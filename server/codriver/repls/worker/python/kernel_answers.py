@@ -17,18 +17,25 @@ import threading
 import traceback
 
 from ..basics.connections import start_thread
-from ..basics.error_report import FRAMES, begin_parts, is_library, is_worker, words_of
-from ..basics.frame_locals import PYTHON, locals_of, plain_locals_of
+from ..basics.error_report import (
+    FRAMES,
+    PYTHON,
+    begin_parts,
+    is_library,
+    is_worker,
+    locals_of,
+    plain_locals_of,
+    words_of,
+)
 from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
 from ..runs.executed_functions import ExecutedFunctions, offer
 from ..runs.live_recording import LiveRecording
-from .bound_names import ABSENT
-from .definition_text import definition_of
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
-from .python_names import complete, find, lookup, names
+from .python_names import complete, definition_of, find, lookup, names
+from .statements import ABSENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ import ast
 import types
 
 from ..basics.class_spaces import home_of, is_class, qualname_of, space_of
-from .bound_names import ABSENT, BoundNames
-from .enum_members import is_enum, take_members
-from .living_code import FileCodes, LivingCode, keeping, successors
+from .living_code import FileCodes, LivingCode, is_enum, keeping, successors, take_members
 from .statements import (
+    ABSENT,
     BODY,
     CLASS,
     DECORATORS,
@@ -24,6 +23,7 @@ from .statements import (
     GUARD,
     SIGNATURE,
     VALUE,
+    BoundNames,
     SourceText,
     compare,
     dump,

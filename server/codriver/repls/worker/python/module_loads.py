@@ -6,14 +6,13 @@ import importlib.util
 import os
 import sys
 
-from ..basics.app_seam import FILE, NAME
 from ..basics.held_definitions import ABSENT, Held, Snapshot
-from .bound_names import DEFINITION, BoundNames
-from .enum_members import is_enum
+from ..basics.sensitive_texts import FILE, NAME
+from .living_code import is_enum
 from .loaded_texts import MOST_TEXT
 from .minimal_load import MinimalLoad
 from .renewal import forget, renew
-from .statements import UNPARSABLE, SourceText
+from .statements import DEFINITION, UNPARSABLE, BoundNames, SourceText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .bound_names import Kept
     from .minimal_load import Step
     from .python_drift import Drift
+    from .statements import Kept
 
 
 def module_name(path: str, roots: list[str]) -> str | None:

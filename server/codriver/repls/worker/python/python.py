@@ -13,22 +13,20 @@ import sys
 import traceback
 import types
 
-from ..basics import app_seam
+from ..basics import sensitive_texts
 from ..basics.dialect import Dialect, NamespaceMissingError, Sources
 from ..basics.error_report import add_place, begin_parts, in_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
 from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at
 from ..runs.executed_functions import ExecutedFunctions, offer
-from .bound_names import ABSENT
-from .definition_text import definition_of
 from .images import Figures, html_text, image_of, with_image
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
-from .python_names import complete, find, lookup, names
+from .python_names import complete, definition_of, find, lookup, names
 from .shared_names import SharedNames
-from .statements import is_docstring
+from .statements import ABSENT, is_docstring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -251,7 +249,7 @@ class Python(Dialect):
             with job.shield:  # what was changed must be known
                 load.end(has_failed=has_failed)
         self._renewed = load.renewed[:MOST_RENEWED]
-        app_seam.note_load()
+        sensitive_texts.note_load()
         value = None if value is ABSENT else value
         self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
 

@@ -13,20 +13,31 @@ import sys
 import types
 
 from ..basics.class_spaces import INSTALLED, home_of, is_class
-from .bound_names import ABSENT, DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
-from .closures import FormerClosures
 from .loaded_texts import MOST_TEXT, LoadedTexts, read_file
+from .renewal import FormerClosures
 from .shared_names import space_of_module
-from .statements import UNPARSABLE, SourceText, compare, imported, rows_of
+from .statements import (
+    ABSENT,
+    DEFINITION,
+    UNPARSABLE,
+    BoundNames,
+    SourceText,
+    code_file,
+    compare,
+    differing,
+    imported,
+    is_evaluated,
+    rows_of,
+    stores,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .bound_names import Kept
-    from .import_stamps import Stamp
-    from .loaded_texts import Load
+    from .loaded_texts import Load, Stamp
+    from .statements import Kept
 
     Row = Dict[str, str]
     Differing = Tuple[str, str, str]

@@ -13,7 +13,7 @@ import threading
 import traceback
 from time import sleep
 
-from ..basics import app_seam, sensitive_texts
+from ..basics import sensitive_texts
 from ..basics.connections import Connection, start_thread
 from ..basics.dialect import NamespaceMissingError
 from ..basics.error_report import keep, stacks, strip_own
@@ -22,8 +22,8 @@ from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
 from ..runs.live_recording import recorded
 from ..tries.python_acts import RERUN, TRY, Reruns, is_possible, try_all
-from . import background
-from .request_threads import RequestThreads
+from . import thread_interrupts
+from .thread_interrupts import RequestThreads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Server:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
         self._dialect.take_streams()
-        app_seam.offer()
+        sensitive_texts.offer()
 
     def _after_fork(self) -> None:
         """Leave the sockets to the parent; the pipes bring it the output of this child as of any other."""
@@ -198,7 +198,7 @@ class Server:
         versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
         versions["codriver-worker"] = {"version-string": VERSION}
         ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
-        told = {**self._about, **app_seam.told()}
+        told = {**self._about, **sensitive_texts.told()}
         connection.answer(message, {"ops": ops, "versions": versions, **told, "status": ["done"]})
 
     def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
@@ -211,7 +211,7 @@ class Server:
         with self._lock:
             self._open.append(job)
         if message["op"] == "codriver/background":
-            background.begin(job, self._run_beside, self._abandon)
+            thread_interrupts.begin(job, self._run_beside, self._abandon)
         else:
             self._queue.put(job)
 
@@ -305,14 +305,16 @@ class Server:
                 if name == "subscribe":
                     # What comes of it is pushed under this message's id, for as long as the client is there.
                     push = connection.pusher(message, "codriver/app-events")
-                    told = app_seam.subscribe(arguments, message.get("origin") or "null", push, connection.at_end)
+                    told = sensitive_texts.subscribe(
+                        arguments, message.get("origin") or "null", push, connection.at_end
+                    )
                 else:
-                    told = app_seam.answer(name, arguments, "null")
+                    told = sensitive_texts.answer(name, arguments, "null")
             except Exception as error:
                 connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
                 return
             answer = {} if told is None else {"answer": told}
-            connection.answer(message, {**answer, **app_seam.told(), "status": ["done"]})
+            connection.answer(message, {**answer, **sensitive_texts.told(), "status": ["done"]})
 
         start_thread(ask)
 
@@ -409,7 +411,7 @@ class Server:
             if job not in self._open:
                 return  # it was abandoned, and said so
             self._open = [one for one in self._open if one is not job]
-        job.send({"status": status, **(fields or {}), **app_seam.told()})
+        job.send({"status": status, **(fields or {}), **sensitive_texts.told()})
         job.over.set()
 
     def _failed(self, job: Job, error: BaseException) -> list[str]:

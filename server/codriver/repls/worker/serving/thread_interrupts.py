@@ -2,25 +2,40 @@
 
 Source: Python's C API, `PyThreadState_SetAsyncExc`. It is raised where the thread next runs Python code, so a call that
 blocks outside of Python is not ended; its evaluation is abandoned.
+
+Background evaluations: code that runs on a thread of its own, beside what runs on the main thread.
+
+It is interrupted as code in an application is: by an exception that is raised in its thread. A call that blocks outside
+of Python is not ended by that; then the evaluation is abandoned, and its thread is named.
+
+The threads on which requests are answered: a look-up that never ends keeps no other request from being read.
 """
 
 from __future__ import annotations
 
+import queue
 import threading
+import traceback
 from time import monotonic
 
+from ..basics import sensitive_texts
+from ..basics.connections import START_THREAD, start_thread
 from ..basics.jobs import INTERRUPT_S, SIGNAL_EVERY_S, Interrupts, Shield
-
-try:
-    import ctypes
-except ImportError:  # an interpreter built without it: every interrupt then abandons
-    ctypes = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..basics.jobs import Job
+    from ..basics.connections import Connection, Message
+    from ..basics.jobs import Job, Session
+
+    Op = Callable[[Message, Connection, Session], object]
+
+
+try:
+    import ctypes
+except ImportError:  # an interpreter built without it: every interrupt then abandons
+    ctypes = None  # type: ignore[assignment]
 
 
 def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
@@ -130,3 +145,86 @@ class ThreadInterrupts(Interrupts):
             self._running, shield.main, shield.is_sent = None, 0, False
         self._replace(job)
         return True
+
+
+ABANDONED = (
+    "it was abandoned: its call blocks outside of Python, where no interrupt reaches it. Its thread, %r, lives until "
+    "that call returns; what else runs is not disturbed"
+)
+
+
+def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], object]) -> None:
+    """Run a job on a thread of its own. `abandon` is told of one that no interrupt ends, and the words for that."""
+    name = "codriver background " + str(job.message.get("id", ""))
+    interrupts = ThreadInterrupts(lambda abandoned: abandon(abandoned, ABANDONED % name))
+    job.is_beside, job.interrupts, job.shield = True, interrupts, interrupts.shield
+    job.wake = lambda: _wake(job)
+
+    def perform() -> None:
+        interrupts.install()
+        run(job)
+
+    START_THREAD(threading.Thread(target=perform, name=name, daemon=True))
+
+
+def _wake(job: Job) -> None:
+    """End the waits of a job that no exception reaches, though they are ours: for its event loop, and for input."""
+    loop = job.session.loop
+    if loop is not None and loop.is_running():
+        loop.call_soon_threadsafe(lambda: None)
+    job.session.input.put("")
+
+
+LOOK_UPS = frozenset(
+    ("completions", "complete", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/stacks")
+)
+"""Ops that read files, or what the user made."""
+SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
+"""Ops that show values without running anything."""
+MOST_THREADS = 64
+"""Where so many are busy, what comes next waits."""
+
+
+class RequestThreads:
+    """Threads that take one look-up after another, for the life of the worker. One is added where all are busy."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._count = 0
+        self._spare = 0
+        """Threads that wait for something to do, less what waits for a thread."""
+
+    def perform(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
+        """Answer a request: a look-up on one of the threads, any other here."""
+        if message["op"] in LOOK_UPS:
+            self._run(lambda: _answer(op, message, connection, session))
+        else:
+            _answer(op, message, connection, session)
+
+    def _run(self, act: Callable[[], object]) -> None:
+        with self._lock:
+            self._spare -= 1
+            is_added = self._spare < 0 and self._count < MOST_THREADS
+            if is_added:
+                self._count += 1
+                self._spare += 1
+        self._waiting.put(act)
+        if is_added:
+            start_thread(self._serve)
+
+    def _serve(self) -> None:
+        while True:
+            self._waiting.get()()
+            with self._lock:
+                self._spare += 1
+
+
+def _answer(op: Op, message: Message, connection: Connection, session: Session) -> None:
+    try:
+        if message["op"] in SHOWING:
+            sensitive_texts.look_briefly()
+        op(message, connection, session)
+    except Exception as error:  # whatever a request does, the server goes on
+        words = "".join(traceback.format_exception_only(type(error), error)).strip()
+        connection.refuse(message, "failed", words)

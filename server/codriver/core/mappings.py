@@ -1,4 +1,7 @@
-"""Layered maps: immutable mappings of many items, of which the newest are changed often."""
+"""Mappings of many items: one that keeps what was set last, and an immutable one whose newest items change often.
+
+Of more than `Recent` may hold, what was set first leaves.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,30 @@ from typing import Any, Final, TypeVar, overload
 K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
+
+
+class Recent(dict[K, V]):
+    """The newest entries, at most so many. To set one that is there makes it the newest."""
+
+    __slots__ = ("_most",)
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """Set an entry as the newest one, and let the oldest go if there is one too many."""
+        self.pop(key, None)
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            del self[next(iter(self))]
+
+    def setdefault(self, key: K, default: V) -> V:
+        """The value of an entry, which stays as old as it is, else this one."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
 
 MOST_ON_TOP: Final = 32
 """Items that are copied by each change, before they go down to the others."""

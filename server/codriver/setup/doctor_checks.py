@@ -1,0 +1,321 @@
+"""Checks of the state folder: whether the history, the memory and long texts of a workspace can be kept on disk.
+
+The clients' entries as the doctor sees them: whether each is there, and whether all it names is, too.
+
+The hooks as the doctor sees them: each one installed is run with a recorded input, and its time and answer told.
+
+Only what we would install is run: of a file in the workspace that says anything else nothing is.
+
+The seam as the doctor sees it: by which frames the application in a REPL shows itself, else why not, and the cure.
+
+Nothing is evaluated for it: the server is asked about a name of the seam's, and about errors that were told already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.errors import CodriverError
+from codriver.files.paths import workspace_state_folder
+from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
+from codriver.setup.change_plan import plan
+from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay
+from codriver.setup.config_document import find_entry
+from codriver.setup.doctor_report import Check, Row
+from codriver.setup.hooks import FOLDER, PROGRAM, known_hooks, plan_hooks
+from codriver.systems.programs import to_open
+from codriver_relay.hook import CLIENTS
+from codriver_relay.starter import server_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from codriver.setup.change_plan import Change
+    from codriver.setup.clients import Client, Environment, Launch, Scope
+    from codriver.setup.doctor_report import Support
+    from codriver.setup.hooks import HookFile
+
+    Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+ROOM_BYTES: Final = 64 * 2**20
+"""With less free, long texts and the log of a busy day are not kept."""
+SERVER_BYTES: Final = 64 * 2**10
+"""With less free in the workspace, the files by which clients find a server may not fit."""
+KEPT: Final = "what was evaluated and printed is kept in memory alone, and gone when the server ends"
+
+
+def check_state(workspace: Path) -> Iterator[Check]:
+    """The faults of the folder that holds the state of a workspace, or of the one in which it would be made."""
+    folder = workspace_state_folder(workspace)
+    there = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # False too where one may not look
+    elsewhere = "set XDG_STATE_HOME to a folder that can be"
+    if not there.is_dir():
+        yield Check("state", "wrong", f"{folder} cannot be made, as {there} is a file: {KEPT}", f"mv {there} …")
+    elif not os.access(there, os.W_OK | os.X_OK):
+        mend = f"{to_open(there)}, or {elsewhere} written"
+        yield Check("state", "wrong", f"{there} cannot be written by this user: {KEPT}", mend)
+    elif (free := shutil.disk_usage(there).free) < ROOM_BYTES:
+        text = f"{free / 2**20:.0f} MiB are free on the disk of {there}: once it is full, {KEPT}"
+        yield Check("state", "wrong", text, f"make room, or {elsewhere} filled")
+    elif (free := shutil.disk_usage(workspace).free) < SERVER_BYTES:
+        text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, where a server has files: none starts"
+        yield Check("workspace", "wrong", text, "make room there")
+    else:
+        yield Check("state", "ok", f"{folder} {'' if there == folder else 'will be made, and '}can be written")
+
+
+def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
+    """Checks of the entries of the clients that are found here."""
+    clients = found_clients(launch.workspace, environment)
+    if not clients:
+        yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
+    for client in clients:
+        yield _check_client(client, launch, environment)
+
+
+def _check_client(client: Client, launch: Launch, environment: Environment) -> Check:
+    """The check of one client's entry: in the workspace, else in the user's own file."""
+    changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
+    good = next((change for change in changes if change.state == "same"), None)
+    if good is not None:
+        return _judge_good(client, good, launch, environment)
+    bad = next((change for change in changes if change.state in ("refused", "replace")), None)
+    if bad is not None:
+        return _judge_other(client, bad, launch, environment)
+    skipped = next((change for change in changes if change.state == "skipped"), None)
+    if skipped is not None:
+        told = f"{client.title} has no entry in {skipped.file}: {skipped.problem}"
+        return Check("clients", "note", told, skipped.fix)
+    return Check("clients", "note", f"{client.title} has no entry", f"codriver init --client {client.id}")
+
+
+def _judge_good(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
+    """An entry that a team shares may be right, and the program that it names may be missing here."""
+    command, *_ = command_line(_entry(client, change, launch))
+    if _is_missing_program(command, environment, is_command=True):
+        fix = f"put {command} on the PATH, or codriver init --client {client.id} --force"
+        return Check("clients", "wrong", f"{client.title}: {change.file}: {command} is not there", fix)
+    return Check("clients", "ok", f"{client.title}: {change.file}")
+
+
+def _judge_other(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
+    """An entry that says something else still works when all it names is there, such as another Python of ours."""
+    if change.state == "replace":
+        fix = f"codriver init --client {client.id} writes one without paths of this machine"
+        change = replace(change, problem="it has an older entry of codriver", fix=fix)
+    entry = _entry(client, change, launch)
+    words = command_line(entry)
+    missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
+    if starts_relay(entry) and not missing:
+        text = f"{client.title}: {change.file} starts the relay in its own way: {' '.join(words)}"
+        return Check("clients", "note", text, change.fix)
+    problem = f"{change.problem}, and {missing[0]} is not there" if missing else change.problem
+    return Check("clients", "wrong", f"{client.title}: {change.file}: {problem}", change.fix)
+
+
+def _entry(client: Client, change: Change, launch: Launch) -> object:
+    """The entry that is in the file now."""
+    scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
+    return None if change.before is None else find_entry(client, change.before, entry_name(scope, launch.workspace))
+
+
+def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
+    """True of a word of a command line that names a program or script that is not there."""
+    if Path(word).is_absolute():
+        return (is_command or word.endswith(".py")) and not Path(word).exists()
+    return is_command and not environment.has_command(word)
+
+
+RUN_S: Final = 40.0
+SHOWN_CHARACTERS: Final = 60
+PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
+
+
+def check_hooks(launch: Launch, environment: Environment, ask: Ask) -> Iterator[Check]:
+    """Checks of the hooks that are installed in the workspace; none of clients without any."""
+    recorded = json.loads(shipped_text(f"{FOLDER}/recorded.json"))
+    for client_id, files in known_hooks().items():
+        client = known_clients()[client_id]
+        changes = plan_hooks([client], launch, environment, force=True)
+        if any(change.state in ("same", "replace") for change in changes):
+            yield _check(client, files, changes, _Runner(launch, environment, ask, recorded[client_id]))
+
+
+def _check(client: Client, files: Sequence[HookFile], changes: Sequence[Change], runner: _Runner) -> Check:
+    places = ", ".join(str(change.file) for change in changes)
+    if any(change.state != "same" for change in changes):
+        text = f"{client.title}: {places}: other hooks of codriver than this one installs, so they were not tried"
+        return Check("hooks", "note", text, f"codriver init --hooks --client {client.id}")
+    told = [runner.run(client, files[0], event) for event in CLIENTS[client.id]]
+    text = f"{client.title}: {places}: {', '.join(words for words, _ in told)}"
+    if all(is_good for _, is_good in told):
+        return Check("hooks", "ok", text)
+    return Check("hooks", "wrong", text, f"codriver init --hooks --client {client.id}, or --remove --hooks")
+
+
+class _Runner:
+    """Runs the hooks of one client, each with the input that was recorded for its event."""
+
+    def __init__(
+        self, launch: Launch, environment: Environment, ask: Ask, recorded: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        self._launch = launch
+        self._environment = environment
+        self._ask = ask
+        self._recorded = recorded
+
+    def run(self, client: Client, file: HookFile, event: str) -> tuple[str, bool]:
+        """The event with the time and the answer, and whether it is one."""
+        started = time.monotonic()
+        call = _calls(client, file, self._launch).get(event)
+        answer = self._by_program(client, file, event) if call is None else self._by_tool(call, event)
+        took_ms = round((time.monotonic() - started) * 1000)
+        shown = answer if len(answer) <= SHOWN_CHARACTERS else f"{answer[: SHOWN_CHARACTERS - 1]}…"
+        return f"{event} {took_ms} ms {shown}", answer.startswith(("{", "no server"))
+
+    def _by_program(self, client: Client, file: HookFile, event: str) -> str:
+        words = list(file.words(self._launch, self._environment))
+        words[0] = self._environment.which(words[0]) or words[0]
+        try:
+            done = subprocess.run(  # noqa: S603  # our own program, by the command line that we install
+                [*words, client.id, event],
+                input=json.dumps(self._recorded[event]).encode(),
+                cwd=self._launch.workspace,
+                # Found by its name, it is a program of Python as any, and would take modules from there.
+                env=server_environment(str(self._launch.workspace), self._environment.variables),
+                capture_output=True,
+                timeout=RUN_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"failed: {error}"
+        said = done.stdout.decode("utf-8", "replace").strip()
+        return said if done.returncode == 0 else f"ended with status {done.returncode}"
+
+    def _by_tool(self, call: Mapping[str, Any], event: str) -> str:
+        given = {key: self._filled(value, event) for key, value in call.items()}
+        try:
+            answer = self._ask("note_edit", given)
+        except (CodriverError, OSError, ValueError) as error:
+            return "no server" if isinstance(error, CodriverError) else f"failed: {error}"
+        return json.dumps(answer, ensure_ascii=False)
+
+    def _filled(self, value: Any, event: str) -> Any:
+        """A value with what the recorded input has in the place of the client's placeholders."""
+
+        def found(placeholder: re.Match[str]) -> str:
+            node: Any = self._recorded[event]
+            for key in placeholder[1].split("."):
+                node = node.get(key) if isinstance(node, dict) else None
+            return placeholder[0] if node is None else str(node)
+
+        return PLACEHOLDER.sub(found, value) if isinstance(value, str) else value
+
+
+def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mapping[str, Any]]:
+    """The arguments with which hooks of a file call the tool, by event; nothing of those that run the program."""
+    if not file.template.endswith(".json"):
+        return {}
+    server = entry_name(client.scopes[0], launch.workspace)
+    hooks = json.loads(file.text((PROGRAM,), server, is_windows=False))["hooks"]
+    named = {own: event for event, own in CLIENTS[client.id].items()}
+    return {
+        named[own]: hook["input"]
+        for own, groups in hooks.items()
+        for group in groups
+        for hook in group.get("hooks", ())
+        if "tool" in hook
+    }
+
+
+SEAM: Final = "seam"
+ERRORS: Final = 200
+"""Errors of the log among which that of an import is looked for, the newest ones."""
+REASON_CHARACTERS: Final = 160
+_OURS: Final = re.compile(r"codriver[._/]seam")
+
+
+def seam_row(session: Mapping[str, Any], support: Support | None, ask: Ask) -> Row | None:
+    """The row of a session, `support` being that of its REPL; None where its REPL is not there and had no place.
+
+    `ask`: see `codriver.setup.doctor`.
+    """
+    way = STEPS.get(str(session.get("dialect")))
+    if session.get("phase") != "connected":
+        return _left_behind(session)
+    if support is not None:
+        return Row(SEAM, support, _told(session, way))
+    if way is None:
+        return Row(SEAM, "missing", NO_WAY)
+    for why in (_switched_off, _failed_import):
+        if reason := why(session, way, ask):
+            return Row(SEAM, "missing", reason)
+    return Row(SEAM, "missing", WAYS[str(session.get("dialect"))])
+
+
+def _told(session: Mapping[str, Any], way: Steps | None) -> str:
+    """The seam that is there: its provider, its frames by name, and what is wrong with it."""
+    support, shown = session["capabilities"][SEAM], session.get(SEAM)
+    by = f"by {support.get('op')}"
+    if not isinstance(shown, dict):
+        return by
+    if (contract := shown.get("contract")) is not None:
+        return (
+            f"{by}, of another version: it answers by contract {contract}, and this codriver asks by {CONTRACT}; renew "
+            "it (codriver seam copy DIR, or the package in its environment) and start the application again"
+        )
+    if frames := shown.get("frames"):
+        return f"{by}; frames: {', '.join(map(str, frames))}"
+    cure = f": evaluate {way.code}" if way is not None else ""
+    return f"{by}, which names no frame, so that no state is shown{cure}"
+
+
+def _left_behind(session: Mapping[str, Any]) -> Row | None:
+    """A port file that leads to no REPL, by which an application was found that has ended."""
+    if session.get("kind") != "port-file":
+        return None
+    file = session.get("origin")  # the check of the REPL says why
+    cure = f"start the application again, or rm {file} if it was left behind"
+    return Row(SEAM, "missing", f"{file} leads to no REPL: {cure}")
+
+
+def _switched_off(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
+    """The reason why an imported seam is off; empty if the seam was not imported, or nobody knows."""
+    found = _answer(ask, "symbol_info", {"symbol": way.function, "namespace": way.module, **_of(session)})
+    if "arglists" not in found:
+        return ""
+    file = f" from {found['file']}" if found.get("file") else ""
+    return f"{way.module} was imported{file} and is not switched on: evaluate {way.code}"
+
+
+def _failed_import(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
+    """The reason where an import of the seam failed in an evaluation; empty where none is in the log."""
+    told = _answer(ask, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": ERRORS})
+    for entry in reversed(told.get("result") or ()):
+        lines = [line for line in str(entry.get("text")).splitlines() if line.strip()]
+        if entry.get("repl-session-key") == session.get("key") and lines and _OURS.search(lines[-1]):
+            said = lines[-1][:REASON_CHARACTERS]
+            return f"an import of it failed ({said}): load_file {way.file}, then evaluate {way.code}"
+    return ""
+
+
+def _of(session: Mapping[str, Any]) -> dict[str, Any]:
+    return {"replSessionKey": session.get("key")}
+
+
+def _answer(ask: Ask, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
+    """The answer of a tool; empty where there is none."""
+    try:
+        answer = ask(tool, arguments)
+    except (CodriverError, OSError, LookupError, ValueError):  # the row then tells how, and not why
+        return {}
+    return answer if answer.get("ok", True) else {}
