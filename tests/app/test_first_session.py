@@ -51,7 +51,7 @@ def test_a_client_that_asks_for_the_list_once_is_told_what_comes_with_the_repl(w
     assert "run_tests" not in told(workspace, "gemini")[1]
 
 
-def test_a_project_whose_repl_will_not_start_is_told_so_and_gets_no_tools_that_evaluate(workspace):
+def test_a_project_whose_repl_waits_for_its_user_is_told_so_and_its_tools_are_refused_by_the_same_words(workspace):
     (workspace / "app.py").unlink()
     (workspace / "package.json").write_text('{"dependencies": {"nbb": "1"}}')
     program = workspace / "node_modules" / ".bin" / "nbb"
@@ -62,7 +62,8 @@ def test_a_project_whose_repl_will_not_start_is_told_so_and_gets_no_tools_that_e
     instructions, tools = told(workspace, "gemini")
     assert "nbb is stopped: " in instructions
     assert "codriver trust" in instructions
-    assert "evaluate_code" not in tools
+    assert "starting" not in instructions
+    assert "evaluate_code" in tools
     assert not (workspace / "ran").exists()
 
 

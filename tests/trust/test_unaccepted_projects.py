@@ -1,6 +1,8 @@
 """A project that nobody has accepted answers at once, and is itself once its user has accepted it."""
 
 import contextlib
+import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -167,3 +169,51 @@ def test_a_lisp_project_whose_repl_lies_in_it_says_in_one_sentence_who_can_have_
         (row,) = client.call("list_sessions")["sessions"]
         assert (row["phase"], row["note"]) == ("stopped", refused["hint"])
         assert not (tmp_path / "ran").exists()
+
+
+NBB = {"package.json": '{"dependencies": {"nbb": "1"}}', "node_modules/.bin/nbb": None, "a.cljs": "(ns a)"}
+
+
+def accounts(client, run, workspace):
+    """What each of the four says of trust and of the REPL: its phase, the whole sentence, and whether it evaluates."""
+    (row,) = client.call("list_sessions")["sessions"]
+    status = json.loads(run("status", "--json").stdout)
+    (told,) = status["repls"]
+    instructions = client.request("initialize", client.hello)["result"]["instructions"]
+    sentences = [
+        " ".join([*row.get("notes", []), row.get("note", "")]),
+        " ".join([told.get("caution", ""), told.get("note", "")]),
+        instructions,
+    ]
+    return [row["phase"], told["phase"]], sentences, client.tools()
+
+
+@pytest.mark.parametrize(
+    ("files", "phase"), [({**PYPROJECT, **APP, **VENV}, "connected"), (NBB, "stopped")], ids=["a stand-in", "nothing"]
+)
+def test_all_four_say_the_same_before_the_workspace_is_accepted_and_after_it(tmp_path, files, phase):
+    workspace = tmp_path / "workspace"
+    make(workspace, files, tmp_path / "ran")
+    with plain_client(tmp_path) as (client, run):
+        client.hello = {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bare", "version": "1"},
+        }  # fmt: skip
+        client.tools()  # which waits for the first search
+        until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == phase, f"a REPL that is {phase}")
+        phases, sentences, tools = accounts(client, run, workspace)
+        assert phases == [phase, phase]
+        assert [TRUST.format(workspace) in said for said in sentences] == [True, True, True], sentences
+        assert "starting" not in sentences[2]
+        assert "evaluate_code" in tools
+        assert "run_tests" not in tools
+        if phase == "stopped":
+            assert TRUST.format(workspace) in client.call("evaluate_code", code="1", timeoutMs=100)["hint"]
+            return
+        shutil.rmtree(workspace / ".venv")
+        assert run("trust").returncode == 0
+        until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 2, "the project's own REPL")
+        until(lambda: "run_tests" in client.tools(), "its tools")
+        phases, sentences, tools = accounts(client, run, workspace)
+        assert phases == ["connected", "connected"]
+        assert ["codriver trust" in said for said in sentences] == [False, False, False], sentences
+        assert "evaluate_code" in tools

@@ -317,7 +317,9 @@ class State:
         So a restart takes no tool from a list, and gives none back to it.
         """
         on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_coming]
-        return self.capabilities().union(*on_their_way)
+        # Of one that waits for the user's word, so that a client which lists once has the tool when that is given.
+        waits = self.repl_needs_trust and any(r.owned and r.phase == "stopped" for r in self.waiting_for_trust())
+        return self.capabilities().union({"evaluate"} if waits else (), *on_their_way)
 
 
 def without_merely_found(repls: Iterable[Repl]) -> list[Repl]:

@@ -38,6 +38,9 @@ NAMES_CHARS: Final = 480
 """What the names of live REPLs may take, together with why others are away."""
 MAX_WHYS: Final = 2
 WHY_CHARS: Final = 120
+MAX_CAUTIONS: Final = 1
+CAUTION_CHARS: Final = 320
+"""Of a sentence on what a live REPL is not, which ends in what to do about it."""
 CLAUSE_CHARS: Final = 220
 """Of a reason's first clause, which may hold the path of a folder."""
 
@@ -78,7 +81,8 @@ def instructions(
 def _say_connected(connected: Sequence[Connected], to_have_one: str) -> str:
     live = [repl for repl in connected if repl.state not in NOT_LIVE]
     away = _say_away([repl for repl in connected if repl.state in NOT_LIVE])
-    away += "".join(f" {_first_clauses(f'{repl.key}: {one}')}." for repl in connected for one in repl.cautions[:1])
+    cautions = [f" {repl.key}: {words}."[:CAUTION_CHARS] for repl in connected for words in repl.cautions]
+    away += "".join(cautions[:MAX_CAUTIONS])
     known = f"{to_have_one}, or start one in the workspace" if to_have_one and not connected else _FOUND
     said = f"Codriver: no REPL is connected yet; {known}, see list_sessions."
     if live:
