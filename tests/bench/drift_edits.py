@@ -262,7 +262,7 @@ def mutated(data, chance):
     """The kind of an edit and the text that it makes of a file; layout and comments are others, too."""
     tree = ast.parse(data)
     plain = ast.dump(tree)
-    for _ in range(40):
+    for _ in range(40 if tree.body else 0):
         copied = copy.deepcopy(tree)
         kind = chance.choice(EDITS)(copied, chance)
         if kind is None or ast.dump(copied) == plain:

@@ -86,6 +86,19 @@ def test_a_right_edit_says_how_many_passed_and_why_these_ran(live, client):
     assert "tests" not in answer
 
 
+def test_what_the_project_keeps_out_of_its_runs_takes_no_right_edit_back(live, client):
+    settings, folder = live.workspace / "pytest.ini", live.workspace / "kept" / "out"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "test_types.py").write_text("import price\nraise TypeError('for a type checker alone')\n")
+    settings.write_text(f"{PLAIN}norecursedirs = kept/out .*\n")
+    try:
+        answer = edit(client, {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"})
+        assert (answer["ok"], answer.get("passed")) == (True, 4), answer
+    finally:
+        (folder / "test_types.py").unlink()
+        settings.write_text(PLAIN)
+
+
 def test_a_change_at_module_level_runs_all_that_imports_the_module(client):
     answer = edit(client, {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"})
     assert (answer["passed"], answer["chosen"]) == (4, "2 files that import it"), answer
@@ -136,3 +149,20 @@ def test_changed_lines_that_no_test_ran_are_told(live, client):
         assert answer.get("notRun") == (["price.py:5", "unused.py:2"] if live.notes_what_runs else None), answer
     finally:
         (live.workspace / "unused.py").unlink()
+
+
+def test_importers_for_which_no_time_is_left_take_no_right_edit_back(tmp_path):
+    workspace(tmp_path, interpreter("python3.11"))
+    with serving(tmp_path, "--repl", "python", durations="tests_s=4") as live, live.client() as client:
+        (live.workspace / "test_slow.py").write_text(
+            "import time, price\n\ndef test_slow():\n    while True:\n        time.sleep(0.01)\n"
+        )
+        client.call("evaluate_code", code="import price", timeoutMs=60_000)
+        (live.workspace / "price.py").write_text(FILES["price.py"].replace("n // 2", "n // 3"))
+        red = client.call("run_tests", namespace="test_flow.py", timeoutMs=60_000)
+        assert red["failed"] == 1, red
+        answer = edit(client, {"filePath": "price.py", "oldText": "n // 3", "newText": "n // 2"})
+        assert answer["ok"], answer
+        assert answer["passed"] >= 1
+        assert any("no time was left for" in note and "test_slow.py" in note for note in answer["notes"])
+        assert (live.workspace / "price.py").read_text() == FILES["price.py"]

@@ -89,6 +89,9 @@ def test_an_edit_of_a_loaded_module_is_told_loaded_and_renews_what_is_held(call,
         code=f"import sys; sys.path.insert(0, {str(live.workspace)!r})\nfrom halves import half as held",
     )
     (live.workspace / "halves.py").write_text(MODULE.replace("10 / n", "20 / n"))
+    told = call("evaluate_code", code="held(5)")
+    assert "halves was edited since its load (half): load_file it" in told["notes"]
+    assert not any("halves" in note for note in call("evaluate_code", code="1 + 1").get("notes", []))
     assert call("what_changed")["differences"] == ["halves: edited in the file since: half"]
     call("load_file", filePath="halves.py")
     assert call("evaluate_code", code="held(5)")["result"] == "4.0"

@@ -63,6 +63,24 @@ def test_what_is_red_in_the_repl_alone_is_named(client, write):
     assert edited["onlyInThisRepl"] == ["test_once"]  # it was red before, but as the REPL is
 
 
+KEPT = """
+
+def test_kept():
+    import sys
+    kept, sys.kept_by_test = getattr(sys, 'kept_by_test', {0}), True
+    assert kept
+"""
+
+
+def test_where_the_repl_makes_a_test_fail_those_that_it_makes_pass_are_named_too(client, write):
+    write(once_c=ONCE, test_once_c=CLEAN.format("once_c") + KEPT.format("True"))
+    assert ask(client, namespace="test_once_c.py")["ok"]
+    write(test_once_c=CLEAN.format("once_c") + KEPT.format("False"))
+    told = ask(client, namespace="test_once_c.py")
+    client.call("evaluate_code", code="import sys; del sys.kept_by_test")
+    assert (told["onlyInThisRepl"], told["redInNewProcess"]) == (["test_once"], ["test_kept"]), told
+
+
 def test_what_is_red_everywhere_is_told_as_any_failure(client, write):
     write(test_red="def test_red(): assert 1 == 2\n")
     answer = ask(client, namespace="test_red.py")

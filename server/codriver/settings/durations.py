@@ -38,6 +38,8 @@ class Durations:
     """How long a call may take until it becomes a task, where its client knows of tasks."""
     repl_start_s: float = 10.0
     """How long a tool waits for REPLs that start. The embedded ones take a second or two, most on the JVM ten."""
+    tests_s: float = 25.0
+    """How long one run of the tests of an edit may take."""
     drain_s: float = 5.0
     """How long a client that has said all it will is kept to hear the answers that are still to come."""
     stop_s: float = 2.0

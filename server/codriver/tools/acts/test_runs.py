@@ -365,7 +365,22 @@ async def look_again(call: Call, evaluation: Evaluation, who: str, wait_s: float
     if begun.over and (fresh := await report_of(call, begun)) is not None:
         ended = outcomes(fresh)
         files = {file for file, _ in ended}
-        known.only_live[evaluation.id] = tuple(row["test"] for row in rows if _passes(row, ended, files))
+        alone = [row for row in rows if _passes(row, ended, files)]
+        known.only_live[evaluation.id] = tuple(row["test"] for row in alone)
+        is_short = (evaluation.ended_at or 0) - (evaluation.started_at or 0) < MOST_S * 1000
+        if alone and is_short and not is_all:
+            await _look_at_green(call, evaluation, who, report, dict.fromkeys(row["ns"] for row in alone))
+
+
+async def _look_at_green(call: Call, evaluation: Evaluation, who: str, report: Json, homes: Mapping[str, None]) -> None:
+    """Run all tests of namespaces in a new process: the REPL that makes some of them fail may make others pass."""
+    tests = TestSelection(only=tuple((home, COLLECTION) for home in homes), fresh=True, again=True)
+    begun = await _run(call, evaluation, who, tests, MOST_S)
+    if begun.over and (fresh := await report_of(call, begun)) is not None:
+        ended = outcomes(fresh)
+        green = [row for row in report["results"] if row["outcome"] == PASSES]
+        red = (row["test"] for row in green if ended.get((row.get("file") or row["ns"], row["test"]), PASSES) != PASSES)
+        call.services.ledger.tests.only_fresh[evaluation.id] = tuple(red)
 
 
 def _passes(row: Json, ended: Mapping[tuple[str, str], str], files: set[str]) -> bool:
@@ -448,9 +463,11 @@ def newest_edit(workspace: Path) -> int:
 
 
 def told_only_live(call: Call, evaluation: Evaluation) -> dict[str, object]:
-    """The field that names the tests of a run that are red in this REPL alone; nothing where none is known to be."""
-    names = call.services.ledger.tests.only_live.get(evaluation.id)
-    return {"onlyInThisRepl": list(names)} if names else {}
+    """The fields that name the tests of a run that are red in this REPL alone, and those that are green in it alone."""
+    known = call.services.ledger.tests
+    names, others = known.only_live.get(evaluation.id), known.only_fresh.get(evaluation.id)
+    told: dict[str, object] = {"onlyInThisRepl": list(names)} if names else {}
+    return told | ({"redInNewProcess": list(others)} if others else {})
 
 
 MAX_RESULTS: Final = 100

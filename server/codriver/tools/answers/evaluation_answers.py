@@ -45,7 +45,7 @@ from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.calls.session_choice import key_of
 from codriver.tools.truth.conflicts import notes_of_conflicts, with_editor
-from codriver.tools.truth.drift_notes import notes_of_missing_module
+from codriver.tools.truth.drift_notes import notes_of_missing_module, notes_of_use
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure
@@ -316,11 +316,12 @@ def _of_place(asking: Asking) -> Notes:
     return asking.telling.news(notes_of_place(asking.call, asking.evaluation))
 
 
-def _of_its_own(asking: Asking) -> Notes:
+async def _of_its_own(asking: Asking) -> Notes:
     """The notes that its REPL or its runner made; on files that were edited since their load, each once."""
-    edits = [note for note in asking.evaluation.notes if note.endswith(LOAD_IT)]
+    own = [note for note in asking.evaluation.notes if note.endswith(LOAD_IT)]
+    edits = [*own, *(await notes_of_use(asking.call, asking.evaluation) if asking.evaluation.over else ())]
     told = [with_editor(asking.call, asking.who, note) for note in asking.telling.news(edits)]
-    return [*told, *(note for note in asking.evaluation.notes if note not in edits)]
+    return [*told, *(note for note in asking.evaluation.notes if note not in own)]
 
 
 def _of_cell(asking: Asking) -> Notes:

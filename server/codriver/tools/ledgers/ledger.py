@@ -115,6 +115,8 @@ class TestsRun:
     """Whether what was loaded was as the files said when the run was over."""
     only_live: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
     """Of runs whose red tests ran again in a new process: those that passed there."""
+    only_fresh: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Of those of which some did: the tests that passed in the REPL, and not there."""
     put_off: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
     """Who asked for runs that outlasted their call, so that their red tests have not run again yet."""
     compared: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))

@@ -223,6 +223,8 @@ class LispDrift:
     _marks: dict[str, tuple[str, bool]] = field(default_factory=dict)
     _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
     _asked_ms: int = 0
+    _seen: dict[str, Stamp | None] = field(default_factory=dict)
+    """The stamps of files by which it was looked last whether one was written."""
 
     @property
     def marks(self) -> Mapping[str, tuple[str, bool]]:
@@ -233,6 +235,22 @@ class LispDrift:
         """The files of all namespaces, with those that are told of now."""
         kept = [space.loaded for space in self._spaces.values()]
         return {file for namespace in (*kept, *loaded.changed) for file in namespace.files}
+
+    def home_files(self) -> set[str]:
+        """The files of all namespaces that are loaded, as they are known."""
+        return {file for space in self._spaces.values() for file in space.loaded.files}
+
+    def is_written(self, stamps: Mapping[str, Stamp | None]) -> bool:
+        """True where one of these files, with their stamps now, was written since it was compared or looked at here."""
+        compared = {source.path: source.stamp for space in self._spaces.values() for source in space.sources}
+        known = {**compared, **self._seen}
+        self._seen = dict(stamps)
+        return any(file in known and known[file] != stamp for file, stamp in stamps.items())
+
+    def last(self) -> Iterator[Difference]:
+        """The differences from files that the last comparison found."""
+        for space in self._spaces.values():
+            yield from space.rows
 
     def dependents(self, namespace: str) -> list[tuple[str, str]]:
         """The namespaces that require another, directly or not, each with its file and behind those it requires."""

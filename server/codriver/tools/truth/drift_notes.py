@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
 """Words of Lisp code that may load files."""
+SYMBOLS: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
+"""The symbols of Lisp, among its other words."""
 LOOK_S: Final = 3.0
 EDITED: Final = ("edited", "missing", "gone")
 """Kinds of differences of code that was loaded before its file was edited."""
@@ -140,6 +142,28 @@ def is_of(path: Path, module: str) -> bool:
     parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
     names = module.split(".")
     return list(parts[-len(names) :]) == names
+
+
+async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
+    """Notes on the namespaces of Lisp whose definitions code names and whose files were edited since their load.
+
+    Of a REPL that was compared before; what was evaluated since then is not told as edited.
+    """
+    repl, life = call.state.repls.get(evaluation.repl), call.services.ledger.conflicts.lives.get(evaluation.repl)
+    if repl is None or life is None or repl.dialect in NOT_LISP or evaluation.kind != "evaluate":
+        return []
+    said = next((one for one in reversed(life.said) if one.evaluation == evaluation.id), None)
+    if said is None:
+        return []
+    found: tuple[Difference, ...] = ()
+    with suppress(CodriverError), anyio.move_on_after(LOOK_S):
+        found = await differences_of_written(call, repl)
+    edited: dict[str, list[str]] = {}
+    used = {one.rpartition("/")[2] or one for one in SYMBOLS.findall(said.code)} if found else set()
+    for one in found:
+        if one.kind in EDITED and not one.evaluated and one.name in used:
+            edited.setdefault(one.module, []).append(one.name)
+    return [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
 
 
 async def look_at_load(call: Call, repl: Repl, code: str) -> None:
@@ -315,6 +339,32 @@ async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
         reads = partial(_source, known, features=features, logged=services.log.without_secrets)
         work = partial(_compare, drift, loaded, new, reads, asked_ms)
         return await services.work.files.run(call.client, work)
+
+
+async def differences_of_written(call: Asker, repl: Repl) -> tuple[Difference, ...]:
+    """The differences from files of a REPL whose code was compared before, anew where one of its files was written.
+
+    Raises:
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: it cannot tell.
+    """
+    drift = call.services.ledger.lisp.drifts.get(repl.id)
+    if drift is None or drift.generation != repl.generation or drift.lock.locked():
+        return ()
+    stamps = await call.services.work.files.run(call.client, partial(_stamps, drift.home_files()))
+    if drift.is_written(stamps):
+        await differences(call, repl)
+    return tuple(drift.last())
+
+
+def _stamps(paths: Iterable[str]) -> dict[str, files.Stamp | None]:
+    return {path: _stamp(path) for path in paths}
+
+
+def _stamp(path: str) -> files.Stamp | None:
+    try:
+        return files.stamp_of(os.stat(path))  # noqa: PTH116  # a third of the time of a path
+    except OSError:
+        return None
 
 
 def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:

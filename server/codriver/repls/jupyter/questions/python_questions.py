@@ -64,6 +64,7 @@ class AskExpression(Protocol):
 
 
 _NAME: Final = re.compile(r"[\w.]*")
+EDITED: Final = "codriver_edited"
 LOCALS_S: Final = 2.0
 """How long an error waits for its locals."""
 HOMES: Final = frozenset({None, "", "user", "__main__"})
@@ -116,6 +117,12 @@ class PythonQuestions:
             told = await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s)
             seen = cast("list[object]", read_answer("locals", read_told("locals", told)))
         return tuple(text for text in seen if isinstance(text, str))
+
+    def asking_edited(self, code: str) -> Mapping[str, str]:
+        """The expression that a cell is sent with, which tells what of it was edited; none without the modules."""
+        if not self._is_brought_in or len(code) > MOST_CHECKED:
+            return {}
+        return {EDITED: put("edited", code=code)}
 
     async def record(self, names: tuple[str, ...] | None, *, covers: bool = False, profiles: bool = False) -> None:
         """Have calls, changed lines or times recorded from now on, in a turn that the caller has.
@@ -242,6 +249,14 @@ def read_told(question: str, told: Mapping[str, object]) -> object:
     except (ValueError, RecursionError) as error:  # nested too deep
         fault = Failure("unreadable", f"the kernel printed {text[:200]!r} where JSON was expected")
         raise EvaluationFailedError(question, fault) from error
+
+
+def edited_in(told: Mapping[str, object]) -> tuple[str, ...]:
+    """The modules that a cell used and whose files were edited since, by what its expressions told."""
+    found: object = ()
+    with suppress(EvaluationFailedError):
+        found = read_answer(EDITED, read_told(EDITED, mapping_of(told, EDITED)))
+    return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
 
 def read_answer(question: str, answer: object) -> object:
@@ -391,6 +406,14 @@ class KernelIntrospection:
         """Have the kernel ready for the code that loads a file."""
         if self.python is not None:
             await self.python.bring_in_now()
+
+    def asking_edited(self, code: str) -> Mapping[str, str]:
+        """The expressions that code is sent with, which tell what it used and was edited since its load."""
+        return {} if self.python is None else self.python.asking_edited(code)
+
+    def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
+        """The modules that these expressions told, in words."""
+        return edited_in(told) if told else ()
 
     async def record(self, request: Request) -> None:
         """Have recorded from now on what a request asks for."""

@@ -21,6 +21,7 @@ from codriver.core.values import MAIN_SESSION, Failure, Form
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import (
+    LOAD_IT,
     NAMESPACE_MISSING,
     CallsRecorded,
     CellRun,
@@ -41,7 +42,7 @@ from codriver.repls.jupyter.running.execution import (
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from codriver.core.values import Request
@@ -117,6 +118,14 @@ class Programs(Protocol):
 
     async def prepare_load(self) -> None:
         """Have the kernel ready for that code, which is about to be sent: the turn is ours."""
+        ...
+
+    def asking_edited(self, code: str) -> Mapping[str, str]:
+        """The expressions that code is sent with, by which it is known what it used and was edited since its load."""
+        ...
+
+    def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
+        """The modules that the values of these expressions tell, in words."""
         ...
 
     async def record(self, request: Request) -> None:
@@ -293,7 +302,7 @@ class Evaluator:
             "code": code,
             "silent": False,
             "store_history": self.keeps_history,
-            "user_expressions": {},
+            "user_expressions": dict(self._programs.asking_edited(code)) if request.kind == "evaluate" else {},
             "allow_stdin": self.takes_input,
             "stop_on_error": False,  # a failure of ours must not abort what a human has sent meanwhile
         }
@@ -328,6 +337,7 @@ class Evaluator:
                 await self._wait_for_value(execution, self._quirks.late_value_s)
         if execution.is_cut:
             notes = (*notes, CUT_BY_SERVER)
+        notes = (*notes, *(f"{one}{LOAD_IT}" for one in self._programs.edited_in(execution.expressions)))
         if execution.left_out or execution.problem:
             notes = (*notes, left_out_note(execution.left_out, execution.problem))
         return notes

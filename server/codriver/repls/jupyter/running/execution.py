@@ -60,6 +60,8 @@ class Execution:
         """The kernel's number of it."""
         self.status = ""
         """Of its reply."""
+        self.expressions: Mapping[str, object] = {}
+        """The values of the expressions that it was sent with."""
         self.has_value = anyio.Event()
         self.waits_for_input = False
         self.is_cut = False
@@ -137,6 +139,7 @@ class Execution:
 
     def _reply(self, message: Message) -> None:
         self.status = message.text("status")
+        self.expressions = message.mapping("user_expressions")
         if self.status == "error" and (self.error is None or not self.error.name):
             self.error = read_error(message.content)
         payload = message.content.get("payload")

@@ -175,6 +175,8 @@ class ServerApi:
             else:
                 problem = f"wants a token, or another one than it was shown: HTTP {status}{said}"
                 hint = self._token.hint
+                if status in REDIRECTS:
+                    hint += "; a Hub answers so, too, where the user's server does not run: start it there"
             return TokenRefusedError(self.base, status, problem, hint=hint)
         if status == NOT_FOUND and path != "/api/kernels":
             return KernelGoneError(

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
 NO_LISP = ["-p", "no:basilisp_test_runner"]
 INTERNAL = "INTERNALERROR> "
+COLLECTION = "(collection)"
+"""In the place of a test's name: a file that could not be collected, or all of its tests."""
 LISP, WALKED = (".lpy", ".cljc"), 20000
 SETTLED_NS = 10 * 10**9
 """From the write of a test file to that of its compiled code: no compilation of a former text takes as long."""
@@ -108,7 +110,22 @@ class Plugin:
     def pytest_configure(self, config: Any) -> None:
         """Take the test modules out, and add the files that are given beside pytest's own."""
         self.take(config.getini("python_files"))
-        config.args[:] = [*config.args, *self.extra]
+        given = [*config.args, *self.extra]
+        config.args[:] = [one for one in given if not self.is_left_out(config, one)] or given
+
+    def is_left_out(self, config: Any, target: str) -> bool:
+        """True for a file among those that are run whole, and whose folder the project's settings keep out of a run."""
+        file = os.path.realpath(target)
+        if [beneath(file), COLLECTION] not in self.only:
+            return False
+        root = os.path.realpath(str(getattr(config, "rootpath", None) or config.rootdir))
+        parts = os.path.dirname(os.path.relpath(file, root)).split(os.sep)
+        folders = ["/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        return any(
+            fnmatch.fnmatch(one, "*/" + pattern.strip("/"))
+            for one in folders
+            for pattern in config.getini("norecursedirs")
+        )
 
     def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
         """The module of a file of Hy that is to be run; None leaves the file to others."""
@@ -130,7 +147,7 @@ class Plugin:
         """True where a test is meant."""
         name = full_name(item)
         if self.only:
-            return [self.home(item), name] in self.only or [self.home(item), "(collection)"] in self.only
+            return [self.home(item), name] in self.only or [self.home(item), COLLECTION] in self.only
         plain = name.partition("[")[0]
         return not self.wanted or self.wanted in (name, plain) or plain.startswith(self.wanted + ".")
 
@@ -173,7 +190,7 @@ class Plugin:
                 told = cause_of(cause, file)
             self.rows.append(
                 {
-                    "test": "(collection)",
+                    "test": COLLECTION,
                     "ns": self.names.get(file, report.nodeid),
                     "file": file,
                     "outcome": "pass" if report.skipped else "error",

@@ -93,6 +93,7 @@ class KernelAnswers:
             "source": self._source,
             "syntax": self._syntax,
             "drift": self._tell_drift,
+            "edited": self._tell_edited,
             "executed": self._tell_executed,
             "restore": self._restore,
             "stacks": self._stacks,
@@ -269,6 +270,17 @@ class KernelAnswers:
     def _tell_drift(self, root: str, only: str) -> object:
         renewed, self._renewed = self._renewed, []
         return {"rows": [*renewed, *self._drift.rows(root, only)]}
+
+    def _tell_edited(self, code: str) -> list[str]:
+        """The modules that a cell used and whose files were edited since their load, in words."""
+        try:
+            tree = ast.parse(_shell().transform_cell(code))
+        except (SyntaxError, ValueError, RecursionError, AttributeError):
+            return []
+        names = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)}
+        names |= {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)}
+        names |= {one.name.partition(".")[0] for one in ast.walk(tree) if isinstance(one, ast.alias)}
+        return self._drift.edited_of(names, sys.modules["__main__"].__dict__)
 
     def _restore(self, hold: str, keep: int) -> object:
         return {"left": self._holds.end(hold, puts_back=not keep)}
