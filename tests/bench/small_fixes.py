@@ -244,7 +244,10 @@ def by_codriver(live, client, bug, red, way, test):
     ask(client, Way(), "run_tests", namespace=bug.tests)  # the REPL has been at work here
     file.write_text(bug.wrong)
     told = ask(client, way, "run_tests", namespace=bug.tests)
-    names = [bare(row["test"]) for row in told.get("results", ())]
+    rows = told.get("results", ())
+    names = [bare(row["test"]) for row in rows] + [
+        bare(one.rpartition(":")[0]) for row in rows for one in row.get("alike", ())
+    ]
     only = [bare(name) for name in told.get("onlyInThisRepl", ())]
     beside = [bare(name) for name in told.get("redInNewProcess", ())]
     count = told.get("failed", 0) + told.get("errors", 0) + len(beside)

@@ -105,6 +105,15 @@ def test_of_many_red_tests_the_first_are_told_whole_and_all_by_name(client, writ
     assert rows[8]["actual"] == "AssertionError: assert 8 == 10"
 
 
+def test_tests_that_fail_in_the_same_words_are_told_as_one(client, write):
+    test = "import pytest\n\n@pytest.mark.parametrize('n', range(5))\ndef test_n(n):\n    raise ValueError('no')\n"
+    write(test_alike_a=test)
+    told = ask(client, namespace="test_alike_a.py", detail=False)
+    (row,) = told["results"]
+    assert (told["errors"], row["test"], row["line"], row["actual"]) == (5, "test_n[0]", 5, "ValueError: no")
+    assert row["alike"] == [f"test_n[{n}]:5" for n in range(1, 5)]
+
+
 def test_a_file_that_only_this_repl_cannot_collect_is_named(client, write):
     write(lost_a="def found(): return 1\n")
     write(test_lost_a="from lost_a import found\ndef test_it(): assert found() == 1\n")

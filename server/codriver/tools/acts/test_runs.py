@@ -557,7 +557,7 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
     The rows of a run that tells its passes, too, are for readers that take each by itself: they keep their namespace.
     """
     rows = fields.get("results")
-    rows = [_lean_row(row, workspace, named) for row in rows] if isinstance(rows, list) else []
+    rows = _alike([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
     known = {
         "failed": not fields.get("failed"),
         "errors": not fields.get("errors"),
@@ -566,6 +566,22 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
     }
     kept = {name: value for name, value in fields.items() if not known.get(name)}
     return {name: rows if name == "results" else value for name, value in kept.items()}
+
+
+def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows, those that failed in the same words as one: the first, with the names and lines of the others."""
+    told: list[dict[str, object]] = []
+    first: dict[tuple[object, ...], dict[str, object]] = {}
+    for row in rows:
+        known = tuple(row.get(name) for name in ("outcome", "ns", "file", "actual", "expected", "message"))
+        if row.get("outcome") == "pass" or not row.get("actual") or known not in first:
+            first.setdefault(known, row)
+            told.append(row)
+            continue
+        others = first[known].setdefault("alike", [])
+        if isinstance(others, list):
+            others.append(f"{row['test']}:{row['line']}" if "line" in row else row["test"])
+    return told
 
 
 def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
