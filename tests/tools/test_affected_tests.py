@@ -151,6 +151,17 @@ def test_changed_lines_that_no_test_ran_are_told(live, client):
         (live.workspace / "unused.py").unlink()
 
 
+def test_what_fails_without_the_edit_too_is_told_where_it_takes_one_back(live, client):
+    file = live.workspace / "test_before.py"
+    file.write_text("import price\n\ndef test_before():\n    assert price.half(2) == 5\n")
+    try:
+        answer = edit(client, {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"})
+        assert (answer["ok"], answer["redBefore"]) == (False, ["test_before"]), answer
+        assert answer["hint"].startswith("all of them fail without the edit too")
+    finally:
+        file.unlink()
+
+
 def test_importers_for_which_no_time_is_left_take_no_right_edit_back(tmp_path):
     workspace(tmp_path, interpreter("python3.11"))
     with serving(tmp_path, "--repl", "python", durations="tests_s=4") as live, live.client() as client:

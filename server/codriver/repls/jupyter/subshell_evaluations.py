@@ -21,7 +21,7 @@ from codriver.repls.jupyter.questions.kernel_questions import expression, leave_
 from codriver.repls.jupyter.running.evaluator import Evaluator
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from codriver.core.values import Failure, Request
     from codriver.repls.contract.adapter_values import Ended, Listener
@@ -96,6 +96,14 @@ class _NoPrograms:
 
     async def prepare_load(self) -> None:
         """Nothing is loaded there."""
+
+    def asking_edited(self, code: str) -> Mapping[str, str]:
+        del code
+        return {}
+
+    def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
+        del told
+        return ()
 
     async def record(self, request: Request) -> None:
         del request

@@ -17,10 +17,10 @@ from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.acts.affected_tests import Choice, TestsRun, choose, with_no_time, words_of_passes
+from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose, with_no_time, words_of_passes
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.submission import check_free
-from codriver.tools.acts.test_runs import TestArguments, look_again, run_tests
+from codriver.tools.acts.test_runs import TestArguments, look_again, red_before, run_tests
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 
@@ -48,6 +48,7 @@ ONLY_HERE: Final = (
     "former definitions; load_file with whole, or restart_repl"
 )
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
+RED_BEFORE: Final = "all of them fail without the edit too: send it again with the tests that are meant named in test"
 NONE_NAMED: Final = "give names in test, or leave test out: then only a load that fails is put back"
 PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
 NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
@@ -91,6 +92,8 @@ class LiveSteps:
         self._has_run_anew = False
         """True once the tests passed in a new process, as the load failed in the REPL alone."""
         self._who = who
+        self._meant: set[tuple[str, str]] = set()
+        """The tests by name that were chosen as they were red last, or executed what was changed."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -137,6 +140,7 @@ class LiveSteps:
             return True
         is_affected = list(self._tests) == [AFFECTED]
         choice = await self._choice(outcome, is_affected=is_affected)
+        self._meant = {one for run in choice.runs for one in run.only if one[1] != COLLECTION}
         passed: list[str] = []
         only_here: list[str] = []
         count, has_run = 0, False
@@ -228,6 +232,25 @@ class LiveSteps:
         words = f"{error['class']}: {error['message']}" if isinstance(error, dict) else "its load failed"
         self.fields = {**words_of_passes(count, choice), "loadFailedHere": ONLY_HERE.format(words=words)}
         return True
+
+    async def look_before(self) -> None:
+        """Say which of the tests that took the edit back fail without it too, in a new process of Python.
+
+        Those that were red last, which it was to mend, or executed what it changed are none of them.
+        """
+        if self.fields.get("reason") != "tests-failed" or list(self._tests) != [AFFECTED]:
+            return
+        evaluation = evaluation_of(self._call.state, str(self.fields["evaluationId"]))
+        repl = self._call.state.repls.get(evaluation.repl)
+        names: tuple[str, ...] = ()
+        if repl is not None and repl.dialect == "python":
+            with suppress(RefusedError, ReplDisconnectedError):
+                wait_s = self._call.services.durations.tests_s
+                names = await red_before(self._call, evaluation, self._who, wait_s, self._meant)
+        if names:
+            count = _whole_number(self.fields.get("failed")) + _whole_number(self.fields.get("errors"))
+            self.fields |= {"redBefore": list(names)[:MOST_NAMED]}
+            self.fields |= {"hint": RED_BEFORE} if len(names) >= count else {}
 
     def _found_none(self, outcome: Outcome) -> bool:
         """The end of an edit without a test that ran: false if only a passing edit is to be kept."""

@@ -38,6 +38,7 @@ from codriver.tools.answers.evaluation_answers import describe, hint_again
 from codriver.tools.answers.lean_answers import (
     Evaluating,
     lean,
+    lean_run,
     reader_of,
     wants_detail,
     without_interruption,
@@ -50,7 +51,7 @@ from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_o
 from codriver.tools.truth.drift_notes import PASSES, notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Json
@@ -269,6 +270,8 @@ async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Ans
         return answer
     report = json.loads(report_text(so_far))
     fields = run_json(report, "", call.services.workspace, passed=False, max_bytes=budget(call) // 2)
+    if not wants_detail(call, asked):
+        fields = lean_run(fields, call.services.workspace)
     return replace(answer, fields={**answer.fields, **fields})
 
 
@@ -462,6 +465,23 @@ def newest_edit(workspace: Path) -> int:
     return newest // 10**6
 
 
+async def red_before(
+    call: Call, evaluation: Evaluation, who: str, wait_s: float, meant: Container[tuple[str, str]]
+) -> tuple[str, ...]:
+    """The tests that failed in a run, but those `meant`, and fail in a new process now that an edit was put back."""
+    report = await report_of(call, evaluation)
+    rows = [row for row in report["results"] if row["outcome"] != PASSES] if report is not None else []
+    rows = [row for row in rows if (row["ns"], row["test"]) not in meant][:MOST_AGAIN]
+    if not rows:
+        return ()
+    tests = TestSelection(only=tuple((row["ns"], row["test"]) for row in rows), fresh=True, again=True)
+    begun = await _run(call, evaluation, who, tests, min(wait_s, MOST_S))
+    fresh = await report_of(call, begun) if begun.over else None
+    ended = outcomes(fresh) if fresh is not None else {}
+    red = {known for known, outcome in ended.items() if outcome != PASSES}
+    return tuple(row["test"] for row in rows if (row.get("file") or row["ns"], row["test"]) in red)
+
+
 def told_only_live(call: Call, evaluation: Evaluation) -> dict[str, object]:
     """The fields that name the tests of a run that are red in this REPL alone, and those that are green in it alone."""
     known = call.services.ledger.tests
@@ -549,52 +569,6 @@ def _in_short(row: dict[str, object]) -> dict[str, object]:
     actual = actual if len(actual) <= FIRST_CHARACTERS else f"{actual[:FIRST_CHARACTERS]}…"
     kept: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
     return {**kept, "actual": actual} if actual else kept
-
-
-def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
-    """The fields of a run without those that others of them say, counts of nothing, and the namespace that was named.
-
-    The rows of a run that tells its passes, too, are for readers that take each by itself: they keep their namespace.
-    """
-    rows = fields.get("results")
-    rows = _alike([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
-    known = {
-        "failed": not fields.get("failed"),
-        "errors": not fields.get("errors"),
-        "results": not rows,
-        "count": "omitted" not in fields,
-    }
-    kept = {name: value for name, value in fields.items() if not known.get(name)}
-    return {name: rows if name == "results" else value for name, value in kept.items()}
-
-
-def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """The rows, those that failed in the same words as one: the first, with the names and lines of the others."""
-    told: list[dict[str, object]] = []
-    first: dict[tuple[object, ...], dict[str, object]] = {}
-    for row in rows:
-        known = tuple(row.get(name) for name in ("outcome", "ns", "file", "actual", "expected", "message"))
-        if row.get("outcome") == "pass" or not row.get("actual") or known not in first:
-            first.setdefault(known, row)
-            told.append(row)
-            continue
-        others = first[known].setdefault("alike", [])
-        if isinstance(others, list):
-            others.append(f"{row['test']}:{row['line']}" if "line" in row else row["test"])
-    return told
-
-
-def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
-    """A result without the file that its namespace names, and without the frame of the line that it names itself."""
-    kept = dict(row)
-    if "file" in row:
-        kept["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")
-        if file == row.get("ns"):
-            del kept["file"]
-        own = f"{file}:{row.get('line')} in "
-        kept["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(own)]
-    known = {"frames": not kept.get("frames"), "ns": named == row.get("ns")}
-    return {name: value for name, value in kept.items() if not known.get(name)}
 
 
 def is_named(stopped: Json) -> bool:

@@ -38,10 +38,11 @@ from codriver.tools.calls.session_choice import own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from codriver.core.state import Seen
     from codriver.core.values import Evaluation
-    from codriver.tools.calls.base import Call
+    from codriver.tools.calls.base import Call, Json
 
 AGAIN = "it failed a second time: "
 """The beginning of the hint at the second failure of the same code or test, which is never left out."""
@@ -52,6 +53,8 @@ TRACED_AGAIN = f'{AGAIN}trace: "true" records the calls of the next run, get_eva
 """The hint where there are no frames to look in."""
 AND_DIFFERENCE = ", get_evaluation with diffWith compares two"
 """What follows where no forks do that unasked."""
+MOST_ACTUAL: Final = 500
+"""Characters of a result's words: what follows explains its parts, and the stack trace has it."""
 AT_ONCE_MS = 100
 """An evaluation that takes less took no time for its reader."""
 
@@ -479,3 +482,51 @@ def _is_own(file: str, workspace: str) -> bool:
 def _relative(file: str, workspace: str) -> str:
     path = PurePath(file)
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
+
+
+def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
+    """The fields of a run without those that others of them say, counts of nothing, and the namespace that was named.
+
+    The rows of a run that tells its passes, too, are for readers that take each by itself: they keep their namespace.
+    """
+    rows = fields.get("results")
+    rows = _alike([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
+    known = {
+        "failed": not fields.get("failed"),
+        "errors": not fields.get("errors"),
+        "results": not rows,
+        "count": "omitted" not in fields,
+    }
+    kept = {name: value for name, value in fields.items() if not known.get(name)}
+    return {name: rows if name == "results" else value for name, value in kept.items()}
+
+
+def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The rows, those that failed in the same words as one: the first, with the names and lines of the others."""
+    told: list[dict[str, object]] = []
+    first: dict[tuple[object, ...], dict[str, object]] = {}
+    for row in rows:
+        known = tuple(row.get(name) for name in ("outcome", "ns", "file", "actual", "expected", "message"))
+        if row.get("outcome") == "pass" or not row.get("actual") or known not in first:
+            first.setdefault(known, row)
+            told.append(row)
+            continue
+        others = first[known].setdefault("alike", [])
+        if isinstance(others, list):
+            others.append(f"{row['test']}:{row['line']}" if "line" in row else row["test"])
+    return told
+
+
+def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
+    """A result without the file that its namespace names, and without the frame of the line that it names itself."""
+    kept = dict(row)
+    if "file" in row:
+        kept["file"] = file = str(row["file"]).removeprefix(f"{workspace}/")
+        if file == row.get("ns"):
+            del kept["file"]
+        own = f"{file}:{row.get('line')} in "
+        kept["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(own)]
+    if len(actual := str(row.get("actual", ""))) > MOST_ACTUAL:
+        kept["actual"] = f"{actual[:MOST_ACTUAL]}…"
+    known = {"frames": not kept.get("frames"), "ns": named == row.get("ns")}
+    return {name: value for name, value in kept.items() if not known.get(name)}

@@ -241,7 +241,7 @@ class LispDrift:
         return {file for space in self._spaces.values() for file in space.loaded.files}
 
     def is_written(self, stamps: Mapping[str, Stamp | None]) -> bool:
-        """True where one of these files, with their stamps now, was written since it was compared or looked at here."""
+        """True if one of these files, with their stamps now, was written since it was compared or looked at here."""
         compared = {source.path: source.stamp for space in self._spaces.values() for source in space.sources}
         known = {**compared, **self._seen}
         self._seen = dict(stamps)

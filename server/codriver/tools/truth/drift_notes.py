@@ -342,7 +342,7 @@ async def differences(call: Asker, repl: Repl) -> tuple[Difference, ...] | None:
 
 
 async def differences_of_written(call: Asker, repl: Repl) -> tuple[Difference, ...]:
-    """The differences from files of a REPL whose code was compared before, anew where one of its files was written.
+    """The differences from files of a REPL whose code was compared before, anew if its files were written.
 
     Raises:
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: it cannot tell.

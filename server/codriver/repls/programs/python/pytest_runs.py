@@ -114,11 +114,14 @@ class Plugin:
         config.args[:] = [one for one in given if not self.is_left_out(config, one)] or given
 
     def is_left_out(self, config: Any, target: str) -> bool:
-        """True for a file among those that are run whole, and whose folder the project's settings keep out of a run."""
+        """True for a file among those that are run whole, and that the project's settings keep out of a run."""
         file = os.path.realpath(target)
         if [beneath(file), COLLECTION] not in self.only:
             return False
         root = os.path.realpath(str(getattr(config, "rootpath", None) or config.rootdir))
+        paths = [os.path.realpath(os.path.join(root, one)) for one in config.getini("testpaths")]
+        if any(map(os.path.isdir, paths)) and not any(f"{file}/".startswith(f"{one}/") for one in paths):
+            return True
         parts = os.path.dirname(os.path.relpath(file, root)).split(os.sep)
         folders = ["/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
         return any(
