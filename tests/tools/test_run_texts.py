@@ -114,3 +114,20 @@ def test_calls_within_a_failed_one_are_told_before_others():
     calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
     calls += [(0, "total", ["bad"], "!AssertionError()"), (31, "price", ["{}", "9"], "8")]
     assert "  #32 shop.price({}, 9) -> 8" in outline(run(*calls))
+
+
+LISP = (("my.shop", "total", [["items"]]), ("my.shop", "price", [["item"], ["item", "&", "more"]]))
+
+
+def test_calls_of_a_lisp_are_told_as_they_are_written_with_a_rest_by_its_name():
+    calls = [(0, "total", ["[1 2]"], "3"), (1, "price", ["1", "2", "3"], ":a"), (1, "price", ["1"], "!Error()")]
+    one = run(*calls, functions=LISP, lisp=True)
+    assert outline(one)[1:] == ["#1 (shop/total [1 2]) -> 3", "  #3 x2 (shop/price 1) raised Error()"]
+    assert walk(one, [2], 9)[0].startswith("#2 (my.shop/price item=1 more=(2 3)) -> :a")
+    for name in ("price", "shop/price", "my.shop/price"):
+        assert walk(one, [name], 9)[0] == "2 calls of my.shop/price"
+
+
+def test_a_result_of_which_nothing_was_computed_differs_from_none():
+    before, now = (run((0, "total", ["1"], ended), functions=LISP, lisp=True) for ended in ("<lazy>", "(1)"))
+    assert differences(before, now) == []

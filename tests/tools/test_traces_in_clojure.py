@@ -106,14 +106,14 @@ def test_a_namespace_is_named_whole_or_by_its_beginning(client):
 
 def test_calls_are_seen_while_a_lazy_value_is_printed_and_nothing_is_realised(client):
     assert told(client, "(lazily [1 2])") == [
-        "#1 (shop/lazily [1 2]) -> <lazy>",
+        "#1 (shop/lazily [1 2]) -> (1 2)",
         "#2 x2 (shop/price {:price 1} 1) -> 1",
     ]
     answer = traced(client, "(do (lazily (lazily [1 2])) nil)")
     assert "stdout" not in answer
     assert walked(client, answer, path=[2])[0].startswith("#2 (traced.shop/lazily xs=<lazy>) -> <lazy>")
     assert told(client, "(count (apply first-two 1 (map #(do (assert (< % 40)) %) (range 100))))") == [
-        "#1 (shop/first-two 1 0 1 2 3 4 5 6 …) -> <lazy>"
+        "#1 (shop/first-two 1 0 1 2 3 4 5 6 …) -> (0 1)"
     ]
 
 
@@ -137,7 +137,8 @@ def test_secrets_are_left_out(client):
 
 def test_a_failure_says_what_threw(client):
     answer = traced(client, "(do (fails))")
-    assert answer["trace"].splitlines()[-2].startswith("raised first in #2 (shop/price {:price nil} 3): NullPointe")
+    (line,) = [one for one in answer["trace"].splitlines() if one.startswith("raised first")]
+    assert line.startswith("raised first in #2 (shop/price {:price nil} 3): NullPointe")
     assert told(client, "(lost :book)")[0].endswith('raised ExceptionInfo("no such item" {:item :book})')
 
 

@@ -160,6 +160,8 @@ PROFILE_BYTES: Final = 600
 INDENT: Final = "  "
 LINE_BYTES: Final = 2
 """Around each line of an answer."""
+LAZY: Final = "<lazy>"
+"""The result of a call in Clojure of which nothing was computed, so that it is like any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +387,7 @@ class Pair:
     def ends_otherwise(self) -> bool:
         """True for a call of both that came to another end."""
         before, now = self.before, self.now
-        if before is None or now is None:
+        if before is None or now is None or LAZY in (before.result, now.result):
             return False
         return (before.result, before.error, before.yields) != (now.result, now.error, now.yields)
 

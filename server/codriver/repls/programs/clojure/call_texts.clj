@@ -1,10 +1,11 @@
 ;; A function that gives, as a map, those that make short texts while a program runs, and run none of the program's
-;; code: `value` of any value, `failure` of what was thrown, `elements` of a sequence, so far as it is there, and
-;; `secret?` of a name. Only classes of Clojure's own are read, whose sequences compute nothing, and records by their
-;; fields. `names` has the names of functions that stand for others. Source: Clojure 1.10 to 1.12, `LazySeq`, `KeySeq`.
+;; code: `value` of any value, `failure` of what was thrown, `elements` of a sequence, so far as it is there, `secret?`
+;; of a name, and `later?` of a sequence of which nothing is there yet. Only classes of Clojure's own are read, whose
+;; sequences compute nothing, and records by their fields. `names` has the names of functions that stand for others.
+;; Source: Clojure 1.10 to 1.12, `LazySeq`, `KeySeq`.
 
 (fn [^java.util.Map names]
- (let [hidden "<not shown>"
+ (let [hidden "<not shown>" lazy "<lazy>"
   secret (re-pattern (str "(?i)"
     "pass(wor[dt]|wd|phrase|code)|secret|token|credential|api_?key|private_?key|access_?key"
     "|auth(?!or)|cookie|session_?id"
@@ -80,8 +81,9 @@
        (sized "#{" "}" "set")
      (or (instance? clojure.lang.PersistentList x) (instance? clojure.lang.PersistentQueue x))
        (sized "(" ")" "list")
-     (and (known? x) (sequential? x)) (let [s (there x)] (cond (= :later s) "<lazy>" (nil? s) "()" (>= level 2) "<seq>"
-       :else (fitting (between "(" " " (elements s inner 4) ")") "seq" nil)))
+     (and (known? x) (sequential? x)) (let [s (there x)] (cond (= :later s) lazy (nil? s) "()" (>= level 2) "<seq>"
+       :else (or (some (fn [n] (let [t (between "(" " " (elements s inner n) ")")] (when (<= (count t) 80) t)))
+                       (if (zero? level) [8 4 2] [4])) "<seq>")))
      (and (instance? clojure.lang.IRecord x) (zero? level))
        (let [c (class x) basis (.invoke (.getMethod c "getBasis" (make-array Class 0)) nil (object-array 0))
              told (for [f (take 4 basis)] (pair (keyword (str f)) (.get (.getField c (munge (str f))) x)))]
@@ -95,7 +97,8 @@
      (.isArray (class x)) (str "<" (type-name) " of " (java.lang.reflect.Array/getLength x) ">")
      :else (str "<" (type-name) ">")))))
   safely (fn [show] (fn [x] (try (show x) (catch Exception _ "<?>") (catch StackOverflowError _ "<?>"))))]
-  {:hidden hidden :secret? secret? :elements elements
+  {:hidden hidden :secret? secret? :elements elements :lazy lazy
+   :later? (fn [x] (and (instance? clojure.lang.LazySeq x) (= :later (there x))))
    :value (safely (fn [x] (short x 0)))
    :failure (safely (fn [^Throwable e]
      (let [c (class e) by (.getName (.getDeclaringClass (.getMethod c "getMessage" (make-array Class 0))))

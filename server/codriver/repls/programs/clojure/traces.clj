@@ -11,7 +11,7 @@
   runs (atom {}) quiet (atom {:ms 0 :since 0}) watcher (atom nil)
   ^java.util.Map wrapped (java.util.HashMap.)
   ^java.util.Map names (java.util.Collections/synchronizedMap (java.util.WeakHashMap.))
-  {:keys [hidden secret? elements value failure]} (TEXTS names)
+  {:keys [hidden lazy later? secret? elements value failure]} (TEXTS names)
   now (fn [] (System/currentTimeMillis))
 
   ; A tape is an array: functions by var, calls, their number, the call under way of each thread. So is a call: its
@@ -36,7 +36,8 @@
   left (fn [^objects call]
    (aset call 4 (Long/valueOf (System/nanoTime)))
    (.set ^ThreadLocal (aget call 8) (aget call 1)))
-  leave (fn [^objects call x] (left call) (aset call 6 (value x)) x)
+  ; A lazy result is told as far as it is there at the run's end, if nothing else needed its memory.
+  leave (fn [^objects call x] (left call) (aset call 6 (if (later? x) (java.lang.ref.SoftReference. x) (value x))) x)
   fail (fn [^objects call e] (left call) (aset call 7 (failure e)) (throw e))
 
   ; A wrapper takes as many arguments before the rest as its function does: more of a lazy rest would be realised.
@@ -186,7 +187,9 @@
      (if (or (empty? left) (> chars most-chars))
       {:calls told :functions (mapv key (sort-by val places))
        :threads (mapv (fn [^Thread t] (.getName t)) (keys threads))}
-      (let [[function parent thread began ended shown result error] (first left)]
+      (let [[function parent thread began ended shown result error] (first left)
+            result (if (instance? java.lang.ref.SoftReference result)
+                    (let [x (.get ^java.lang.ref.SoftReference result)] (if (nil? x) lazy (value x))) result)]
        (.put numbers (first left) (count told))
        (recur (rest left)
         (conj told [(put places function) (or (get numbers parent) -1) (put threads thread) (us start began)
