@@ -84,3 +84,26 @@ def test_folders_are_held_open_by_the_one_room_that_opens_files():
         if "codriver.systems.open_folders" in path.read_text(encoding="utf-8")
     }
     assert importing == {"files"}
+
+
+REMOVING = ("unlink", "rename", "rmtree", "removedirs")
+AT_ONCE = {"net/relay_install.py": "a file that somebody holds says that its folder is in use"}
+"""The modules that remove a file without waiting for whoever holds it, and why."""
+ELSEWHERE = ("systems/", "repls/worker/", "repls/programs/")
+"""The room that waits, and what runs in a REPL, without it."""
+
+
+def test_files_are_removed_and_renamed_by_what_waits_for_whoever_holds_them():
+    room = ROOT / "server" / "codriver"
+    names = {path.relative_to(room).as_posix(): path for path in MODULES if path.is_relative_to(room)}
+    found = {name for name, path in names.items() if not name.startswith(ELSEWHERE) and _removes(path)}
+    assert found == set(AT_ONCE)
+
+
+def _removes(path):
+    calls = [node.func for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)]
+    return any(
+        call.attr in REMOVING and ast.unparse(call.value) != "files"
+        for call in calls
+        if isinstance(call, ast.Attribute)
+    )

@@ -8,9 +8,25 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 LOCKED_BYTE = 1 << 30
 """The byte that a lock is on, behind all that a locked file holds: no other process may read one that is locked."""
+PATIENCE_S, PAUSE_S = 1.0, 0.01
+"""How long a file is asked for again that somebody holds, as virus scanners do with each new one, and how often."""
+LOCK_VIOLATION = 33
+IN_USE = (5, 32, LOCK_VIOLATION, 145)
+"""Access denied, sharing and lock violations, and a folder with a file in it that is on its way out.
+
+Source: Microsoft, System Error Codes.
+"""
 REPARSE_POINT = 0x400
 """The attribute of a link, or a junction. Source: Microsoft, File Attribute Constants."""
 
@@ -43,9 +59,22 @@ if sys.platform == "win32":
         """The status of what has this name in a folder, a link's own."""
         return os.lstat(os.path.join(folder, name))
 
+    def patiently(act: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+        """Do what is refused while somebody else has a file open, again until it is done or the time is over."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            try:
+                return act()
+            except OSError as error:
+                # To open a file tells one error of POSIX alone for all of these.
+                is_in_use = error.errno == 13 if error.winerror is None else error.winerror in IN_USE
+                if not is_in_use or time.monotonic() >= deadline:
+                    raise
+            time.sleep(PAUSE_S)
+
     def open_in(folder: str, name: str, flags: int) -> int:
         """A descriptor of a file in a folder."""
-        return os.open(os.path.join(folder, name), flags | os.O_BINARY, 0o600)
+        return patiently(lambda: os.open(os.path.join(folder, name), flags | os.O_BINARY, 0o600))
 
     def make_in(folder: str, name: str) -> None:
         """Make a folder in a folder."""
@@ -53,7 +82,7 @@ if sys.platform == "win32":
 
     def remove_in(folder: str, name: str) -> None:
         """Remove a file in a folder."""
-        os.unlink(os.path.join(folder, name))
+        patiently(lambda: os.unlink(os.path.join(folder, name)))
 
     def make_private(_folder: str) -> None:
         """Nothing: a folder has the access list of the one above it."""
@@ -71,16 +100,19 @@ if sys.platform == "win32":
         return False
 
     def try_lock(file: int) -> bool:
-        """Take the lock on an open file, until that is closed; False where another has it. Its position stays."""
-        position = os.lseek(file, 0, os.SEEK_CUR)
-        os.lseek(file, LOCKED_BYTE, os.SEEK_SET)
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except PermissionError:
+        """Take the lock on an open file, until that is closed; False where another has it.
+
+        Raises:
+            OSError: its file system knows no locks.
+        """
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        handle = ctypes.c_void_p(msvcrt.get_osfhandle(file))
+        if kernel.LockFile(handle, LOCKED_BYTE, 0, 1, 0):
+            return True
+        error = ctypes.get_last_error()
+        if error == LOCK_VIOLATION:
             return False
-        finally:
-            os.lseek(file, position, os.SEEK_SET)
-        return True
+        raise ctypes.WinError(error)
 
     def split_command(line: str) -> list[str]:
         """The words of a command line, as programs here read it: a backslash is a letter of a path.

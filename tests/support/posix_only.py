@@ -9,10 +9,16 @@ import sys
 import pytest
 
 if sys.platform == "win32":
+    import ctypes
+    from ctypes import wintypes
 
     def make_pipe(_path):
         """A pipe with a name."""
         pytest.skip("Windows has no pipes among its files")
+
+    def make_link(_path, _target):
+        """A link to a file."""
+        pytest.skip("links take a right on Windows that users do not have")
 
     def user():
         """The number of this user."""
@@ -25,6 +31,25 @@ if sys.platform == "win32":
     def is_root():
         """Whether this user may act as another."""
         return False
+
+    def has_mode(_path, _mode):
+        """True: access lists say here who may do what, and the modes that are told are made up."""
+        return True
+
+    def set_mode(_path, _mode):
+        """Say who may do what with a file."""
+        pytest.skip("on Windows access lists say who may do what")
+
+    def hold_alone(path):
+        """Hold a file and share it with nobody, until what is given is called."""
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        kernel.CreateFileW.restype = wintypes.HANDLE
+        handle = kernel.CreateFileW(str(path), READ, 0, None, OPEN_EXISTING, 0, None)
+        assert handle != wintypes.HANDLE(-1).value, ctypes.WinError(ctypes.get_last_error())
+        return lambda: kernel.CloseHandle(wintypes.HANDLE(handle))
+
+    READ, OPEN_EXISTING = 0x80000000, 3
+    """Source: Microsoft, CreateFileW."""
 
     def give_away(_path, _user=0):
         """Make a file another user's."""
@@ -100,6 +125,10 @@ else:
         """A pipe with a name."""
         os.mkfifo(path)
 
+    def make_link(path, target):
+        """A link to a file."""
+        path.symlink_to(target)
+
     def user():
         """The number of this user."""
         return os.geteuid()
@@ -111,6 +140,18 @@ else:
     def is_root():
         """Whether this user may act as another."""
         return os.geteuid() == 0
+
+    def has_mode(path, mode):
+        """Whether this is who may do what with a file, or with a link itself."""
+        return os.lstat(path).st_mode & 0o777 == mode
+
+    def set_mode(path, mode):
+        """Say who may do what with a file."""
+        path.chmod(mode)
+
+    def hold_alone(_path):
+        """Hold a file and share it with nobody."""
+        pytest.skip("files are shared with everybody but on Windows")
 
     def give_away(path, user=12345):
         """Make a file another user's: a link itself, not where it leads."""

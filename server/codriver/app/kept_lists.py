@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -141,4 +142,5 @@ def _forget_oldest(folder: Path) -> None:
     """Remove the files that were not written for the longest time, where there are too many."""
     kept = sorted(folder.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
     for file in kept[MAX_WORKSPACES:]:
-        file.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            files.remove(file)

@@ -39,7 +39,7 @@ from codriver.editing.file_changes import (
     locate_file,
     show,
 )
-from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, temporary_name
+from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, remove, temporary_name
 from codriver.files.private_folders import make_private_folder, try_lock
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class BatchRecords:
             if descriptor is not None:
                 _end(descriptor, is_durable=is_durable)
                 with contextlib.suppress(OSError):
-                    file.unlink()
+                    remove(file)
 
     def recover(self) -> list[str]:
         """Take back what killed servers left half done; what came of it, in words, one sentence a batch.

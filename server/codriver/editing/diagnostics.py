@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from codriver import files
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
@@ -57,7 +59,7 @@ async def lint(workspace: Path, texts: Mapping[Path, bytes], *, limit_s: float =
         return await _lint_copies(program, workspace, known, Path(folder), limit_s)
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(partial(shutil.rmtree, folder, ignore_errors=True))
+            await anyio.to_thread.run_sync(files.remove_tree, Path(folder))
 
 
 async def _lint_copies(

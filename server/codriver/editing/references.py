@@ -75,7 +75,7 @@ def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) 
     deadline, left = time.monotonic() + MAX_S, MAX_BYTES
     plain = wanted.name.rpartition("/")[2].rpartition(".")[2].encode()
     for path in files_of(workspace, suffixes, max_entries=MAX_ENTRIES):
-        if time.monotonic() > deadline or left <= 0:
+        if time.monotonic() >= deadline or left <= 0:
             found.skipped += 1
             continue
         try:

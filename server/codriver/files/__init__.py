@@ -40,6 +40,7 @@ from codriver.files.whole_files import (
     read_text,
     replace,
 )
+from codriver.systems.open_folders import remove, remove_tree, rename
 
 __all__ = [
     "KIBIBYTE",
@@ -68,6 +69,9 @@ __all__ = [
     "read_pieces",
     "read_stamped",
     "read_text",
+    "remove",
+    "remove_tree",
+    "rename",
     "replace",
     "stamp_of",
     "temporary_name",

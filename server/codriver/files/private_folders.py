@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from codriver.files.paths import state_folder
 from codriver.files.place import OTHERS, PRIVATE_FOLDER
+from codriver.systems.open_folders import remove
 from codriver.systems.owners import is_mine, is_open
 
 if TYPE_CHECKING:
@@ -70,3 +71,20 @@ def try_lock(descriptor: int) -> bool:
         return _try(descriptor)
     except PermissionError:
         return False
+
+
+def remove_locked(file: Path, descriptor: int) -> None:
+    """Remove a file whose lock is held by this descriptor, and close that: whoever takes the lock then sees it gone.
+
+    Raises:
+        OSError: it cannot be removed; it is closed all the same. On Windows, which removes nothing that is open,
+            somebody else may have it by now.
+    """
+    if sys.platform == "win32":
+        os.close(descriptor)
+        remove(file)
+    else:
+        try:
+            remove(file)
+        finally:
+            os.close(descriptor)

@@ -83,7 +83,7 @@ def sweep(path: Path) -> None:
     """Remove what a crash left of files that were to replace this one, or those beside it with longer names."""
     for leftover in path.parent.glob(f".{path.name}*.tmp"):
         with contextlib.suppress(OSError):
-            leftover.unlink()
+            files.remove(leftover)
 
 
 def set_aside(path: Path) -> Path:
@@ -93,7 +93,7 @@ def set_aside(path: Path) -> Path:
     while True:
         aside = path.with_name(f"{path.name}.unreadable-{stamp}" + (f"-{number}" if number else ""))
         if not os.path.lexists(aside):
-            path.rename(aside)
+            files.rename(path, aside)
             return aside
         number += 1
 

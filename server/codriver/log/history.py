@@ -18,7 +18,7 @@ import logging
 import os
 import re
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from codriver import files
 from codriver.files import UnsafeFileError
 from codriver.files.private_folders import make_private_folder
 from codriver.log import durable_files
@@ -46,7 +47,7 @@ from codriver.log.transit_format import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from pathlib import Path
 
     from codriver.log.output_log import Snapshot
@@ -285,7 +286,7 @@ class History:
         durable_files.replace(self._file, _noting(sizes, file_pieces(map(Entry.from_record, records))))
         self._file_bytes = sum(sizes)
         with suppress(OSError):
-            self._former_journal.unlink()
+            files.remove(self._former_journal)
 
 
 def _newest(
@@ -299,17 +300,18 @@ def _newest(
         OSError: it cannot be read.
     """
     newest = Newest(max_entities, max_bytes)
-    pieces = _noting([] if sizes is None else sizes, _pieces(path, max_bytes))
-    head = next(pieces, b"")
     lines = None
-    if version_of(head) == FORMAT_VERSION:
-        lines = EntityLines(chain([head], pieces))
-        entities = lines.entities()
-    else:
-        journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
-        entities = chain(former_entities(chain([head], pieces)), former_journal(_pieces(journal, max_bytes)))
-    for entity in entities:
-        newest.add(entity)
+    with closing(_pieces(path, max_bytes)) as read:  # some systems rename nothing that is open
+        pieces = _noting([] if sizes is None else sizes, read)
+        head = next(pieces, b"")
+        if version_of(head) == FORMAT_VERSION:
+            lines = EntityLines(chain([head], pieces))
+            entities = lines.entities()
+        else:
+            journal = path.with_name(f"{path.name}{FORMER_JOURNAL}")
+            entities = chain(former_entities(chain([head], pieces)), former_journal(_pieces(journal, max_bytes)))
+        for entity in entities:
+            newest.add(entity)
     return newest, lines
 
 
@@ -320,7 +322,7 @@ def _noting(sizes: list[int], pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield piece
 
 
-def _pieces(path: Path, max_bytes: int) -> Iterator[bytes]:
+def _pieces(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
     """The file, in pieces; nothing where there is none.
 
     Raises:
@@ -340,7 +342,7 @@ def forget_history(path: Path) -> None:
     """
     for file in (path, path.with_name(f"{path.name}{FORMER_JOURNAL}")):
         with suppress(FileNotFoundError):
-            file.unlink()
+            files.remove(file)
 
 
 def read_history(path: Path) -> tuple[Entry, ...]:

@@ -228,14 +228,14 @@ class Memory:
         """
         for run in runs:
             with contextlib.suppress(FileNotFoundError):
-                (self._runs_folder / f"{run}.json").unlink()
+                files.remove(self._runs_folder / f"{run}.json")
 
     def sweep(self) -> None:
         """Remove what a crash left of files that were being written."""
         for folder, pattern in ((self._runs_folder, ".*.tmp"), (self.folder, ".memory.json*.tmp")):
             for leftover in folder.glob(pattern):
                 with contextlib.suppress(OSError):
-                    leftover.unlink()
+                    files.remove(leftover)
 
     def snapshot(self, *, without: str | None = None) -> Snapshot:
         """All of it as entities: of all runs but one, each with its `run`, and after those the documents.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from codriver.core.pictures import decoded, picture
-from codriver.files import Links, whole_files
+from codriver.files import Links, remove, whole_files
 from codriver.files.private_folders import make_private_folder
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ class PictureFiles:
             for name in gone:
                 del self._lines[name]
                 with suppress(OSError):
-                    (self._folder / name).unlink()
+                    remove(self._folder / name)
 
     def clear(self) -> None:
         """Remove all, also what a server that was killed left behind."""
         self._lines.clear()
         with suppress(OSError):
             for file in self._folder.iterdir():
-                file.unlink()
+                remove(file)

@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import secrets
-import shutil
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from codriver.files import PRIVATE_FOLDER, Links, Rules, locate
-from codriver.files.private_folders import make_private_folder, try_lock
+from codriver.files import PRIVATE_FOLDER, Links, Rules, locate, remove, remove_tree
+from codriver.files.private_folders import make_private_folder, remove_locked, try_lock
 from codriver.log.durable_files import DiskTrouble
 
 if TYPE_CHECKING:
@@ -95,7 +94,8 @@ class SpillFolder:
                     return folder
             except BaseException:
                 os.close(lock)
-                lock_file.unlink(missing_ok=True)
+                with suppress(OSError):
+                    remove(lock_file)
                 raise
             os.close(lock)
         raise UnlockableError(f"no folder in {self._root} could be locked")
@@ -104,11 +104,11 @@ class SpillFolder:
         """Remove the folder with all that is in it, then give up its lock. Again is harmless."""
         if self._folder is None or self._lock is None:
             return
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove_tree(self._folder)
         os.close(self._lock)
         with suppress(OSError):
             if not self._folder.exists():  # else the next start tries, by the lock
-                self._folder.with_suffix(LOCK_ENDING).unlink(missing_ok=True)
+                remove(self._folder.with_suffix(LOCK_ENDING))
         self._folder = self._lock = None
 
     def sweep(self) -> None:
@@ -134,15 +134,18 @@ def _sweep(lock_file: Path) -> None:
         lock = _open(lock_file, os.O_RDWR)
     except OSError:  # gone meanwhile, or not ours
         return
+    is_over = False
     try:
         if try_lock(lock):
             folder = lock_file.with_suffix("")
-            shutil.rmtree(folder, ignore_errors=True)
-            if not folder.exists():  # else the next one tries
-                lock_file.unlink(missing_ok=True)
+            remove_tree(folder)
+            is_over = not folder.exists()  # else the next one tries
     except OSError as error:
         logger.debug("%s stays, as it cannot be told whether its server lives: %s", lock_file, error)
-    finally:
+    if is_over:
+        with suppress(OSError):
+            remove_locked(lock_file, lock)
+    else:
         os.close(lock)
 
 
@@ -240,7 +243,7 @@ class SpillFile:
         self.rest()
         if self._path is not None:
             with suppress(OSError):
-                self._path.unlink(missing_ok=True)
+                remove(self._path)
 
 
 def _write(descriptor: int, blocks: list[bytes]) -> None:

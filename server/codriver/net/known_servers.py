@@ -62,7 +62,7 @@ def note(workspace: Path) -> None:
 def forget(workspace: Path) -> None:
     """Take the note of a workspace away. Again is harmless."""
     with suppress(OSError):
-        (workspace_state_folder(workspace) / NOTE).unlink()
+        files.remove(workspace_state_folder(workspace) / NOTE)
 
 
 def noted_workspaces() -> tuple[Path, ...]:

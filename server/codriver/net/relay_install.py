@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -149,7 +148,7 @@ def _remove_old(target: Path) -> None:
         oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MOST_VERSIONS]
         unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
         for folder in [*(one for one in oldest if not _is_in_use(one)), *unversioned]:
-            shutil.rmtree(folder, ignore_errors=True)
+            files.remove_tree(folder)
 
 
 def _is_in_use(folder: Path) -> bool:
@@ -157,7 +156,7 @@ def _is_in_use(folder: Path) -> bool:
     try:
         with files.locate(folder / IN_USE, Links.OWN) as place:
             if sys.platform == "win32":
-                place.remove()  # what is open is not removed there
+                place.path.unlink()  # what is open is not removed there, and what somebody holds may stay
             else:
                 descriptor = place.open_private(os.O_RDWR)
                 try:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from codriver_relay import own_files
 
+T = TypeVar("T")
+
 if sys.platform == "win32":
     from codriver.systems.owners import close_folder
+    from codriver_relay.windows import patiently
+else:
+
+    def patiently(act: Callable[[], T]) -> T:
+        """Do it: a file that somebody else has open is opened, renamed and removed here as any other."""
+        return act()
+
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +33,6 @@ NOFOLLOW: Final = own_files.NOFOLLOW
 HAS_DESCRIPTORS: Final = sys.platform != "win32"
 """Whether folders are opened by descriptors here."""
 PRIVATE: Final = 0o700
-PATIENCE_S: Final = 1.0
-"""How long a name is asked for again that somebody else holds, as virus scanners do on Windows with each new file."""
-PAUSE_S: Final = 0.01
-IN_USE: Final = (5, 32)
-"""Errors of Windows: access denied, and a sharing violation. Source: Microsoft, System Error Codes."""
 
 _FOLDER: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 # To walk through a folder takes no right to list it, where the system knows the difference.
@@ -86,7 +90,7 @@ class OpenFolder:
 
     def open(self, name: str, flags: int, mode: int) -> int:
         """A descriptor of a file, made with this mode where `flags` say so."""
-        return os.open(self._where(name), flags, mode, dir_fd=self._descriptor)
+        return patiently(lambda: os.open(self._where(name), flags, mode, dir_fd=self._descriptor))
 
     def is_writable(self, name: str) -> bool:
         """True for an entry that mode and file system let this user write to."""
@@ -105,7 +109,8 @@ class OpenFolder:
             OSError, NotImplementedError: there are no hard links.
         """
         here = self._descriptor
-        os.link(self._where(to), self._where(name), src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False)
+        there, new = self._where(to), self._where(name)
+        patiently(lambda: os.link(there, new, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False))
 
     def remove(self, name: str) -> None:
         """Remove an entry that is no folder. Raises FileNotFoundError."""
@@ -117,7 +122,7 @@ class OpenFolder:
 
     def remove_folder(self, name: str) -> None:
         """Remove an empty folder."""
-        os.rmdir(self._where(name), dir_fd=self._descriptor)
+        patiently(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
 
     def close_to_others(self) -> None:
         """Let nobody but this user, and who administers the machine, into the folder."""
@@ -139,15 +144,23 @@ class OpenFolder:
         return name if self._path is None else str(self._path / name)
 
 
-def patiently(act: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
-    """Do what Windows refuses while somebody else has the file open, again until it is done or the time is over."""
-    deadline = time.monotonic() + patience_s
-    while True:
-        try:
-            act()
-        except PermissionError as error:
-            if getattr(error, "winerror", None) not in IN_USE or time.monotonic() > deadline:
-                raise
-            time.sleep(PAUSE_S)
-        else:
-            return
+def remove(path: Path) -> None:
+    """Remove a file, or a link itself, by its path.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    patiently(path.unlink)
+
+
+def rename(path: Path, to: Path) -> None:
+    """Give a file another path, which nothing has."""
+    patiently(lambda: path.rename(to))
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all in it that can be removed."""
+    try:
+        patiently(lambda: shutil.rmtree(folder))
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -22,7 +22,7 @@ import threading
 
 from ..basics.connections import START_THREAD, BencodeError, encode, read_value
 from ..basics.jobs import ABANDONED
-from ..basics.systems import lock, own_user
+from ..basics.systems import lock, own_user, patiently
 from ..serving.nrepl_server import Server
 from ..serving.start import find_roots
 from ..serving.thread_interrupts import ThreadInterrupts
@@ -251,7 +251,7 @@ def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | Non
                 # A process that a signal killed could not remove it.
                 del taken[path]
                 with contextlib.suppress(OSError), _folder_of(path) as (name, within):
-                    os.unlink(name, dir_fd=within)
+                    patiently(lambda: os.unlink(name, dir_fd=within))
             elif parent and (about.get("codriver/app") or {}).get("pid") == parent:
                 if not takes_over:
                     raise FileExistsError(path)
@@ -271,7 +271,7 @@ def withdraw(path: str, port: int) -> None:
     with contextlib.suppress(OSError):
         if _read(path) == port:
             with _folder_of(path) as (name, within):
-                os.unlink(name, dir_fd=within)
+                patiently(lambda: os.unlink(name, dir_fd=within))
 
 
 def ask(port: int, op: str) -> dict[str, Any] | None:
@@ -296,7 +296,7 @@ def _read(path: str) -> int | None:
             # Asked before it is opened: to open some devices is to do something.
             if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
                 return 0
-            descriptor = os.open(name, READING, dir_fd=within)
+            descriptor = patiently(lambda: os.open(name, READING, dir_fd=within))
             try:
                 text = os.read(descriptor, 32).strip() if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
             finally:
@@ -328,7 +328,7 @@ def _write(path: str, port: int) -> None:
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 file.write(f"{port}\n")
-            os.replace(draft, name, src_dir_fd=within, dst_dir_fd=within)
+            patiently(lambda: os.replace(draft, name, src_dir_fd=within, dst_dir_fd=within))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(draft, dir_fd=within)

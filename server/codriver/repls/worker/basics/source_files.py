@@ -7,6 +7,8 @@ import linecache
 import os
 import stat
 
+from .systems import patiently
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -23,7 +25,7 @@ def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] 
     Raises:
         OSError, ValueError: it cannot be read.
     """
-    number = os.open(file, os.O_RDONLY | WITHOUT_WAITING)
+    number = patiently(lambda: os.open(file, os.O_RDONLY | WITHOUT_WAITING))
     try:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:

@@ -9,7 +9,8 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
 if sys.platform == "win32":
     import ctypes
@@ -17,6 +18,8 @@ if sys.platform == "win32":
     from ctypes import wintypes
 
     PAUSE_S = 0.02
+    PATIENCE_S = 1.0
+    """How long a file is asked for again that somebody else holds, as virus scanners do with each new one."""
     FILETIME_EPOCH_S = 11644473600
     """From 1601, where Windows begins to count, to 1970."""
 
@@ -26,6 +29,17 @@ if sys.platform == "win32":
 
     def lock(_file: int) -> None:
         """Nothing: folders cannot be locked here."""
+
+    def patiently(act: Callable[[], Any]) -> Any:
+        """Do what is refused while somebody else has a file open, again until it is done or the time is over."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return act()
+            except PermissionError:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(PAUSE_S)
 
     def widen(_end: int) -> None:
         """Nothing: the width of a pipe is set when one is made."""
@@ -70,6 +84,10 @@ else:
             OSError: its file system has no locks.
         """
         fcntl.flock(file, fcntl.LOCK_EX)
+
+    def patiently(act: Callable[[], Any]) -> Any:
+        """Do it: a file that somebody else has open is opened, renamed and removed here as any other."""
+        return act()
 
     def widen(end: int) -> None:
         """Let a pipe hold a megabyte. Raises OSError on systems that cannot."""

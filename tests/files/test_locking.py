@@ -1,0 +1,43 @@
+"""A lock on a file is one descriptor's at a time, and free when that is closed."""
+
+import os
+
+import pytest
+
+from codriver.files.private_folders import remove_locked, try_lock
+
+
+@pytest.fixture
+def opened(tmp_path):
+    descriptors = []
+
+    def open_it():
+        descriptors.append(os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT))
+        return descriptors[-1]
+
+    yield open_it
+    for descriptor in descriptors:
+        try:
+            os.close(descriptor)
+        except OSError:
+            assert descriptor == descriptors[0]
+
+
+def test_a_lock_that_another_holds_is_not_had_until_that_is_closed(opened):
+    first, second = opened(), opened()
+    os.write(first, b"abc")
+    assert try_lock(first)
+    assert not try_lock(second)
+    assert os.lseek(first, 0, os.SEEK_CUR) == 3
+    assert os.read(second, 3) == b"abc"
+    os.close(first)
+    assert try_lock(second)
+
+
+def test_a_file_whose_lock_is_held_is_removed_and_closed(opened, tmp_path):
+    held = opened()
+    assert try_lock(held)
+    remove_locked(tmp_path / "lock", held)
+    assert not (tmp_path / "lock").exists()
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(held)

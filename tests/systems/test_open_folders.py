@@ -1,0 +1,96 @@
+"""What somebody else holds open for a moment, as virus scanners do on Windows with each new file, is waited for."""
+
+import contextlib
+import importlib
+import os
+import sys
+import threading
+import time
+
+import posix_only
+import pytest
+
+from codriver import files
+from codriver.files import Links, Rules
+
+RULES = Rules(Links.NEVER, 100)
+
+
+@contextlib.contextmanager
+def held(path):
+    """Have a stranger hold a file, who shares it with nobody, and lets it go while somebody else waits for it."""
+    release = posix_only.hold_alone(path)
+    waits, wait = threading.Event(), time.sleep
+
+    def pause(seconds):
+        if not waits.is_set():
+            waits.set()
+            release()
+        wait(seconds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "sleep", pause)
+        yield waits
+    if not waits.is_set():
+        release()
+
+
+def located(path):
+    return files.locate(path, Links.NEVER, root=path.parent)
+
+
+def read_by_place(path):
+    with located(path) as place:
+        return place.read(RULES)
+
+
+def write_private(path):
+    os.close(files.open_for_writing(path, links=Links.NEVER, root=path.parent))
+
+
+def remove_by_place(path):
+    with located(path) as place:
+        place.remove()
+
+
+ACTS = {
+    "read": lambda path: files.read(path, RULES),
+    "read by its place": read_by_place,
+    "open to append": write_private,
+    "replace": lambda path: files.replace(path, b"new", links=Links.NEVER),
+    "remove": files.remove,
+    "remove by its place": remove_by_place,
+    "rename": lambda path: files.rename(path, path.with_name("aside")),
+    "remove with its folder": lambda path: files.remove_tree(path.parent),
+}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_a_file_that_somebody_else_holds_is_waited_for(tmp_path, name):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    file = folder / "file"
+    file.write_bytes(b"old")
+    with held(file) as waits:
+        ACTS[name](file)
+    assert waits.is_set()
+    assert folder.exists() != (name == "remove with its folder")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows is about the other test")
+@pytest.mark.parametrize("name", ACTS)
+def test_each_act_is_done_where_nobody_holds_the_file(tmp_path, name):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").write_bytes(b"old")
+    ACTS[name](folder / "file")
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="files are shared with everybody but on Windows")
+def test_what_stays_refused_is_told_after_a_while(tmp_path):
+    (tmp_path / "file").touch()
+    release = posix_only.hold_alone(tmp_path / "file")
+    windows = importlib.import_module("codriver_relay.windows")
+    with pytest.raises(PermissionError):
+        windows.patiently((tmp_path / "file").unlink, 0)
+    release()
