@@ -41,6 +41,7 @@ VARYING = [
     ("G__123", "G__456", "G__7", "G_7"),
     ("'took 12.5 ms'", "'took 13 ms'", "'took 1 ms'", "'took 1 day'"),
     ("'/tmp/abc/x.txt'", "'/tmp/def/x.txt'", "'/tmp/g/x.txt'", "'/home/g/x.txt'"),
+    ("'/private/tmp/abc'", "'/private/tmp/def'", "'/private/tmp/g'", "'/private/g'"),
 ]  # fmt: skip
 
 

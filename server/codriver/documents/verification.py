@@ -405,7 +405,7 @@ _VARYING: Final = {
     "clock": r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?",
     "address": r"0x[0-9a-fA-F]{4,16}",
     "hash": r"@[0-9a-f]{5,8}\b",
-    "path": r"(?:/tmp|/var/folders|/private/var)/[\w./+-]+",
+    "path": r"(?:/private/(?:tmp|var)|/tmp|/var/folders)/[\w./+-]+",
     "evaluation": r"<eval \d+>",
     "gensym": r"\b[\w*+!?<>$.-]{0,60}?__\d+(?:__auto__)?#?",
     "eval": r"\$?\beval\d+",

@@ -21,6 +21,7 @@ from codriver.errors import CodriverError
 from codriver.files import Links, Rules
 from codriver.files.private_folders import try_lock
 from codriver.net import kernel_sockets
+from codriver.systems.listeners import listens
 from codriver.systems.owners import is_trusted
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def verify(connection: socket.socket, folder: Path) -> int | None:
     try:
         return _judge(kernel_sockets.listener_of(connection), folder)
     except kernel_sockets.KernelSilentError:
-        _believe(folder)
+        _believe(connection, folder)
         return None
 
 
@@ -246,8 +247,18 @@ def _judge(listener: kernel_sockets.Peer | None, folder: Path) -> int | None:
     raise NotTheServerError(why)
 
 
-def _believe(folder: Path) -> None:
-    """Believe the lock where the kernel tells nothing: files that were read are this user's alone already."""
+def _believe(connection: socket.socket, folder: Path) -> None:
+    """Believe the lock where the kernel tells nothing: files that were read are this user's alone already.
+
+    Where it tells at least of a process that is named, that of the record has to listen there.
+    """
     if is_claimed(folder) is False:
         why = f"nobody holds {lock_file(folder)}: the server that wrote the port file is gone"
         raise NotTheServerError(why)
+    claimed = read_record(folder)
+    try:
+        port = connection.getpeername()[1]
+    except OSError:
+        raise NotTheServerError("it has hung up already") from None
+    if claimed is not None and listens(claimed.pid, port) is False:
+        raise NotTheServerError(f"pid {claimed.pid}, which {folder} names as the server's, does not listen there")
