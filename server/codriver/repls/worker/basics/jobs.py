@@ -199,6 +199,10 @@ SIGNAL_EVERY_S = 0.5
 """Finalizers and code that catches everything may swallow one interrupt; so it gets another after this time."""
 
 
+SIGNAL_COMES_S = 0.05
+"""How long a signal may be on its way where another thread brings it, before what waits for input is told its end."""
+
+
 class Interrupts:
     """Interrupts the evaluation that runs on the main thread. Lives as long as the worker.
 
@@ -245,8 +249,9 @@ class Interrupts:
                     signal.pthread_kill(self.shield.main, signal.SIGINT)
                 else:
                     self._raise()
-                    # There a signal does not wake what waits for input.
-                    job.session.input.put("")
+                    # There a signal does not wake what waits for input, and comes by another thread.
+                    if not job.over.wait(SIGNAL_COMES_S):
+                        job.session.input.put("")
                 job.over.wait(SIGNAL_EVERY_S)
         return job.over.is_set()
 

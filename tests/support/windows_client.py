@@ -1,0 +1,52 @@
+"""A client of a server over a socket, by the standard library alone, as a Python for Windows runs it too."""
+
+import json
+import socket
+
+WAIT_S = 120
+
+
+class Client:
+    """A client of the server whose state is in a folder. A context manager."""
+
+    def __init__(self, state):
+        self.socket = socket.create_connection(("127.0.0.1", int((state / "port").read_text())), WAIT_S)
+        self.file = self.socket.makefile("rb")
+        self.number = 0
+        if (state / "token").exists():
+            token = (state / "token").read_text()
+            self.send({"method": "codriver/token", "params": {"token": token}})
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+        self.ask("initialize", about)
+        self.send({"method": "notifications/initialized"})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exc):
+        self.file.close()
+        self.socket.close()
+
+    def send(self, message):
+        self.socket.sendall(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def begin(self, method, params):
+        """Ask, and give the number of the answer, which is not waited for."""
+        self.number += 1
+        self.send({"id": self.number, "method": method, "params": params})
+        return self.number
+
+    def ask(self, method, params):
+        number = self.begin(method, params)
+        for line in self.file:
+            message = json.loads(line)
+            if message.get("id") == number and "method" not in message:
+                return message["result"]
+        raise EOFError
+
+    def call(self, tool, **arguments):
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        return json.loads(answer["content"][0]["text"])
+
+    def evaluate(self, code, **arguments):
+        return self.call("evaluate_code", code=code, **{"timeoutMs": 60_000, **arguments})

@@ -1,0 +1,68 @@
+"""How Windows writes paths and commands, and where its programs lie: asked of Windows itself."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from codriver.systems import advice, programs
+from codriver_relay import roots, workspace
+
+pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="is about paths of Windows")
+
+
+@pytest.mark.parametrize(
+    ("uri", "path"),
+    [("file:///c%3A/a%20b/x", "c:\\a b\\x"), ("file:///C:/x", "C:\\x"), ("file://localhost/C:/x", "C:\\x")],
+)
+def test_a_root_is_the_path_that_its_uri_means(uri, path):
+    assert roots.path_of(uri) == path
+
+
+@pytest.mark.parametrize("name", ["TEMP", "SystemRoot", "USERPROFILE"])
+def test_folders_of_the_system_and_of_temporary_files_are_no_workspaces(name):
+    assert workspace.is_border(os.environ[name])
+
+
+def test_a_drive_is_no_workspace_and_a_folder_of_the_users_may_be_one(tmp_path):
+    assert workspace.is_border(tmp_path.anchor)
+    assert not workspace.is_border(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("C:\\tools\\lein.bat repl :headless", ["C:\\tools\\lein.bat", "repl", ":headless"]),
+        ('"C:\\a b\\lein.bat" repl', ["C:\\a b\\lein.bat", "repl"]),
+        ('clj -Sdeps "{:deps {}}"', ["clj", "-Sdeps", "{:deps {}}"]),
+        ("  ", []),
+    ],
+)
+def test_a_command_is_read_as_programs_here_read_theirs(line, words):
+    assert programs.split_command(line) == words
+    assert programs.split_command(programs.typed(words)) == words
+
+
+@pytest.mark.parametrize("folder", [".", "Scripts"])
+def test_a_program_beside_the_interpreter_is_found_with_its_ending(tmp_path, folder):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "basilisp.exe").write_bytes(b"MZ")
+    found = programs.program_in(tmp_path, "basilisp")
+    assert Path(str(found)).samefile(tmp_path / folder / "basilisp.exe")
+    assert programs.program_in(tmp_path, "hy") is None
+
+
+@pytest.mark.parametrize(("content", "is_one"), [(b"MZ", True), (b"", False)], ids=["a program", "the Store's"])
+def test_a_python_of_no_length_is_none(tmp_path, content, is_one):
+    (tmp_path / "python.exe").write_bytes(content)
+    assert (programs.python_in_path(str(tmp_path)) is not None) == is_one
+
+
+def test_a_path_of_either_slash_is_one():
+    assert [programs.is_path(name) for name in ("C:/x/python", "C:\\x\\python", "python")] == [True, True, False]
+
+
+def test_advice_names_commands_of_this_system():
+    said = [advice.to_end(7), advice.to_open(Path("C:/x"))]
+    assert said == ["taskkill /F /PID 7", 'icacls "C:\\x" /grant "%USERNAME%:(OI)(CI)F"']
