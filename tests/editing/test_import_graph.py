@@ -13,7 +13,7 @@ def reached(folder, changed, **files):
         file.write_text(text)
     every = list(folder.rglob("*.py"))
     found = ImportGraph().importers([folder / changed], every, folder)
-    return {str(file.relative_to(folder)): distance for file, distance in found.items()}
+    return {file.relative_to(folder).as_posix(): distance for file, distance in found.items()}
 
 
 def test_importers_are_found_with_their_distance(tmp_path):

@@ -283,7 +283,7 @@ def test_new_text_that_would_not_be_read_again_is_refused(tmp_path, encoding):
 
 def test_a_batch_of_both_languages_is_done_or_refused_whole(tmp_path):
     (tmp_path / "a.clj").write_text("(def a 1)\n")
-    (tmp_path / "b.py").write_text("def b(): ...\n")
+    (tmp_path / "b.py").write_bytes(b"def b(): ...\n")
     form = Replace(Target(1, "(def a 1)"), "(def a 2)")
     with pytest.raises(EditsRefusedError) as caught:
         work(tmp_path, ("a.clj", form), ("b.py", form), ("a.clj", ReplaceDef("a", "")), ("c.py", Create("x = (")))

@@ -1,7 +1,8 @@
 """Files of pictures: private, there once, and gone with the entries of the log that they are of."""
 
 import base64
-import stat
+
+import posix_only
 
 from codriver.log.output_log import OutputLog
 from codriver.log.picture_files import PictureFiles
@@ -23,8 +24,8 @@ def test_a_picture_is_a_private_file_with_its_bytes_under_one_name(tmp_path):
     assert files.keep("image/png", PNG) == path
     (file,) = (tmp_path / "state" / "pictures").iterdir()
     assert (str(file), file.read_bytes()) == (path, base64.b64decode(PNG))
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert posix_only.has_mode(file, 0o600)
+    assert posix_only.has_mode(file.parent, 0o700)
 
 
 def test_a_picture_goes_with_the_last_entry_that_has_it_and_no_sooner(tmp_path):

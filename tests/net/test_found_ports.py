@@ -2,7 +2,6 @@
 
 import os
 import socket
-import stat
 import sys
 
 import posix_only
@@ -44,7 +43,7 @@ def test_where_nobody_can_be_asked_a_file_from_before_the_machine_was_started_do
 
 
 def test_where_nobody_can_be_asked_a_file_that_others_may_write_does_not_count(file):
-    file.chmod(stat.S_IRUSR | stat.S_IWUSR | stat.S_IWOTH)
+    posix_only.set_mode(file, 0o602)
     assert "others may write to it" in judge(None, file)
 
 

@@ -34,7 +34,7 @@ def test_a_workspace_is_noted_until_it_is_forgotten(workspace):
     note(workspace)
     note(workspace)
     assert noted_workspaces() == (workspace,)
-    assert (workspace_state_folder(workspace) / NOTE).stat().st_mode & 0o777 == 0o600
+    assert posix_only.has_mode(workspace_state_folder(workspace) / NOTE, 0o600)
     forget(workspace)
     forget(workspace)
     assert noted_workspaces() == ()
@@ -54,10 +54,13 @@ def test_a_note_that_is_not_what_a_server_writes_counts_for_nothing(workspace, t
     texts = {"of another": os.fsencode(tmp_path), "too long": b"/x" * 8192, "relative": b"some", "no path": b"\0"}
     if how == "a link":
         (tmp_path / "elsewhere").write_bytes(os.fsencode(workspace))
-        place.symlink_to(tmp_path / "elsewhere")
+        posix_only.make_link(place, tmp_path / "elsewhere")
     else:
         place.write_bytes(texts.get(how, os.fsencode(workspace)))
-        place.chmod(0o666 if how == "open to others" else 0o600)
+        if how == "open to others":
+            posix_only.set_mode(place, 0o666)
+        else:
+            place.chmod(0o600)
     assert noted_workspaces() == ()
 
 

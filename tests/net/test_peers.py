@@ -229,7 +229,7 @@ def live(live):
     return live
 
 
-def evaluation(mark):
+def evaluation(live, mark):
     """Everything that a client sends to create the file `mark`."""
     client = {"name": "stranger", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
@@ -239,7 +239,7 @@ def evaluation(mark):
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
     ]
-    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+    return live.token_line() + b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 
 def unanswered(live, data):
@@ -257,14 +257,15 @@ def unanswered(live, data):
 def evaluated(live):
     """All code evaluated until now. One more evaluation comes first, behind which nothing earlier can hide."""
     with live.client() as client:
-        assert client.call("evaluate_code", code="'marker'")["ok"]
+        answer = client.call("evaluate_code", code="'marker'")
+        assert answer["ok"], answer
         return [e["text"] for e in client.call("repl_output_log", category=["evaluatedCode"], limit=1000)["result"]]
 
 
 @pytest.mark.parametrize("data", [data for data in FOREIGN if b"\n" in data], ids=repr)
 def test_what_rides_behind_another_protocol_evaluates_nothing(live, tmp_path, data):
     before = evaluated(live)
-    assert unanswered(live, data + evaluation(tmp_path / "mark")) == b""
+    assert unanswered(live, data + evaluation(live, tmp_path / "mark")) == b""
     assert evaluated(live) == [*before, "'marker'"]
 
 
@@ -275,7 +276,7 @@ def test_a_server_listens_on_loopback_alone(live):
 
 def test_the_same_bytes_without_a_stranger_before_them_do_evaluate(live, tmp_path):
     with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as client:
-        client.sendall(evaluation(tmp_path / "mark"))
+        client.sendall(evaluation(live, tmp_path / "mark"))
         until((tmp_path / "mark").exists, "the evaluation")
 
 
@@ -293,7 +294,7 @@ def test_curl_gets_no_answer_and_evaluates_nothing(live, tmp_path, scheme, optio
     curl = program("curl", install="install the package curl")
     before = evaluated(live)
     command = [curl, "--silent", "--max-time", "20", *options, f"{scheme}://127.0.0.1:{live.port}/x"]
-    given = evaluation(tmp_path / "mark")
+    given = evaluation(live, tmp_path / "mark")
     done = subprocess.run(command, input=given, capture_output=True, timeout=WAIT_S, check=False)
     assert done.returncode != 28, "curl's own time limit"
     assert done.stdout == b""
@@ -316,7 +317,7 @@ peer.close()
 @linux
 def test_another_user_of_the_machine_is_hung_up_on(live, tmp_path):
     before = evaluated(live)
-    done = as_nobody(SEND_AND_READ, live, evaluation(tmp_path / "mark"))
+    done = as_nobody(SEND_AND_READ, live, evaluation(live, tmp_path / "mark"))
     assert done.stdout == b"b''\n", done.stderr
     assert evaluated(live) == [*before, "'marker'"]
 
@@ -325,13 +326,13 @@ def test_another_user_of_the_machine_is_hung_up_on(live, tmp_path):
 def test_another_user_who_closes_at_once_does_not_pass_for_root(live, tmp_path):
     before = evaluated(live)
     for _ in range(5):
-        assert as_nobody(SEND_AND_CLOSE, live, evaluation(tmp_path / "mark")).returncode == 0
+        assert as_nobody(SEND_AND_CLOSE, live, evaluation(live, tmp_path / "mark")).returncode == 0
     assert evaluated(live) == [*before, "'marker'"]
 
 
 @linux
 def test_the_same_from_the_servers_own_user_does_come_in(live, tmp_path):
-    done = as_user(0, SEND_AND_READ, live, evaluation(tmp_path / "mark"))
+    done = as_user(0, SEND_AND_READ, live, evaluation(live, tmp_path / "mark"))
     assert b'"result"' in done.stdout, done.stderr
 
 

@@ -94,7 +94,8 @@ def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
 def forget(workspace: Path) -> None:
     """Remove the file of a workspace, without a word where it cannot be."""
     try:
-        _file(workspace).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            files.remove(_file(workspace))
     except OSError as error:
         logger.info("the list of tools for relays stays: %s", error)
 
