@@ -226,14 +226,10 @@ print("over")
 EDITS = 100 if HAS_DESCRIPTORS else 30  # where `tests/windows` has whole servers for as many as are wanted
 MOST_STEPS = 700 if HAS_DESCRIPTORS else 250
 """Within which a server is killed. One edit takes some 80, and 25 where no folders are opened on the way."""
-AS_WINDOWS = pytest.param(
-    True,
-    id="as-windows",
-    marks=pytest.mark.skipif(sys.platform != "linux", reason="asks which files are open, as Linux tells"),
-)
+KEEPS_OPEN = {"": False, **({"as-windows": True} if sys.platform == "linux" else {})}  # which tells what is open
 
 
-@pytest.mark.parametrize("keeps_open_files", [pytest.param(False, id=""), AS_WINDOWS])
+@pytest.mark.parametrize("keeps_open_files", KEEPS_OPEN.values(), ids=KEEPS_OPEN)
 def test_an_edit_that_was_acknowledged_stays_whenever_its_server_is_killed(folder, records, keeps_open_files):
     """Edits of two files in servers that are killed at random steps, in edits, at their ends and in recoveries."""
     dice = random.Random(31)
