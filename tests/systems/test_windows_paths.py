@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from codriver.systems import advice, programs
-from codriver_relay import roots, workspace
+from codriver.systems import programs
+from codriver_relay import roots, target
 
 pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="is about paths of Windows")
 
@@ -22,12 +22,12 @@ def test_a_root_is_the_path_that_its_uri_means(uri, path):
 
 @pytest.mark.parametrize("name", ["TEMP", "SystemRoot", "USERPROFILE"])
 def test_folders_of_the_system_and_of_temporary_files_are_no_workspaces(name):
-    assert workspace.is_border(os.environ[name])
+    assert target.is_border(os.environ[name])
 
 
 def test_a_drive_is_no_workspace_and_a_folder_of_the_users_may_be_one(tmp_path):
-    assert workspace.is_border(tmp_path.anchor)
-    assert not workspace.is_border(str(tmp_path))
+    assert target.is_border(tmp_path.anchor)
+    assert not target.is_border(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_a_path_of_either_slash_is_one():
 
 
 def test_advice_names_commands_of_this_system():
-    said = [advice.to_end(7), advice.to_open(Path("C:/x"))]
+    said = [programs.to_end(7), programs.to_open(Path("C:/x"))]
     assert said == ["taskkill /F /PID 7", 'icacls "C:\\x" /grant "%USERNAME%:(OI)(CI)F"']
