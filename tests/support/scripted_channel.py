@@ -16,6 +16,7 @@ class ScriptedChannel(Channel):
 
     session = "us"
     place = "scripted"
+    lost_messages = 0
 
     def __init__(self, *, implementation="scripted", answers=True):
         self.sent = []

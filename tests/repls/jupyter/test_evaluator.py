@@ -62,6 +62,20 @@ async def test_an_end_that_does_not_come_is_a_note(monkeypatch):
         assert (await over(endings, 2)).notes == (evaluator.NO_REPLY,)
 
 
+async def test_messages_that_never_came_while_code_ran_are_a_note():
+    channel, endings = ScriptedChannel(), []
+    channel.lost_messages = 7
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        channel.lost_messages += 1200
+        run(channel, identity)
+        assert (await over(endings)).notes == (evaluator.LOST.format(1200),)
+        adapter.start_evaluation(Request("f", "1"), endings.append)
+        run(channel, await sent(channel, 2))
+        assert (await over(endings, 2)).notes == ()
+
+
 async def test_code_that_the_kernel_dropped_unread_is_sent_again():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
