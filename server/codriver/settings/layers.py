@@ -311,6 +311,9 @@ class Reloader:
         """The settings in effect."""
         # The environment of a linked working tree may be that of its main checkout.
         self._accepting = tuple(filter(None, (workspace, main_checkout(workspace))))
+        # Found once: an idle server would else resolve the workspace at every look, half of what a look takes.
+        self._files = files(workspace)
+        self._records = [(trust.record_path(one), partial(trust.kept_digest, one)) for one in self._accepting]
         self._read: ReadCache[bytes | str | None] = ReadCache()
         self._seen = self._read_files()
 
@@ -359,9 +362,9 @@ class Reloader:
         return News(self.settings, tuple(said), tuple(warnings), accepted=accepted)
 
     def _read_files(self) -> tuple[bytes | str | None, ...]:
-        user, *own = files(self._workspace)
+        user, *own = self._files
         contents = [self._content(user, None), *(self._content(file, self._workspace) for file in own)]
-        records = [self._kept(trust.record_path(one), partial(trust.kept_digest, one)) for one in self._accepting]
+        records = [self._kept(path, read) for path, read in self._records]
         return (*contents, "\n".join(str(record or "") for record in records))
 
     def _content(self, file: Path, root: Path | None) -> bytes | str | None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 3.0
 """How often the kernel's tables are looked at: two short files, and the processes where a socket came or went."""
-REST_TIMES: Final = 100
+REST_TIMES: Final = 2000
 """Looks take no more than this part of the time."""
 PROCESSES: Final = Path("/proc")
 INTERPRETER: Final = "python"
