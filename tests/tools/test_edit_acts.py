@@ -124,8 +124,9 @@ def test_a_load_that_never_began_says_what_held_it_up(tmp_path):
             assert client.call("load_file", filePath=str(file))["ok"]
             wait = '(.sleep (python/__import__ "time") 60)'
             held = ann.call("evaluate_code", code=wait)
-            assert held["status"] == "running", held
+            assert held["ok"], held
             held = held["evaluationId"]
+            until(lambda: ann.call("get_evaluation", evaluationId=held)["status"] == "running", "it to run")
             change = {"type": "append", "code": "(def added 1)"}
             answer = edit(client, file, change, onFailure="restore")
             client.call("interrupt_evaluation", evaluationId=held)

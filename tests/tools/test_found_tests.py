@@ -40,7 +40,8 @@ def write(live, texts):
 def python(tmp_path_factory):
     folder = tmp_path_factory.mktemp("found")
     project(folder, has_pytest=True)
-    with serving(folder, "--repl", "python") as live:
+    # Upper bounds: whoever interrupts here waits until it has come to an end, on a busy machine too.
+    with serving(folder, "--repl", "python", durations="settle_s=60") as live:
         write(live, PYTHON)
         with live.client() as client:
             assert client.call("evaluate_code", code="1", timeoutMs=120_000)["ok"]
