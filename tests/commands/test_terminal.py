@@ -11,6 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
+import forked
 import posix_only
 import pytest
 from hypothesis import given
@@ -40,7 +41,7 @@ def client(live):
 
 def on_terminal(command, env):
     """The status of a command on a terminal, and the bytes that it wrote."""
-    with Terminal(command, env, columns=200) as terminal:
+    with Terminal(command, env, columns=200, is_forked=True) as terminal:
         return terminal.end(), terminal.output
 
 
@@ -84,10 +85,8 @@ def test_colours_are_there_for_a_terminal_and_for_who_asks_for_them(live, client
         env = {name: text for name, text in live.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")} | variables
         if on == "terminal":
             return colour in on_terminal(live.command(word, *options, *more), {**env, "TERM": "xterm-256color"})[1]
-        done = subprocess.run(
-            live.command(word, *options, *more), env=env, capture_output=True, timeout=WAIT_S, check=False
-        )
-        return colour in done.stdout.replace(EVIL.encode(), b"")
+        done = forked.run(live.command(word, *options, *more)[3:], env=env)
+        return colour in done.stdout.encode().replace(EVIL.encode(), b"")
 
     assert is_coloured("terminal")
     assert not is_coloured("terminal", NO_COLOR="1")
@@ -343,12 +342,8 @@ class Strange:
 )
 def test_a_server_that_answers_strangely_is_told_in_words(tmp_path, name, words):
     strange = Strange(tmp_path, (CASES | LINES)[name])
-    command = [sys.executable, "-m", "codriver", *words, "--workspace", str(tmp_path)]
     with strange.named():
-        done = subprocess.run(
-            command, env=environ(tmp_path), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_S,
-            check=False,
-        )  # fmt: skip
+        done = forked.run([*words, "--workspace", str(tmp_path)], env=environ(tmp_path), timeout=WAIT_S)
     assert "Traceback" not in done.stderr + done.stdout
     assert (done.stdout + done.stderr).strip()
     assert "no codriver server runs" not in done.stdout + done.stderr

@@ -80,24 +80,31 @@ def prepared():
 
 
 class Forked:
-    """A process `codriver WORDS`, forked. What it writes is text, in `stdout` and, unless it goes there, `stderr`."""
+    """A process `codriver WORDS`, forked. What it writes is text, in `stdout` and, unless it goes there, `stderr`.
 
-    def __init__(self, words, *, env, cwd=None, stderr=subprocess.STDOUT, start_new_session=False):
+    One on a `terminal`, whose descriptor that is, reads and writes there, and nowhere else.
+    """
+
+    def __init__(self, words, *, env, cwd=None, stderr=subprocess.STDOUT, start_new_session=False, terminal=None):
         self.args = words
-        self.returncode = self.memory = self.stderr = None
+        self.returncode = self.memory = self.stdout = self.stderr = None
         asked = {
             "words": ["codriver", *map(str, words)],
             "environ": env,
             "folder": str(cwd or Path.cwd()),
             "session": start_new_session,
+            "terminal": terminal is not None,
         }
+        self.prepared = prepared()
+        if terminal is not None:
+            self.pid = self.prepared.fork(asked, [terminal] * 3)
+            return
         with contextlib.ExitStack() as theirs:
             nothing = theirs.enter_context(open(os.devnull, "rb"))  # noqa: PTH123
             self.stdout, out = pipe(theirs)
             error = out
             if stderr == subprocess.PIPE:
                 self.stderr, error = pipe(theirs)
-            self.prepared = prepared()
             self.pid = self.prepared.fork(asked, [nothing.fileno(), out, error])
 
     def poll(self):

@@ -119,7 +119,10 @@ def become(asked, descriptors):
         os.close(descriptor)
     for number, handler in ((signal.SIGCHLD, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         signal.signal(number, handler)
-    if asked["session"]:
+    if asked["terminal"]:
+        os.login_tty(os.dup(0))
+        sys.stdout.reconfigure(line_buffering=True)  # as the interpreter does it there
+    elif asked["session"]:
         os.setsid()
     os.chdir(asked["folder"])
     os.environ.clear()

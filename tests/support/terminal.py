@@ -15,6 +15,7 @@ import unicodedata
 from functools import partial
 
 import posix_only
+from forked import Forked, can_fork
 
 WAIT_S = 60
 SEQUENCE = re.compile(r"\x1b(?:\[([?]?)([0-9;]*)([@A-Za-z])|M|\(B|[=>]|\]104\x07)")
@@ -147,9 +148,9 @@ class Grid:
 
 
 class Terminal:
-    """A process on a pseudo-terminal of its own."""
+    """A process on a pseudo-terminal of its own; a command of ours may be forked, where no key is pressed."""
 
-    def __init__(self, command, env, *, columns=120, lines=24, name="xterm-256color"):
+    def __init__(self, command, env, *, columns=120, lines=24, name="xterm-256color", is_forked=False):
         self.master, self.slave = posix_only.open_terminal()
         self._size(columns, lines)
         self.found = posix_only.terminal_settings(self.slave)
@@ -157,9 +158,13 @@ class Terminal:
         self.rest = ""
         self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a read may end within a character
         self.output = b""
+        environ = {**env, "TERM": name}
+        if is_forked and can_fork(environ):
+            self.process = Forked(command[3:], env=environ, terminal=self.slave)
+            return
         self.process = subprocess.Popen(
             command,
-            env={**env, "TERM": name},
+            env=environ,
             preexec_fn=partial(posix_only.take_terminal, os.dup(self.slave)),  # noqa: PLW1509  # nothing else makes it the terminal
         )
 
