@@ -40,7 +40,7 @@ SLOW = {
     "datalog": "against_reference",
     "docs": "ci_recipe server_pages",
     "documents": "exported_sessions",
-    "editing": "acts",
+    "editing": "acts batch_records",
     "lisp": "edit_laws",
     "lisp/rename": "meaning",
     "log": "history_crash memory secrets spill_live stderr_log transcripts",
