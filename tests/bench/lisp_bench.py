@@ -20,8 +20,7 @@ from codriver.editing import Editor, Limits, Wanted
 from codriver.lisp.edit import Append, Rename, Replace, apply
 from codriver.lisp.parinfer import balance, indent_mode
 from codriver.lisp.reader import check, read
-from codriver.lisp.source_text import Document
-from codriver.lisp.targeting import Target
+from codriver.lisp.source_text import Document, Target
 
 JAR = Path("/usr/share/java/clojure.jar")
 HERE = Path(__file__).parent

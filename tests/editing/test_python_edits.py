@@ -9,10 +9,9 @@ import anyio
 import pytest
 
 from codriver.editing import Create, Editor, EditsRefusedError, InsertDef, Limits, ReplaceDef, Wanted, python_edits
-from codriver.editing.python_edits import apply
-from codriver.editing.python_source import PythonSource
+from codriver.editing.python_edits import PythonSource, apply
 from codriver.lisp.edit import Append, Edited, Replace
-from codriver.lisp.targeting import Target
+from codriver.lisp.source_text import Target
 
 SHOP = '''\
 import os  # first

@@ -17,8 +17,7 @@ from codriver.datalog.errors import QueryError
 from codriver.lisp.edit import Edited, Rename, apply
 from codriver.lisp.parinfer import balance, indent_mode
 from codriver.lisp.reader import check, read, tokens, top_level_forms
-from codriver.lisp.source_text import Document
-from codriver.lisp.targeting import Limits
+from codriver.lisp.source_text import Document, Limits
 from codriver.log.output_log import OutputLog
 from datalog import test_against_reference as against_reference
 from fuzz.drawing import Chosen, text_of

@@ -3,8 +3,7 @@ from typing import Any
 import pytest
 
 from codriver.lisp.edit import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, apply
-from codriver.lisp.source_text import Document
-from codriver.lisp.targeting import Limits, Target
+from codriver.lisp.source_text import Document, Limits, Target
 
 GREET = """\
 (ns greet)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from codriver.lisp.edit import Append, Edited, Insert, Move, Refused, Rename, Replace, apply
 from codriver.lisp.reader import check, read, tokens, top_level_forms
-from codriver.lisp.source_text import Document
-from codriver.lisp.targeting import Limits, Target, find
+from codriver.lisp.source_text import Document, Limits, Target, find
 
 NEW = [
     "(new [x]\n  (f x))",

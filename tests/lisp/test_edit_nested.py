@@ -3,9 +3,8 @@
 import pytest
 
 from codriver.lisp.edit import Edited, Insert, Move, Refused, Replace, apply
-from codriver.lisp.source_text import Document, reindented
+from codriver.lisp.source_text import Document, Limits, Target, reindented
 from codriver.lisp.splices import replace
-from codriver.lisp.targeting import Limits, Target
 from lisp.test_edit import at, edited
 
 CLOCK = """\

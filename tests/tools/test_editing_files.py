@@ -26,7 +26,7 @@ from codriver.editing.atomic_batch import commit
 from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, read
 from codriver.files import whole_files
 from codriver.lisp.edit import Append, Insert, Rename, Replace
-from codriver.lisp.targeting import Target
+from codriver.lisp.source_text import Target
 
 pytestmark = pytest.mark.anyio
 

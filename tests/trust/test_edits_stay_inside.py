@@ -14,7 +14,7 @@ import pytest
 from codriver.editing import Create, Editor, Limits, Wanted
 from codriver.errors import RefusedError
 from codriver.lisp.edit import Append, Replace
-from codriver.lisp.targeting import Target
+from codriver.lisp.source_text import Target
 
 pytestmark = [
     pytest.mark.anyio,

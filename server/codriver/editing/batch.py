@@ -19,7 +19,7 @@ from codriver.editing.file_changes import (
 from codriver.editing.file_languages import HY, UTF_8, FileEdit, ReplaceText, apply, check_new, check_whole, encoding_of
 from codriver.errors import RefusedError
 from codriver.lisp.edit import Done, Refused
-from codriver.lisp.targeting import Limits, Problem, ProblemError
+from codriver.lisp.source_text import Limits, Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

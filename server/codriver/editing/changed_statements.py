@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.editing.python_source import PythonSource
+from codriver.editing.python_edits import PythonSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -36,7 +36,7 @@ from codriver.editing.rename_across_files import Elsewhere, find_elsewhere, rena
 from codriver.errors import RefusedError
 from codriver.lisp.edit import Rename
 from codriver.lisp.rename import Renamed
-from codriver.lisp.targeting import Problem, ProblemError
+from codriver.lisp.source_text import Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence

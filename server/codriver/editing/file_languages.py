@@ -21,14 +21,12 @@ from typing import TYPE_CHECKING, Final
 from codriver.editing import python_edits
 from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES
 from codriver.editing.notebooks import notebook_in, with_source
-from codriver.editing.python_edits import InsertDef, Piece, PythonEdit, ReplaceDef
-from codriver.editing.python_source import PythonSource, parsed, words_of
+from codriver.editing.python_edits import InsertDef, Piece, PythonEdit, PythonSource, ReplaceDef, parsed, words_of
 from codriver.errors import RefusedError
 from codriver.lisp import edit as lisp_edits
 from codriver.lisp.edit import Append, Done, Edited, Refused, TextEdit
-from codriver.lisp.source_text import Document
+from codriver.lisp.source_text import Document, Limits, Problem, ProblemError
 from codriver.lisp.splices import check_new as check_lisp
-from codriver.lisp.targeting import Limits, Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -13,8 +13,7 @@ from codriver.files.working_trees import files_of
 from codriver.lisp.rename import Renamed
 from codriver.lisp.rename import find_references as lisp_references
 from codriver.lisp.rename.binding_forms import occurrences
-from codriver.lisp.source_text import Document
-from codriver.lisp.targeting import ProblemError
+from codriver.lisp.source_text import Document, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,8 +10,7 @@ from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, show
 from codriver.files import MEBIBYTE, Links, Rules, read
 from codriver.files.working_trees import files_of
 from codriver.lisp.rename import Renamed, find_names, find_references, namespace_of
-from codriver.lisp.source_text import Document
-from codriver.lisp.targeting import Problem, ProblemError
+from codriver.lisp.source_text import Document, Problem, ProblemError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.lisp.definitions import definitions
 from codriver.lisp.reader import Places, TooManyFormsError
 from codriver.lisp.rename import Renamed, find_names, find_references, namespace_of
+from codriver.lisp.source_text import Limits, Problem, ProblemError, Target, find
 from codriver.lisp.splices import (
     Naming,
     Splice,
@@ -39,7 +40,6 @@ from codriver.lisp.splices import (
     rename_within,
     replace,
 )
-from codriver.lisp.targeting import Limits, Problem, ProblemError, Target, find
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

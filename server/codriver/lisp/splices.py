@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from codriver.lisp.parinfer import balance
 from codriver.lisp.reader import LINE_END, check, read, tokens
-from codriver.lisp.source_text import last_line, reindented
-from codriver.lisp.targeting import Problem, ProblemError
+from codriver.lisp.source_text import Problem, ProblemError, last_line, reindented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

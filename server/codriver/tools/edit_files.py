@@ -21,7 +21,7 @@ from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
 from codriver.errors import RefusedError
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.parinfer import balance
-from codriver.lisp.targeting import Target
+from codriver.lisp.source_text import Target
 from codriver.repls.jupyter.finding.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.finding.notebook_servers import where_open
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told

@@ -9,8 +9,7 @@ from needs import do_without, program
 
 from codriver.lisp.edit import Edited, Rename, apply
 from codriver.lisp.rename.binding_forms import occurrences
-from codriver.lisp.source_text import Document
-from codriver.lisp.targeting import Target
+from codriver.lisp.source_text import Document, Target
 from lisp.conftest import CLOJURE_JAR
 
 JARS = [CLOJURE_JAR.with_name(f"{name}.jar") for name in ("clojure", "spec.alpha", "core.specs.alpha")]

@@ -4,8 +4,7 @@ import pytest
 
 from codriver.lisp.edit import Edited, Refused, Rename, apply
 from codriver.lisp.rename.symbol_rename import LOCAL, OUTER, OUTSIDE, WHYS
-from codriver.lisp.source_text import Document
-from codriver.lisp.targeting import Target
+from codriver.lisp.source_text import Document, Target
 
 
 def renamed(text, old="x", new="w", line=None, **options):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from codriver.lisp.rename.binding_forms import namespace_of, occurrences, required
 from codriver.lisp.rename.symbol_rename import WHYS, Found, find_names, keywords, taken
-from codriver.lisp.targeting import Problem, ProblemError
+from codriver.lisp.source_text import Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from codriver.lisp.reader import TOKEN
 from codriver.lisp.rename.binding_forms import namespace_of, occurrences
 from codriver.lisp.rename.lexical_scope import KEYS
-from codriver.lisp.targeting import Problem, ProblemError
+from codriver.lisp.source_text import Problem, ProblemError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
