@@ -233,7 +233,7 @@ class Found:
 
 
 def mutants(text):
-    """Each change that can be made in a function of a text: its qualified name, and the new text of the file."""
+    """Each change that can be made in a function of a text: its qualified name, and what `mutated` takes."""
     tree = ast.parse(text)
 
     def functions(body, owner):
@@ -256,11 +256,16 @@ def mutants(text):
                 new = ast.Constant(node.value + 1)
             if new is None or node.lineno != node.end_lineno:
                 continue
-            lines = text.splitlines(keepends=True)
-            line = lines[node.lineno - 1].encode()
-            put = f"({ast.unparse(new)})".encode()
-            lines[node.lineno - 1] = (line[: node.col_offset] + put + line[node.end_col_offset :]).decode()
-            yield name, "".join(lines)
+            yield name, (node.lineno, node.col_offset, node.end_col_offset, f"({ast.unparse(new)})")
+
+
+def mutated(text, change):
+    """A text with one change."""
+    number, start, end, put = change
+    lines = text.splitlines(keepends=True)
+    line = lines[number - 1].encode()
+    lines[number - 1] = (line[:start] + put.encode() + line[end:]).decode()
+    return "".join(lines)
 
 
 def pairs(library):
@@ -334,11 +339,11 @@ class Hunt:
         found = list(mutants(text))
         if not found:
             return None
-        name, wrong = self.chance.choice(found)
+        name, change = self.chance.choice(found)
         given, green = self.named_after(test, name)
         if not green:
             return None
-        file.write_text(wrong)
+        file.write_text(mutated(text, change))
         answer = self.run(test, onTimeout="interrupt", **given)
         rows = [row for row in answer.get("results", ()) if row["outcome"] != "pass"]
         red = [row["test"] for row in rows if row["test"] in green]

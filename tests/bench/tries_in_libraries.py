@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
 from live_server import serving, until
-from trace_bugs import DRAWS, Hunt, copied, mutants
+from trace_bugs import DRAWS, Hunt, copied, mutants, mutated
 
 LIBRARIES = {"boltons": "boltons", "more-itertools": "more_itertools", "toolz": "toolz", "networkx": "networkx"}
 OPERATORS = {
@@ -171,7 +171,8 @@ def kept_of_tests(hunt):
 
     asked = {"test": [f"{tests.relative_to(hunt.workspace)}::{red}"], "timeoutMs": 30_000}
     wrong = file.read_text()
-    same = list(dict.fromkeys(code for of, code in mutants(text) if of == name and code not in (text, wrong)))
+    same = dict.fromkeys(mutated(text, change) for of, change in mutants(text) if of == name)
+    same = [code for code in same if code not in (text, wrong)]
     others = []
     for code in hunt.chance.sample(same, min(len(same), 8)):
         tried = hunt.client.call("try_code", candidates=[candidate("a", code)], **asked)
