@@ -53,21 +53,6 @@ def live(request, tmp_path_factory):
         yield running
 
 
-USED = "shop.low was edited since its load (cost): load_file it"
-
-
-def test_code_that_uses_what_was_edited_on_disk_is_told_so_once(live, client):
-    assert ask(client) == []
-    path(live, "low").write_text(LOW.replace("(* x rate)", "(+ x rate)"))
-    assert USED not in client.call("evaluate_code", code="(+ 1 2)").get("notes", [])
-    assert USED in client.call("evaluate_code", code="(shop.low/cost 1)")["notes"]
-    assert USED not in client.call("evaluate_code", code="(shop.low/cost 2)").get("notes", [])
-    load(live, client, "low")
-    path(live, "low").write_text(LOW.replace("rate 2", "rate 3").replace("(* x rate)", "(+ x rate)"))
-    told = client.call("evaluate_code", code="(shop.low/cost shop.low/rate)")["notes"]
-    assert USED.replace("cost", "rate") in told
-
-
 HINT = "dependents: true loads the namespaces that require it, too"
 
 
@@ -294,3 +279,18 @@ def test_a_file_that_is_gone_or_does_not_read_is_told(live, client):
     assert of_modules(client) == [f"shop.high: does not parse any more: high.{ENDING[live.kind]}"]
     path(live, "high").unlink()
     assert of_modules(client) == [f"shop.high: deleted: high.{ENDING[live.kind]}"]
+
+
+USED = "shop.low was edited since its load (cost): load_file it"
+
+
+def test_code_that_uses_what_was_edited_on_disk_is_told_so_once(live, client):
+    assert of_modules(client) == []
+    path(live, "low").write_text(LOW.replace("(* x rate)", "(+ x rate)"))
+    assert USED not in client.call("evaluate_code", code="(+ 1 2)").get("notes", [])
+    assert USED in client.call("evaluate_code", code="(shop.low/cost 1)")["notes"]
+    assert USED not in client.call("evaluate_code", code="(shop.low/cost 2)").get("notes", [])
+    load(live, client, "low")
+    path(live, "low").write_text(LOW.replace("rate 2", "rate 3").replace("(* x rate)", "(+ x rate)"))
+    told = client.call("evaluate_code", code="(shop.low/cost shop.low/rate)")["notes"]
+    assert USED.replace("cost", "rate") in told
