@@ -67,7 +67,7 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
     info["ns"] = text_of(value, "__module__") or (space_of_module(owner).get("__name__") if is_module(owner) else home)
     info["doc"] = _doc_of(value)
     if info["type"] == "variable":
-        if info["doc"] == _doc_of(type(value)):  # it tells of the class alone
+        if text_of(type(value), "__module__") == "builtins":  # it tells of the class alone, which is well known
             del info["doc"]
         # The program may change it meanwhile.
         with contextlib.suppress(Exception):
