@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 import time
+from collections import deque
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Event, RLock, Thread, Timer
@@ -209,22 +210,35 @@ def _waiting() -> Waiting | None:
 
 def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
     """The pieces with their lines broken between words, where there is room for some behind the indent of `hang`."""
+    pieces = list(pieces)
     if columns < 2 * hang:
-        return list(pieces)
-    column, told = 0, []
+        return pieces
+    told, start, breaks = [], 0, deque(_breaks(plain(pieces), columns, hang))
     for piece in pieces:
-        parts = list[str]()
-        for space, word in WORDS.findall(piece.text):
-            column = len(space) - space.rfind("\n") - 1 if "\n" in space else column + len(space)
-            if word and column + len(word) > columns and column > hang and "\n" not in space:
-                parts.append("\n" + " " * hang)
-                column = hang
-            else:
-                parts.append(space)
-            parts.append(word)
-            column += len(word)
-        told.append(replace(piece, text="".join(parts)))
+        end, place, text = start + len(piece.text), start, ""
+        while breaks and breaks[0][0] < end:
+            first, last = breaks[0]
+            if first >= start:  # of blanks in two pieces those in the first become the new line
+                text += piece.text[place - start : first - start] + "\n" + " " * hang
+            place = min(last, end)
+            if last > end:
+                break
+            breaks.popleft()
+        told.append(replace(piece, text=text + piece.text[place - start :]))
+        start = end
     return told
+
+
+def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
+    """The blanks, each by its place, that become a new line, in order."""
+    column = 0
+    for found in WORDS.finditer(text):
+        space, word = found.groups()
+        column = len(space) - space.rfind("\n") - 1 if "\n" in space else column + len(space)
+        if space and word and column + len(word) > columns and column > hang and "\n" not in space:
+            yield found.span(1)
+            column = hang
+        column += len(word)
 
 
 def harmless(pieces: Iterable[str | Styled]) -> list[Styled]:
