@@ -39,5 +39,5 @@ def test_a_file_whose_lock_is_held_is_removed_and_closed(opened, tmp_path):
     assert try_lock(held)
     remove_locked(tmp_path / "lock", held)
     assert not (tmp_path / "lock").exists()
-    with pytest.raises(OSError, match="descriptor"):
+    with pytest.raises(OSError, match=r"descriptor|handle"):
         os.fstat(held)
