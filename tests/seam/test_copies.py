@@ -76,7 +76,7 @@ def test_the_path_for_python_holds_the_package_alone_and_is_all_an_application_n
     folder = Path(done.stdout.removesuffix("\n"))
     assert [path.name for path in folder.iterdir()] == ["codriver_seam"]
     assert shows_itself(project, sys.executable, folder) == folder / "codriver_seam"
-    (folder / "codriver_seam" / "web.py").write_text("broken(")
+    (folder / "codriver_seam" / "sources.py").write_text("broken(")
     assert run(project, "seam", "path", "python").stdout == done.stdout
     assert shows_itself(project, sys.executable, folder) == folder / "codriver_seam"
 
@@ -121,18 +121,18 @@ def as_older(package, name, text):
 def test_a_copy_of_an_older_version_is_renewed_and_what_is_gone_is_removed(project):
     run(project, "seam", "copy", ".")
     package = project / "codriver_seam"
-    as_older(package, "web.py", "older = 1\n")
+    as_older(package, "sources.py", "older = 1\n")
     as_older(package, "worker/gone.py", "gone = 1\n")
     (package / "own.py").write_text("own = 1\n")
-    (package / "plain.py").write_bytes((package / "plain.py").read_bytes().replace(b"\n", b"\r\n"))
+    (package / "values.py").write_bytes((package / "values.py").read_bytes().replace(b"\n", b"\r\n"))
     done = run(project, "seam", "copy", ".")
     first = done.stdout.splitlines()[0]
     assert first.startswith(f"{package}: 1 file written, ")
     assert first.endswith(" there already, 1 of an earlier version removed")
-    assert (package / "web.py").read_bytes() == (PACKAGE / "web.py").read_bytes()
+    assert (package / "sources.py").read_bytes() == (PACKAGE / "sources.py").read_bytes()
     assert not (package / "worker/gone.py").exists()
     assert (package / "own.py").exists()
-    assert b"\r\n" in (package / "plain.py").read_bytes(), "line ends are git's"
+    assert b"\r\n" in (package / "values.py").read_bytes(), "line ends are git's"
     assert "gone" not in (package / "copied-files.txt").read_text()
 
 
@@ -141,14 +141,14 @@ def test_what_codriver_did_not_write_is_never_replaced(project, how):
     package = project / "codriver_seam"
     if how == "never copied":
         package.mkdir()
-        theirs = package / "web.py"
+        theirs = package / "sources.py"
     else:
         run(project, "seam", "copy", ".")
-        theirs = package / ("copied-files.txt" if how == "a record of somebody else" else "web.py")
+        theirs = package / ("copied-files.txt" if how == "a record of somebody else" else "sources.py")
     if how == "no record":
         (package / "copied-files.txt").unlink()
     theirs.write_text("theirs = 1\n")
-    (package / "plain.py").unlink(missing_ok=True)
+    (package / "values.py").unlink(missing_ok=True)
     done = run(project, "seam", "copy", ".")
     assert done.returncode == 1
     assert done.stderr == (
@@ -156,7 +156,7 @@ def test_what_codriver_did_not_write_is_never_replaced(project, how):
         "move it away, or name another folder\n"
     )
     assert theirs.read_text() == "theirs = 1\n"
-    assert not (package / "plain.py").exists()
+    assert not (package / "values.py").exists()
 
 
 def test_a_copy_never_leaves_the_folder_by_a_link_or_a_record(project):
