@@ -2,7 +2,7 @@
 
 import pytest
 from live_server import own_settings, serving, until
-from real_kernels import kernel
+from real_kernels import fresh
 from real_repls import repl
 
 ENDLESS = "import time\nwhile True: time.sleep(0.01)"
@@ -131,11 +131,12 @@ def test_on_the_jvm_it_runs_in_a_session_that_is_closed_after_it(tmp_path):
 
 @pytest.fixture
 def kernel_client(tmp_path):
-    """A client of a server with one ipykernel, which others use too."""
-    options = ("--repl", "none", "--kernel", f"jup={kernel('ipykernel').file}")
-    with serving(tmp_path, *options) as live, live.client() as client:
-        client.call("evaluate_code", code="shared = [1]", timeoutMs=60_000)
-        yield client
+    """A client of a server with one ipykernel of its own, as a thread that nothing ends is left in it."""
+    with fresh("ipykernel") as kernel:
+        options = ("--repl", "none", "--kernel", f"jup={kernel.file}")
+        with serving(tmp_path, *options) as live, live.client() as client:
+            client.call("evaluate_code", code="shared = [1]", timeoutMs=60_000)
+            yield client
 
 
 def test_in_a_kernel_it_runs_on_a_subshell_beside_what_holds_the_main_one(kernel_client):

@@ -54,6 +54,11 @@ def test_the_place_is_that_of_the_innermost_frame_that_is_the_users(monkeypatch)
     assert failure.trace[1:] == ("Shop.area (/home/ada/ws/mod.py:12)", "f (<In[10]>:4)", "<module> (<In[10]>:5)")
 
 
+def test_of_executions_side_by_side_the_place_is_in_the_code_that_ran(monkeypatch):
+    in_own_code = CELL.partition("File ~/ws")[0]
+    assert python("ZeroDivisionError", "division by zero", in_own_code, 11).line == 4
+
+
 def test_an_error_while_another_is_handled_is_told_with_that_one():
     failure = python("ValueError", "mine", CHAIN, 2)
     assert (failure.type, failure.message, failure.line) == ("ValueError", "mine", 4)

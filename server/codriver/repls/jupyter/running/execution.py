@@ -283,6 +283,9 @@ def _placed(failure: Failure, text: str, cell: int | None) -> Failure:
     # Around our own load is nothing but the cell that calls it.
     frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(OUR_FOLDER), every))
     trace = tuple(_text(frame) for frame in frames[:TRACE_FRAMES])
+    running = frames[-1]["cell"] if frames and not frames[-1]["function"] else None
+    if running is not None:  # of executions side by side, which share a count, the outermost frame tells its own
+        cell = int(running)
     for frame in frames:
         if frame["cell"] is not None and (cell is None or int(frame["cell"]) == cell):
             return replace(failure, line=int(frame["line"]), trace=trace)
