@@ -6,8 +6,6 @@ may count, ahead of what it has given.
 
 The promise: `kill -9` at any moment loses at most what was added in the last 500 ms, and never a line number's being
 unique. What is held is bounded in number and in bytes, in memory, on disk, and while a file is read that is larger.
-
-The numbers of the log's lines, reserved in a small file, so that no two runs give one.
 """
 
 from __future__ import annotations
@@ -51,7 +49,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.log.output_log import Snapshot
-
 
 __all__ = ["History", "Loaded", "NewerFormatError", "UnreadableError", "read_history"]
 
