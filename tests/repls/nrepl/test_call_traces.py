@@ -1,8 +1,6 @@
 """What wraps functions in a JVM to record their calls: leased, and gone when nobody renews it."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -91,7 +89,7 @@ async def test_a_kill_of_the_server_leaves_nothing_wrapped_behind_its_lease():
             assert await one.value("@leased.shop/begun") == "1"
             assert await one.value(IS_PLAIN) == "false"
         finally:
-            os.kill(server.pid, signal.SIGKILL)
+            server.kill()
             server.wait(60)
         await one.becomes_true(IS_PLAIN)
         await one.becomes_true(IS_GONE)

@@ -25,11 +25,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import types
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, Protocol
 
     from ..basics.dialect import Dialect
 
     Told = dict[str, Any]
+
+    class UnderWay(Protocol):
+        """An `Attempt`, by a name that type checkers know on every system."""
+
+        def wait(self) -> Told: ...  # noqa: D102  # as there
+        def stop(self) -> None: ...  # noqa: D102  # as there
+
 
 TRY = "codriver/try"
 """The op that tries candidates: its field `code` is JSON, and so is its value."""
@@ -238,11 +245,11 @@ class Reruns:
 
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self._under_way: Attempt | None = None
+        self._under_way: UnderWay | None = None
 
     def begin(self, job: Job, *, is_free: bool) -> None:
         """Fork for a job, on the main thread; a thread of ours tells what came of it."""
-        if not is_free or sys.platform != "linux":
+        if not (is_free and is_possible()):
             job.connection.answer(job.message, {"status": ["done"]})
             return
         try:
@@ -264,10 +271,12 @@ class Reruns:
             self._under_way = None
 
 
-def _begun(dialect: Dialect, job: Job, *, is_unasked: bool) -> Attempt:
+def _begun(dialect: Dialect, job: Job, *, is_unasked: bool) -> UnderWay:
     """The candidates of a request, under way. Those that nobody asked for never write files that are not shielded."""
     asked: dict[str, Any] = json.loads(job.message["code"])
     trial = Trial(dialect, job, asked)
     folders = [*asked["folders"], os.environ.get("TMPDIR") or TEMPORARY]
     needs_files = is_unasked or trial.needs_files
-    return Attempt(trial.prepare, folders, asked["wallMs"] / 1000, job.shield, needs_files=needs_files)
+    if sys.platform == "linux":
+        return Attempt(trial.prepare, folders, asked["wallMs"] / 1000, job.shield, needs_files=needs_files)
+    raise NotImplementedError(sys.platform)  # nobody gets here: the op is not there
