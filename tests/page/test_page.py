@@ -235,6 +235,7 @@ def test_an_edit_shows_its_diff(live, page, client):
 
 
 def test_search_and_filters_find_rows(page, client):
+    evaluate(client, "1 / 0")
     evaluate(client, "'needle in ' + 'the hay'")
     page.shows("needle", "#rows")
     page.press("/")
@@ -242,6 +243,12 @@ def test_search_and_filters_find_rows(page, client):
     page.until("document.querySelectorAll('.row').length === 1")
     page.press("Escape")
     page.until("document.querySelectorAll('.row').length > 1")
+    # A row has the beginning of a long text; the log, which is asked, has all of it.
+    evaluate(client, f"2 ** 9  # {'.' * 3000} at the very end")
+    page.press("/")
+    page.type("the Very end")
+    page.until(f"{row('2 ** 9')} && document.querySelectorAll('.row').length === 1", "the row found by the server")
+    page.press("Escape")
     page.click(".filter", "Errors")
     page.until("[...document.querySelectorAll('.row')].every(one => one.classList.contains('broken'))")
 
@@ -414,6 +421,44 @@ def test_twenty_thousand_rows_are_a_few_elements(page):
     assert found["elements"] < 60
     assert found["made"] < 120
     assert (found["first"], found["last"]) == ("row 1000", "row 20999")
+
+
+def test_only_a_reader_who_scrolls_leaves_the_end_of_the_list(page):
+    """The list gets less room while it scrolls by itself, as where a header grows; then a reader goes up, and back."""
+    found = page.run("""(async () => {
+      const { List } = await import('/list.js');
+      const scroll = document.createElement('div'), holder = document.createElement('div');
+      scroll.style.cssText = 'height: 600px; overflow-y: auto';
+      holder.style.position = 'relative';
+      scroll.append(holder);
+      document.body.append(scroll);
+      const made = () => Object.assign(document.createElement('div'), { style: 'position: absolute' });
+      const list = new List(scroll, holder, { heightOf: () => 34, drop: () => 0, fill: () => 0, make: made });
+      const frames = async () => { for (let n = 0; n < 4; n++) await new Promise(requestAnimationFrame); };
+      list.set(Array.from({ length: 100 }, () => ({})));
+      requestAnimationFrame(() => { scroll.style.height = '400px'; });
+      await frames();
+      const found = [list.follows, scroll.scrollTop + scroll.clientHeight];
+      scroll.scrollTop -= 100;
+      await frames();
+      found.push(list.follows);
+      list.set([...list.rows, {}]);
+      await frames();
+      found.push(scroll.scrollTop);
+      scroll.scrollTop = 9999;
+      await frames();
+      found.push(list.follows);
+      // A row is opened and closed where all of the list can be seen: nothing scrolls, and its reader is at the end.
+      list.set(list.rows.slice(0, 3));
+      await frames();
+      list.follows = false;
+      list.settle();
+      await frames();
+      found.push(list.follows);
+      scroll.remove();
+      return found;
+    })()""")
+    assert found == [True, 3400, False, 2900, True, True]
 
 
 def test_a_page_goes_on_with_the_next_server_and_ends_what_ran(browser, tmp_path):

@@ -224,6 +224,7 @@ def test_the_events_of_an_application_are_rows_of_their_own(page, client):
     with Events(page) as events:
         row = events.row(kind="app", op="error", status="failed")
     assert "no stock" in row["text"]
+    assert row["id"] in page.call("found", part="NO STOCK")["ids"]
 
 
 def test_recorded_calls_of_an_evaluation_are_told_as_a_tree(live, page, client):
@@ -250,6 +251,13 @@ def test_what_a_kernel_shows_is_told_in_its_own_kind(tmp_path):
         assert shown({"text/plain": "x", "text/latex": "$x^2$"}) == {"latex": "$x^2$"}
         assert "<b>hi</b>" in page.frame(shown({"text/plain": "x", "text/html": "<b>hi</b>"})["address"])[2]
         assert shown({"text/plain": "x"}) == {}
+
+
+def test_a_search_finds_what_stands_anywhere_in_the_texts_of_the_log(page, client):
+    codes = (f"x = 1  # {'.' * 3000} The Needle", "print('.' * 9000 + 'needLE')")
+    made = [client.call("evaluate_code", code=code, detail=True)["evaluationId"] for code in codes]
+    assert page.call("found", part="Needle")["ids"] == sorted(made)
+    assert page.call("found", part="no text has this")["ids"] == []
 
 
 def test_history_and_runs_of_before_are_told(tmp_path):

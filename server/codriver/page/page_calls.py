@@ -113,6 +113,8 @@ class PageCalls:
                 return {"examples": EXAMPLES}
             case "lead":
                 return {"evaluation": evaluation_of(services, list(given.get("row", ())))}
+            case "found":
+                return {"ids": await rows_with(services, client, str(given.get("part", "")))}
             case "history":
                 here = typed(["--workspace", str(services.workspace)])
                 found_code = await history(services, client, str(given.get("part", "")))
@@ -343,6 +345,12 @@ CODE_OF_HISTORY: Final = (
     "[(clojure.string/includes? ?code ?part)] [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] "
     '[(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]]'
 )
+_WITH_PART: Final = (
+    "[{0} ?e :output/text ?text] [(clojure.string/lower-case ?text) ?low] [(clojure.string/includes? ?low ?part)] "
+    '[{0} ?e :output/line ?line] [(get-else {0} ?e :output/evaluation "") ?id]]'
+)
+WITH_PART: Final = f"[:find ?line ?id :in $ ?part :where {_WITH_PART.format('$')}"
+EVENTS_WITH_PART: Final = f"[:find ?line ?id :in $ $app ?part :where {_WITH_PART.format('$app')}"
 RUNS: Final = (
     "[:find ?run (min ?when) (max ?when) (count ?e) :in $ $memory :where [$memory ?e :output/run ?run] "
     "[$memory ?e :output/timestamp ?when]]"
@@ -369,6 +377,13 @@ async def history(services: Services, client: ClientSession, part: str) -> dict[
     rows = sorted(_rows(answer), reverse=True)
     shown = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MOST_SHOWN]]
     return {"rows": shown, "count": len(rows)}
+
+
+async def rows_with(services: Services, client: ClientSession, part: str) -> list[str]:
+    """The rows by their ids of which the log has, in whatever letters, a text with this part, wherever it stands in it."""
+    said = _rows(await _ask(services, client, WITH_PART, [part.lower()]))
+    events = _rows(await _ask(services, client, EVENTS_WITH_PART, [part.lower()]))
+    return sorted({evaluation or f"s{line}" for line, evaluation in said} | {f"a{line}" for line, _ in events})
 
 
 async def runs(services: Services, client: ClientSession) -> dict[str, object]:

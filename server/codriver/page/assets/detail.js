@@ -3,7 +3,7 @@ import { isLive } from "./feed.js";
 import { kindOf } from "./row.js";
 import { pictureOf } from "./pictures.js";
 import { call, tool } from "./transport.js";
-import { copier, diffOf, el, joined, listed, markdown, plain, press, quiet, size, took } from "./text.js";
+import { copier, diffOf, el, joined, listed, markdown, plain, pre, quiet, size, took } from "./text.js";
 
 const PIECE = 60000, LOOK_MS = 400;
 
@@ -45,7 +45,7 @@ export class Detail {
 	async fill() {
 		try {
 			const kind = kindOf(this.row);
-			const made = kind === "edit" ? await this.edit() : kind === "said" || kind === "app" ? [el("pre", {}, plain(this.row.text))] : await this.evaluation();
+			const made = kind === "edit" ? await this.edit() : kind === "said" || kind === "app" ? [pre(this.row.text)] : await this.evaluation();
 			if (!this.isClosed) this.body.replaceChildren(...made);
 		} catch (error) {
 			this.body.replaceChildren(quiet(error.message));
@@ -65,13 +65,13 @@ export class Detail {
 			call("code", { evaluation: row.id }), tool("get_evaluation", { evaluationId: row.id, maxImages: 0, detail: true }),
 		]);
 		const made = [], text = code ?? row.text ?? "";
-		if (row.goal) made.push(quiet(plain(row.goal)));
-		if (row.file) made.push(quiet(plain(row.file)));
-		if (row.notebook) made.push(quiet(`evaluated in the notebook ${plain(row.notebook)}, past this server`));
-		if (kindOf(row) !== "tests" && (code !== null || row.text)) made.push(block("Code", el("pre", { class: "code", tabIndex: 0 }, plain(text)), copier(() => text)));
+		if (row.goal) made.push(quiet(row.goal));
+		if (row.file) made.push(quiet(row.file));
+		if (row.notebook) made.push(quiet(`evaluated in the notebook ${row.notebook}, past this server`));
+		if (kindOf(row) !== "tests" && (code !== null || row.text)) made.push(block("Code", pre(text), copier(() => text)));
 		if (!found.ok && found.reason === "unknown-evaluation") {
-			if (row.output) made.push(block("Output", el("pre", { tabIndex: 0 }, plain(row.output))));
-			if (row.result) made.push(block("Result", el("pre", { tabIndex: 0 }, plain(row.result))));
+			if (row.output) made.push(block("Output", pre(row.output)));
+			if (row.result) made.push(block("Result", pre(row.result)));
 			return [...made, quiet("The server no longer knows this evaluation: this is what its log says.")];
 		}
 		if (found.results?.length) made.push(this.tests(found.results));
@@ -80,8 +80,8 @@ export class Detail {
 		if (row.hasPrinted || found.stdout || isLive(row)) made.push(...await this.output());
 		if (row.pictures) made.push(block("Pictures", el("div", { class: "pictures" }, Array.from({ length: row.pictures }, (_, at) => pictureOf(row, at + 1)))));
 		if (found.result !== undefined) made.push(this.result(found));
-		if (found.trace) made.push(block("Calls", el("pre", { tabIndex: 0 }, plain((await tool("get_evaluation", { evaluationId: row.id, part: "trace", length: PIECE })).text))));
-		if (found.stacks) made.push(block("Where it was", el("pre", { tabIndex: 0 }, plain(found.stacks))));
+		if (found.trace) made.push(block("Calls", pre((await tool("get_evaluation", { evaluationId: row.id, part: "trace", length: PIECE })).text)));
+		if (found.stacks) made.push(block("Where it was", pre(found.stacks)));
 		const notes = [...(found.notes ?? []), ...said.slice(1)].filter((one) => !one.startsWith("meanwhile "));
 		if (notes.length) made.push(block("Notes", listed("ul", {}, notes)));
 		return [...made, el("p", { class: "about" }, plain(joined([row.id, found.ns && `in ${found.ns}`, took(found.elapsedMs), found.status], " · ")))];
@@ -90,10 +90,10 @@ export class Detail {
 	async output() {
 		const made = [];
 		for (const part of ["stdout", "stderr"]) {
-			const shown = new Output(this.row.id, part);
-			const is = await shown.more();
-			if (part === "stdout" && (is || isLive(this.row))) this.out = shown;
-			if (is || (part === "stdout" && isLive(this.row))) made.push(block(part === "stdout" ? "Output" : "Error output", shown.element));
+			const shown = new Output(this.row.id, part), isOut = part === "stdout";
+			if (!(await shown.more() || (isOut && isLive(this.row)))) continue;
+			if (isOut) this.out = shown;
+			made.push(block(isOut ? "Output" : "Error output", shown.element));
 		}
 		return made;
 	}
@@ -101,7 +101,7 @@ export class Detail {
 	result(found) {
 		const text = found.result.replace(/<<image-\d+[^>]*>>/g, "").replace(/^\n+|\s+$/g, "");
 		const values = found.values?.length > 1 ? found.values.join("\n") : text;
-		const raw = el("pre", { class: "value", tabIndex: 0 }, plain(values));
+		const raw = pre(values);
 		const holder = el("div", {}, text && raw);
 		this.show(holder, raw);
 		return block("Result", holder, text && copier(() => values));
@@ -114,13 +114,13 @@ export class Detail {
 		const made = [];
 		if (shown.address) made.push(el("iframe", { src: shown.address, sandbox: "", title: "Table", height: Math.min(480, 36 + 26 * shown.lines) }));
 		if (shown.markdown) made.push(markdown(shown.markdown));
-		if (shown.latex) made.push(el("pre", {}, plain(shown.latex)));
+		if (shown.latex) made.push(pre(shown.latex));
 		if (made.length) holder.replaceChildren(...made, el("details", {}, el("summary", {}, "As text"), raw));
 	}
 
 	error(error) {
 		const made = [failure(error)];
-		for (const one of error.chain ?? []) made.push(quiet(plain(one.relation)), failure(one));
+		for (const one of error.chain ?? []) made.push(quiet(one.relation), failure(one));
 		return block("Error", made);
 	}
 
@@ -128,7 +128,7 @@ export class Detail {
 		return block("Tests", el("ul", { class: "tests" }, rows.map((one) => el("li", { class: one.outcome },
 			el("strong", {}, plain(joined([one.ns, one.test], "/"))), " ", el("span", { class: "quiet" }, plain(one.outcome)),
 			one.message && el("p", {}, plain(one.message)),
-			(one.actual || one.expected) && el("pre", {}, plain(joined([one.expected && `expected: ${one.expected}`, one.actual], "\n"))),
+			(one.actual || one.expected) && pre(joined([one.expected && `expected: ${one.expected}`, one.actual], "\n")),
 			one.frames?.length && listed("ol", { class: "frames" }, one.frames)))));
 	}
 
@@ -175,13 +175,13 @@ export class Detail {
 
 const failure = (error) => el("div", {}, el("p", { class: "error" }, plain(joined([error.class, error.message], ": "))),
 	error.trace?.length && listed("ol", { class: "frames" }, error.trace),
-	error.data && el("pre", {}, plain(error.data)), error.locals && quiet(plain(error.locals)));
+	error.data && pre(error.data), error.locals && quiet(error.locals));
 
 /** One stream of an evaluation, read on as it grows, from its end where it is long. */
 class Output {
 	constructor(id, part) {
 		Object.assign(this, { id, part, from: 0, total: 0, first: 0 });
-		this.text = el("pre", { class: part, tabIndex: 0 });
+		this.text = pre("", { class: part });
 		this.before = el("button", { class: "small", hidden: true, onclick: () => this.earlier() });
 		this.element = el("div", {}, this.before, this.text);
 	}

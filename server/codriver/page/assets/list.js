@@ -10,13 +10,16 @@ export class List {
 		this.follows = true;
 		this.due = false;
 		scroll.addEventListener("scroll", () => {
-			this.follows = scroll.scrollTop + scroll.clientHeight >= this.height - 24;
+			// The list may have got less room since it scrolled by itself: only who goes up leaves its end.
+			this.follows = this.isAtEnd || (this.follows && scroll.scrollTop >= this.top);
+			this.top = scroll.scrollTop;
 			this.draw();
 		}, { passive: true });
 		new ResizeObserver(() => this.later()).observe(scroll);
 	}
 
 	get height() { return this.tops[this.rows.length]; }
+	get isAtEnd() { return this.scroll.scrollTop + this.scroll.clientHeight >= this.height - 24; }
 
 	set(rows) {
 		this.rows = rows;
@@ -40,8 +43,10 @@ export class List {
 		}
 		this.tops[rows.length] = top;
 		this.holder.style.height = `${top}px`;
-		if (this.follows) scroll.scrollTop = top;
-		else if (anchor && rows[anchor.row.place] === anchor.row) scroll.scrollTop = this.tops[anchor.row.place] + anchor.by;
+		if (this.follows) {
+			scroll.scrollTop = top;
+			this.top = scroll.scrollTop;
+		} else if (anchor && rows[anchor.row.place] === anchor.row) scroll.scrollTop = this.tops[anchor.row.place] + anchor.by;
 	}
 
 	/** The first row that can be seen, and how far it is above the edge, so that what is read stays where it is. */
@@ -100,6 +105,12 @@ export class List {
 		this.later();
 	}
 
+	/** A row got lower: the list follows its end again where that is what is seen. */
+	settle() {
+		this.measure();
+		this.follows = this.isAtEnd;
+	}
+
 	/** Scrolls so that a row can be seen. */
 	show(row, { middle = false } = {}) {
 		this.measure();
@@ -109,7 +120,7 @@ export class List {
 			const low = middle ? top - 60 : top < scroll.scrollTop ? top : Math.min(top, end - scroll.clientHeight);
 			scroll.scrollTop = low;
 		}
-		this.follows = scroll.scrollTop + scroll.clientHeight >= this.height - 24;
+		this.follows = this.isAtEnd;
 		this.draw();
 	}
 }

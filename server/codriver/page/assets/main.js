@@ -8,17 +8,17 @@ import { panels } from "./panels.js";
 import { address } from "./pictures.js";
 import { fillClock, fillRow, kindOf, makeRow } from "./row.js";
 import { el, oneLine } from "./text.js";
-import { follow } from "./transport.js";
+import { call, follow } from "./transport.js";
 
 const at = (id) => document.getElementById(id);
 const scroll = at("scroll"), search = at("search"), strip = at("strip"), panel = at("panel"), live = at("live");
 const narrow = matchMedia("(max-width: 640px)");
-const MEDIA = 132, CLOCK_MS = 500, STRIP = 12;
+const MEDIA = 132, CLOCK_MS = 500, STRIP = 12, SEEK_MS = 400;
 
 const feed = new Feed();
 const open = new Map();
 const filters = { kind: "all", who: "" };
-let wanted = "", current = null, unseen = 0, view = "live", gaps = 0;
+let found = new Set(), seeking = 0, wanted = "", current = null, unseen = 0, view = "live", gaps = 0;
 
 const heightOf = (row) => {
 	const detail = open.get(row.key);
@@ -52,11 +52,32 @@ const KINDS = {
 	app: ["Application", (row) => kindOf(row) === "app"],
 };
 
-const isShown = (row) => KINDS[filters.kind][1](row) && (!filters.who || row.who === filters.who) && (!wanted || has(row, wanted));
+const isShown = (row) => KINDS[filters.kind][1](row) && (!filters.who || row.who === filters.who) && (!wanted || has(row, wanted) || (found.has(row.id) && row.life === feed.life));
+
+function find(text) {
+	wanted = text;
+	found = new Set();
+	refilter();
+	seek();
+}
+
+/** Asks which rows have it anywhere in their texts, which are cut here. */
+function seek() {
+	seeking ||= setTimeout(async () => {
+		const part = wanted;
+		let ids = [];
+		try { if (part) ({ ids } = await call("found", { part })); } catch { /* what is here alone */ }
+		seeking = 0;
+		if (part !== wanted) return seek();
+		found = new Set(ids);
+		refilter();
+	}, SEEK_MS);
+}
 
 function refilter() {
 	for (const row of feed.rows) row.isShown = isShown(row);
 	redraw();
+	tellGone();
 }
 
 function redraw() {
@@ -115,6 +136,7 @@ function toggle(row) {
 	if (detail) {
 		detail.close();
 		open.delete(row.key);
+		list.settle();
 	} else {
 		list.follows = false;
 		open.set(row.key, new Detail(row, () => list.later()));
@@ -129,8 +151,8 @@ function leadTo(id) {
 	choosePanel("live");
 	if (!row.isShown) {
 		Object.assign(filters, { kind: kindOf(row) === "app" ? "app" : "all", who: "" });
-		search.value = wanted = "";
-		refilter();
+		search.value = "";
+		find("");
 	}
 	list.measure();
 	if (!open.has(row.key)) toggle(row);
@@ -171,7 +193,7 @@ const drawTabs = () => at("tabs").replaceChildren(...Object.entries(VIEWS).map((
 	el("button", { role: "tab", "aria-selected": String(name === view), "aria-controls": name === "live" ? "live" : "panel", onclick: () => choosePanel(name) }, title)));
 
 search.addEventListener("input", () => {
-	if (view === "live") { wanted = search.value.trim().toLowerCase(); refilter(); }
+	if (view === "live") find(search.value.trim().toLowerCase());
 });
 search.addEventListener("keydown", (event) => {
 	if (event.key === "Enter" && view !== "live") beside[view].search(search.value.trim());
@@ -184,7 +206,7 @@ addEventListener("keydown", (event) => {
 	const isTyping = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
 	if (event.key === "Escape") {
 		if (isTyping && event.target !== search) event.target.blur();
-		else if (event.target === search || wanted) { search.value = wanted = ""; search.blur(); refilter(); }
+		else if (event.target === search || wanted) { search.value = ""; search.blur(); find(""); }
 		else if (view !== "live") choosePanel("live");
 		else if (current && open.has(current.key)) toggle(current);
 		else choose(null);
@@ -217,9 +239,7 @@ scroll.addEventListener("scroll", tellNewest, { passive: true });
 
 function lost(tries) {
 	link.className = "lost";
-	link.textContent = tries > 2
-		? "the server is gone; the page waits for the next one. If none takes over: codriver watch --web"
-		: "the server is gone; the page waits for the next one";
+	link.textContent = `the server is gone; the page waits for the next one${tries > 2 ? ". If none takes over: codriver watch --web" : ""}`;
 }
 
 const heard = {
@@ -247,6 +267,7 @@ const heard = {
 		drawStrip();
 		tellNewest();
 		tellGone();
+		if (wanted) seek();
 	},
 	header(data) { evicted = data.evicted; header.show(data, feed.ahead); tellGone(); },
 	gap() { gaps += 1; tellGone(); },
@@ -255,7 +276,8 @@ const heard = {
 
 let evicted = 0;
 function tellGone() {
-	const words = [];
+	const words = [], more = [...found].filter((id) => !feed.byId.has(`${feed.life}/${id}`)).length;
+	if (more) words.push(`${more} more have it in the log, too old to be held here: ask in Query`);
 	if (evicted) words.push(`${evicted} older entries have left the log: their code is in History`);
 	if (gaps) words.push("some output came faster than it could be told: open rows have all that is kept");
 	if (feed.dropped) words.push(`${feed.dropped} older rows are not held here`);

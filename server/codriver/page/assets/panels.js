@@ -1,6 +1,6 @@
 // The views beside the rows: questions in Datalog, the handoff, runs of before, the history.
 import { call, query } from "./transport.js";
-import { clock, copier, day, el, plain, press, quiet, tableOf } from "./text.js";
+import { clock, copier, day, el, plain, quiet, tableOf } from "./text.js";
 
 /** Fills a place with what it is made of, which is to come, or with the words of what went wrong. */
 async function fill(place, making) {
@@ -18,7 +18,7 @@ const listOf = (rows) => el("ol", { class: "run" }, rows.map(([time, who, text, 
 
 /** The views by name, each with its title, `show(holder)` and perhaps `search(text)`. */
 export function panels({ leadTo, search }) {
-	const lead = (words, title, onclick) => press(words, onclick, { class: "lead", title });
+	const lead = (words, title, onclick) => el("button", { class: "lead", title, onclick }, words);
 
 	/* Questions */
 
@@ -58,7 +58,7 @@ export function panels({ leadTo, search }) {
 		title: "Handoff",
 		show: (holder) => fill(holder, async () => {
 			const { text, first, sections } = await call("handoff");
-			return [el("article", {}, quiet(plain(first)), sections.map(([title, parts]) => el("section", {}, title && el("h2", {}, plain(title)),
+			return [el("article", {}, quiet(first), sections.map(([title, parts]) => el("section", {}, title && el("h2", {}, plain(title)),
 				el("ul", {}, parts.map((one) => el("li", {}, linked(one)))))), copier(() => text, "Copy it"))];
 		}),
 	};

@@ -28,9 +28,11 @@ export function address(id, number) {
 	return found;
 }
 
+const named = (row, number) => `Picture ${number} of ${row.who ?? "an evaluation"}`;
+
 /** A picture of a row as a button that shows it large. */
 export function pictureOf(row, number) {
-	const words = `Picture ${number} of ${row.who ?? "an evaluation"}`;
+	const words = named(row, number);
 	const image = el("img", { alt: words, decoding: "async" });
 	const button = el("button", { class: "picture", "aria-label": `${words}: show it large`, onclick: () => enlarge(row, number) }, image);
 	address(row.id, number).then(({ url }) => { image.src = url; },
@@ -49,7 +51,7 @@ async function enlarge(row, number) {
 			el("a", { href: saved, download: name }).click();
 			setTimeout(() => URL.revokeObjectURL(saved), 1000);
 		} }, "Download");
-		dialog.replaceChildren(el("img", { src: url, alt: `Picture ${number} of ${row.who ?? "an evaluation"}` }),
+		dialog.replaceChildren(el("img", { src: url, alt: named(row, number) }),
 			el("form", { method: "dialog" }, el("span", { class: "quiet" }, name), save, el("button", { type: "submit" }, "Close")));
 		dialog.showModal();
 	} catch { /* the place of the picture says that it is gone */ }

@@ -13,8 +13,8 @@ export const el = (name, given = {}, ...inside) => {
 	return made;
 };
 
-export const quiet = (words) => el("p", { class: "quiet" }, words);
-export const press = (words, onclick, given = {}) => el("button", { onclick, ...given }, words);
+export const quiet = (words) => el("p", { class: "quiet" }, plain(words));
+export const pre = (text, given) => el("pre", { tabIndex: 0, ...given }, plain(text));
 export const listed = (tag, given, texts) => el(tag, given, texts.map((one) => el("li", {}, plain(one))));
 export const joined = (words, by = " ") => words.filter(Boolean).join(by);
 
@@ -68,7 +68,7 @@ const spans = (given) => given.map(([tag, text]) => (tag ? el(tag, {}, plain(tex
 
 /** Markdown, of the blocks that the server makes of it. */
 export const markdown = (blocks) => el("div", { class: "markdown" }, blocks.map((one) =>
-	one.tag === "pre" ? el("pre", {}, plain(one.text))
+	one.tag === "pre" ? pre(one.text)
 		: one.tag === "ul" ? el("ul", {}, one.items.map((item) => el("li", {}, spans(item))))
 			: one.tag === "table" ? tableOf(one.head.map(plain), one.rows.map((row) => row.map(plain))) : el(one.tag, {}, spans(one.spans))));
 
