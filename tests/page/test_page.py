@@ -570,6 +570,29 @@ def test_hostile_content_runs_nothing_asks_nobody_and_breaks_no_layout(live, pag
     page.wrong = [one for one in page.wrong if "frame/" not in json.dumps(one) and "sandbox" not in json.dumps(one)]
 
 
+def test_hostile_names_are_words_in_rows_and_in_the_header(page, client):
+    """The server takes none of them for people or sessions; the page does not lean on that."""
+    assert evaluate(client, "1", who=MARKUP)["reason"] == "bad-who"
+    name = f"{MARKUP}\u202e\u001b[31m{'w' * 5000}"
+    told = page.run(f"""(async () => {{
+      const {{ show }} = await import('/header.js'), {{ fillRow, makeRow }} = await import('/row.js');
+      const name = {json.dumps(name)}, row = makeRow();
+      show({{ repls: [{{ key: name, dialect: name, title: name, words: name, state: 'busy', queue: 1, id: name }}],
+        clients: [name], problems: [name], isSearching: false }}, 0);
+      fillRow(row, {{ id: name, key: name, who: name, where: name, text: name, file: name, names: name, error: name,
+        output: name, status: 'failed', kind: 'load', line: 1, at: 1 }}, 0, 0);
+      document.getElementById('rows').append(row);
+      const told = [row.innerText.includes('<script>'), document.getElementById('repls').innerText.includes('<script>'),
+        /[\u202a-\u202e\u001b]/.test(document.body.innerText), document.documentElement.scrollWidth <= innerWidth];
+      row.remove();
+      return told;
+    }})()""")
+    assert told == [True, True, False, True]
+    assert page.run(
+        "typeof hacked === 'undefined' && document.querySelectorAll('a, #repls img, #repls script').length === 0"
+    )
+
+
 def test_markdown_of_a_program_leads_nowhere(page):
     blocks = [
         {"tag": "h3", "spans": [["", "A "], ["code", "<b>"]]},

@@ -380,7 +380,7 @@ async def history(services: Services, client: ClientSession, part: str) -> dict[
 
 
 async def rows_with(services: Services, client: ClientSession, part: str) -> list[str]:
-    """The rows by their ids of which the log has, in whatever letters, a text with this part, wherever it stands in it."""
+    """The ids of the rows of which some text, all of it and in whatever letters, has this part."""
     said = _rows(await _ask(services, client, WITH_PART, [part.lower()]))
     events = _rows(await _ask(services, client, EVENTS_WITH_PART, [part.lower()]))
     return sorted({evaluation or f"s{line}" for line, evaluation in said} | {f"a{line}" for line, _ in events})

@@ -9,15 +9,13 @@ export const isBroken = (row) => BROKEN.has(row.status) || Boolean(row.error) ||
 export const isLive = (row) => LIVE.has(row.status);
 
 export class Feed {
-	constructor() {
-		this.rows = [];
-		this.byId = new Map();
-		this.whos = new Map();
-		this.ahead = 0; // by how much the server's clock is ahead of this one
-		this.dropped = 0;
-		this.life = 0;
-		this.workspace = "";
-	}
+	rows = [];
+	byId = new Map();
+	whos = new Map();
+	ahead = 0; // by how much the server's clock is ahead of this one
+	dropped = 0;
+	life = 0;
+	workspace = "";
 
 	/** Another server: its rows come after all others. What ran in the one before is over. */
 	begin() {

@@ -23,8 +23,8 @@ function draw() {
 		const clocked = el("span", { class: "clock" });
 		chips.push([clocked, repl.since]);
 		return el("button", { class: `chip ${repl.state}`, title: repl.title, onclick: () => lead(repl.id), disabled: !repl.id },
-			el("span", { class: "dot" }), el("strong", {}, repl.key), repl.dialect !== repl.key && el("span", { class: "quiet" }, repl.dialect),
-			repl.words, clocked, repl.queue > 0 && el("span", { class: "queue" }, `${repl.queue} waiting`));
+			el("span", { class: "dot" }), el("strong", {}, oneLine(repl.key)), repl.dialect !== repl.key && el("span", { class: "quiet" }, oneLine(repl.dialect)),
+			oneLine(repl.words), clocked, repl.queue > 0 && el("span", { class: "queue" }, `${repl.queue} waiting`));
 	});
 	if (!repls.length) repls.push(el("span", { class: "chip" }, el("span", { class: "dot" }), stands.isSearching ? "looking for REPLs…" : "no REPL"));
 	const clients = stands.clients.length;

@@ -1,14 +1,15 @@
 // A list of which only what can be seen is in the document: elements of rows that leave are used again.
 export class List {
+	rows = [];
+	tops = new Float64Array(1);
+	shown = new Map();
+	pool = [];
+	follows = true;
+	due = false;
+
 	/** `fill(element, row)` makes an element show a row; `heightOf(row)` is its height when it is not measured. */
 	constructor(scroll, holder, { make, fill, heightOf, drop }) {
 		Object.assign(this, { scroll, holder, make, fill, heightOf, drop });
-		this.rows = [];
-		this.tops = new Float64Array(1);
-		this.shown = new Map();
-		this.pool = [];
-		this.follows = true;
-		this.due = false;
 		scroll.addEventListener("scroll", () => {
 			// The list may have got less room since it scrolled by itself: only who goes up leaves its end.
 			this.follows = this.isAtEnd || (this.follows && scroll.scrollTop >= this.top);

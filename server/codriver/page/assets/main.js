@@ -96,7 +96,7 @@ function drawFilters() {
 	const now = JSON.stringify([kinds, whos, filters]);
 	if (now === filtersAre) return;
 	filtersAre = now;
-	const chip = (words, isOn, then, hue) => el("button", { class: "filter", "aria-pressed": String(isOn), "data-hue": hue, onclick: () => { then(); refilter(); } }, words);
+	const chip = (words, isOn, then, hue) => el("button", { class: "filter", "aria-pressed": String(isOn), "data-hue": hue, onclick: () => { then(); refilter(); } }, oneLine(words));
 	at("filters").replaceChildren(
 		...kinds.map((kind) => chip(KINDS[kind][0], filters.kind === kind, () => { filters.kind = kind; })),
 		...(whos.length > 1 ? whos.map((who) => chip(who, filters.who === who, () => { filters.who = filters.who === who ? "" : who; }, String(feed.whos.get(who)))) : []));

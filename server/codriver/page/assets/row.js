@@ -55,9 +55,9 @@ export const fillRow = (element, row, hue, ahead, detail) => {
 	const kind = kindOf(row), broken = isBroken(row), live = isLive(row);
 	element.className = `row ${kind}${broken ? " broken" : live ? " alive" : ""}${detail ? " open" : ""}`;
 	time.textContent = row.at ? clock(row.at) : "";
-	who.textContent = row.who ?? "";
+	who.textContent = oneLine(row.who);
 	who.dataset.hue = hue ?? "";
-	where.textContent = row.where ?? "";
+	where.textContent = oneLine(row.where);
 	sign.textContent = broken && kind !== "edit" ? "✗" : row.status === "needs-input" ? "?" : live ? "…" : SIGNS[kind];
 	what.textContent = wordsOf(row);
 	const outcome = outcomeOf(row);
