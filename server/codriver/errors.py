@@ -1,4 +1,4 @@
-"""Every exception Codriver raises, one class per situation.
+"""Every exception Codriver raises, and every word by which it refuses.
 
 ::
 
@@ -6,16 +6,17 @@
     ├── PeerError             the other side broke its protocol: the connection is closed
     │   └── ReplDisconnectedError
     ├── RefusedError          understood, and will not be done: becomes an ``{"ok": false}`` answer
-    │   ├── (one class per `reason`)
+    │   ├── (a class where somebody tells it from others; else raised by its reason, see `refused`)
     └── StartError            a server, REPL or command could not start: becomes a line on stderr
 
-An exception carries the values of its situation and builds its own sentence: what happened, why, and what to do.
-They become answers in one place, `codriver.tools.calls.envelope`, and are told apart by type, never by text.
+An exception says what happened, why, and what to do, with the values of its situation; one with a class carries them
+and builds its own sentence. They become answers in one place, `codriver.tools.calls.envelope`, and are told apart by
+type, never by text.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,20 +42,83 @@ class ReplDisconnectedError(PeerError):
         self.cause = cause
 
 
-class RefusedError(CodriverError):
-    """Understood, and will not be done.
+Reason = Literal[
+    "ambiguous-session",
+    "bad-arguments",
+    "bad-query",
+    "bad-who",
+    "busy",
+    "cannot-try",
+    "capability-missing",
+    "docs-unavailable",
+    "edits-refused",
+    "evaluation-failed",
+    "file-changed",
+    "file-unreadable",
+    "file-unwritable",
+    "forgotten",
+    "internal-error",
+    "interrupted",
+    "no-code",
+    "no-frame",
+    "no-kernel",
+    "no-repl",
+    "no-such-skill",
+    "no-tests",
+    "not-a-repl",
+    "not-interrupted",
+    "not-waiting-for-input",
+    "notebook-open",
+    "nothing-to-undo",
+    "other-worktree",
+    "path-refused",
+    "repl-busy",
+    "repl-disconnected",
+    "repl-not-answering",
+    "repl-stopped",
+    "repl-unreachable",
+    "request-unsafe",
+    "stopping",
+    "switched-off",
+    "syntax-error",
+    "tests-failed",
+    "timed-out",
+    "too-many-forms",
+    "too-many-in-background",
+    "too-many-waits",
+    "too-much-code",
+    "unbalanced",
+    "unknown-cell",
+    "unknown-evaluation",
+    "unknown-namespace",
+    "unknown-session",
+    "unknown-symbol",
+    "unknown-tool",
+    "wrong-language",
+]
+"""The closed list: every word by which Codriver refuses. Those of an application's seam stand beside the envelope."""
 
-    `reason` is one of the closed list of contract words; `hint` says what to do next; `details` holds further
-    JSON values for the answer under camelCase keys.
+
+class RefusedError(CodriverError):
+    """Understood, and will not be done. A class of its own has a refusal that somebody catches; else see `refused`.
+
+    `hint` says what to do next; `details` holds further JSON values for the answer under camelCase keys.
     """
 
-    reason: ClassVar[str] = "refused"
+    reason: Reason
 
     def __init__(self, message: str, *, hint: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.details: Mapping[str, object] = details or {}
+
+
+def refused(reason: Reason, message: str, *, hint: str, details: Mapping[str, object] | None = None) -> RefusedError:
+    """A refusal that nobody catches by its type, to be raised."""
+    error = RefusedError(message, hint=hint, details=details)
+    error.reason = reason
+    return error
 
 
 class StartError(CodriverError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from codriver.datalog.regexes import OutOfTimeError
 from codriver.errors import RefusedError
@@ -24,7 +24,7 @@ class QueryError(RefusedError):
     `line` and `column` count from 1, in the query's text or, when `part` says so, in another text given with it.
     """
 
-    reason: ClassVar[str] = "bad-query"
+    reason = "bad-query"
 
     def __init__(self, expected: str, found: str, *, line: int, column: int, part: str = "query") -> None:
         if len(found) > SHOWN_CHARACTERS:

@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import anyio
 
-from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.log.transcripts import read as read_texts
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
@@ -241,7 +241,8 @@ class Resources:
         transcript = self._services.transcripts.get(identity)
         chosen = next((name for name in PARTS if name == part), None)
         if transcript is None or chosen is None:
-            raise RefusedError(
+            raise refused(
+                "forgotten",
                 f"no text {part!r} of an evaluation {identity!r} is held",
                 hint="parts are result, stdout, stderr and stacks; texts of old evaluations are forgotten",
             )

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from codriver.core.values import LISP
-from codriver.errors import CodriverError, RefusedError
+from codriver.errors import CodriverError, RefusedError, refused
 from codriver.repls.contract.questions import Lookup
 from codriver.tools.answers.answer_budget import head
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.session_choice import Target, own, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from codriver.repls.contract.adapter_values import ClojureDocs
     from codriver.tools.calls.base import Services
 
@@ -26,18 +24,6 @@ CORE: Final = "clojure.core"
 SAME: Final = {"cljs.core": CORE, "basilisp.": "clojure.", "cljs.": "clojure."}
 """Beginnings of namespaces whose vars are those of Clojure under another name; the first that fits holds."""
 DAY_S: Final = 86_400
-
-
-class UnknownDocsError(RefusedError):
-    """ClojureDocs has nothing about the symbol."""
-
-    reason = "unknown-symbol"
-
-    def __init__(self, symbol: str, others: Sequence[str]) -> None:
-        hint = "it covers Clojure itself and its own libraries: use symbol_info for what else the REPL knows"
-        if others:
-            hint = f"call again with one of: {', '.join(others)}"
-        super().__init__(f"ClojureDocs has nothing about {symbol!r}", hint=hint, details={"others": list(others)})
 
 
 class DocsArguments(Arguments):
@@ -61,8 +47,7 @@ async def describe_docs(services: Services, key: str | None, symbol: str) -> dic
     A symbol without namespace, or with an alias, is looked up in the session first, where one is meant.
 
     Raises:
-        UnknownDocsError: nothing.
-        DocsUnavailableError: the export cannot be had.
+        RefusedError: nothing, or the export cannot be had.
     """
     target = _session(services, key)
     qualified = clojure_name(await _qualified(services, target, symbol))
@@ -77,7 +62,15 @@ async def describe_docs(services: Services, key: str | None, symbol: str) -> dic
         qualified, url=settings.clojuredocs_url, max_age_s=settings.clojuredocs_max_age_days * DAY_S
     )
     if found.docs is None:
-        raise UnknownDocsError(qualified, found.others)
+        hint = "it covers Clojure itself and its own libraries: use symbol_info for what else the REPL knows"
+        if found.others:
+            hint = f"call again with one of: {', '.join(found.others)}"
+        raise refused(
+            "unknown-symbol",
+            f"ClojureDocs has nothing about {qualified!r}",
+            hint=hint,
+            details={"others": list(found.others)},
+        )
     fetched_at = datetime.fromtimestamp(found.fetched_at, UTC).isoformat(timespec="seconds")
     fields = {**docs_json(found.docs, settings.max_text_bytes), "source": "export", "fetchedAt": fetched_at}
     return {**fields, "note": found.note} if found.note else fields

@@ -18,7 +18,7 @@ from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, Create, InsertDef, Limits, ReplaceDef, ReplaceText, Wanted, lint
 from codriver.editing.batch import cut
 from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES, plain_name
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.parinfer import balance
 from codriver.lisp.source_text import Target
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from codriver.editing import Diagnostics, Elsewhere, FileEdit, FileResult, Outcome
     from codriver.editing.file_changes import Change
     from codriver.lisp.edit import Done
-    from codriver.lisp.reader import Unbalanced
     from codriver.settings.model import Settings
 
 
@@ -203,24 +202,22 @@ class BalanceArguments(Arguments):
     text: str = Field(max_length=MAX_TEXT_CHARS, description="All of it, well indented.")
 
 
-class UnbalanceableError(RefusedError):
-    """Indentation cannot tell where the brackets belong."""
-
-    reason = "unbalanced"
-
-    def __init__(self, unbalanced: Unbalanced) -> None:
-        super().__init__(
-            f"the brackets cannot be balanced by indentation: {unbalanced.message}",
-            hint="correct it by hand at the line and column of error",
-            details={"error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}},
-        )
-
-
 async def balance_brackets(call: Call, arguments: BalanceArguments) -> Answer:
     """The text with the brackets that its indentation asks for."""
     balanced = await call.services.work.texts.run(call.client, partial(balance, arguments.text))
     if balanced.error is not None:
-        raise UnbalanceableError(balanced.error)
+        raise refused(
+            "unbalanced",
+            f"the brackets cannot be balanced by indentation: {balanced.error.message}",
+            hint="correct it by hand at the line and column of error",
+            details={
+                "error": {
+                    "message": balanced.error.message,
+                    "line": balanced.error.line,
+                    "column": balanced.error.column,
+                }
+            },
+        )
     return Answer({"balancedText": balanced.text, "changed": balanced.changed})
 
 
@@ -232,8 +229,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     services = call.services
     settings = services.settings
     who, began_ms = call.who(arguments.who), services.now()
-    if arguments.load and (refused := switched_off(EVALUATE, settings, by="edit_files with load")):
-        raise refused
+    if arguments.load and (obstacle := switched_off(EVALUATE, settings, by="edit_files with load")):
+        raise obstacle
     wanted = [Wanted(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in arguments.edits]
     edit = partial(
         services.editor.edit,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from pydantic import Field
 
 from codriver.core.values import HELD, MAIN_SESSION, PrintLimits, ValuePart
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, refused
 from codriver.log.transcripts import read
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run, look_again_late
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
-from codriver.tools.answers.answer_texts import ForgottenError, difference, excerpt, matching
+from codriver.tools.answers.answer_texts import difference, excerpt, matching
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.trace_answers import trace_part, with_trace
@@ -23,50 +23,19 @@ from codriver.tools.calls.evaluation_waits import give_input, stop, wait
 from codriver.tools.calls.session_choice import evaluation_of, key_of, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from codriver.core.state import State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Transcript
     from codriver.tools.calls.session_choice import Target
 
 
-class NotReadingError(RefusedError):
-    """Input was sent to an evaluation that does not wait for any."""
-
-    reason = "not-waiting-for-input"
-
-    def __init__(self, evaluation: str, status: str) -> None:
-        super().__init__(
-            f"evaluation {evaluation} has status {status} and does not wait for input",
-            hint="send_input is for an evaluation with status needs-input",
-        )
-
-
-class NothingToInterruptError(RefusedError):
-    """Neither an evaluation nor a session was named, and the caller has none, or several."""
-
-    reason = "bad-arguments"
-
-    def __init__(self, own: Sequence[str], others: Sequence[str]) -> None:
-        beside = f"; of others: {', '.join(others)}" if others else ""
-        super().__init__(
-            "interrupt_evaluation needs to know what to end: "
-            + (f"of yours there are {', '.join(own)}" if own else "nothing of yours runs"),
-            hint=f"give evaluationId, or replSessionKey to end whatever runs in that session{beside}",
-        )
-
-
-class ValueNotKeptError(RefusedError):
+def _value_not_kept(evaluation: str, why: str) -> RefusedError:
     """The value of an evaluation, or the part of it that was asked for, cannot be had."""
-
-    reason = "forgotten"
-
-    def __init__(self, evaluation: str, why: str) -> None:
-        super().__init__(
-            f"no such part of the value of evaluation {evaluation}: {why}",
-            hint="evaluate the part that is wanted; maxLength and maxDepth say how much of a value is printed",
-        )
+    return refused(
+        "forgotten",
+        f"no such part of the value of evaluation {evaluation}: {why}",
+        hint="evaluate the part that is wanted; maxLength and maxDepth say how much of a value is printed",
+    )
 
 
 class GetArguments(Evaluating):
@@ -163,7 +132,7 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
     settings, repl = call.services.settings, call.state.repls.get(current.repl)
     max_bytes = budget(call) if arguments.length is None else budget_asked(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
-        raise ValueNotKeptError(current.id, "its REPL was restarted since, or is gone")
+        raise _value_not_kept(current.id, "its REPL was restarted since, or is gone")
     limits = PrintLimits(
         arguments.length or settings.max_length,
         arguments.depth or settings.max_depth,
@@ -175,7 +144,7 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
     part = ValuePart(tuple(arguments.path or ()), start, limits)
     told = await call.services.repls.adapter(repl.id).read_value(current.id, part)
     if isinstance(told, str):
-        raise ValueNotKeptError(current.id, told)
+        raise _value_not_kept(current.id, told)
     fields: dict[str, object] = {"evaluationId": current.id, "status": current.status, "result": told.text}
     if told.cut:
         fields["notes"] = [f"cut: {told.cut}"]
@@ -203,7 +172,11 @@ async def _stacks_now(call: Call, current: Evaluation, arguments: GetArguments, 
 def _transcript(call: Call, evaluation: str) -> Transcript:
     transcript = call.services.transcripts.get(evaluation)
     if transcript is None:
-        raise ForgottenError(evaluation)
+        raise refused(
+            "forgotten",
+            f"what evaluation {evaluation} said is forgotten: too much was evaluated since",
+            hint="the newest of it may still be in repl_output_log",
+        )
     return transcript
 
 
@@ -242,14 +215,20 @@ def _only_own(call: Call, who: str) -> str:
     """The id of the only evaluation of a caller that runs, or where none does, that waits.
 
     Raises:
-        NothingToInterruptError: there is none, or there are several.
+        RefusedError: there is none, or there are several.
     """
     unfinished = call.state.unfinished()
     mine = [one for one in unfinished if call.is_own(one, who)]
     own = [one.id for one in mine if one.status in HELD] or [one.id for one in mine]
     if len(own) != 1:
         others = [f"{one.id} of {one.who}" for one in unfinished if one.status in HELD and one not in mine]
-        raise NothingToInterruptError(own, others)
+        beside = f"; of others: {', '.join(others)}" if others else ""
+        raise refused(
+            "bad-arguments",
+            "interrupt_evaluation needs to know what to end: "
+            + (f"of yours there are {', '.join(own)}" if own else "nothing of yours runs"),
+            hint=f"give evaluationId, or replSessionKey to end whatever runs in that session{beside}",
+        )
     return own[0]
 
 
@@ -276,7 +255,11 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     """Give a line to code that reads, and say how the evaluation stands then."""
     current = evaluation_of(call.state, arguments.evaluation_id)
     if current.status != "needs-input":
-        raise NotReadingError(current.id, current.status)
+        raise refused(
+            "not-waiting-for-input",
+            f"evaluation {current.id} has status {current.status} and does not wait for input",
+            hint="send_input is for an evaluation with status needs-input",
+        )
     await give_input(call, current, arguments.text)
     current = await wait(call, current.id, call.services.durations.settle_s, owns=False)
     return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))

@@ -31,7 +31,7 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.envelope import SEAM_REASONS
 from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.gate import SwitchedOffError
+from codriver.tools.calls.gate import switched_off_by
 from codriver.tools.calls.session_choice import Target, check_tree, in_lane, resolve
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     """The seam's answer, in lines."""
     shows_told = arguments.include_sensitive
     if shows_told and not call.services.settings.allow_sensitive_reads:
-        raise SwitchedOffError("includeSensitive", spelled("allow_sensitive_reads"))
+        raise switched_off_by("includeSensitive", spelled("allow_sensitive_reads"))
     repl = app_repl(call, arguments.repl_session_key)
     most = budget(call)
     asked = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from pydantic import Field
 
 from codriver.core.values import LISP
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.client_traits import is_lean
 from codriver.tools.calls.envelope import run
@@ -34,18 +34,6 @@ ACTIONS: Mapping[str, str] = MappingProxyType(
     {"get": "get_evaluation", "interrupt": "interrupt_evaluation", "input": "send_input"}
 )
 """The tool behind each action."""
-
-
-class UnknownToolError(RefusedError):
-    """There is no tool of this name to run."""
-
-    reason = "unknown-tool"
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"there is no tool {name!r} to run",
-            hint="call codriver with help: true alone for the names, with tool for the arguments of one",
-        )
 
 
 class ActionArguments(GetArguments):
@@ -82,7 +70,11 @@ async def run_tool(call: Call, arguments: RunArguments) -> Answer:
     name, given = translated(arguments.tool, {**caller, **arguments.arguments})
     tool = BY_NAME.get(name)
     if tool is None:
-        raise UnknownToolError(name)
+        raise refused(
+            "unknown-tool",
+            f"there is no tool {name!r} to run",
+            hint="call codriver with help: true alone for the names, with tool for the arguments of one",
+        )
     if arguments.help:
         return Answer({"tool": tool.name, "description": tool.description, "inputSchema": tool.schema})
     return await run(tool, call, given)

@@ -21,7 +21,7 @@ from codriver.repls.seam.seam_providers import CONTRACT
 from codriver.tools.calls.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema, client_slug
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import queue_notes
-from codriver.tools.calls.session_choice import ReplStoppedError, key_of, resolve
+from codriver.tools.calls.session_choice import key_of, repl_stopped, resolve
 from codriver.tools.inspect_app import SEAM, read_told
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
             await anyio.sleep(SETTLE_LOOK_S)
     current = _as_it_is(call.state, repl)
     if current.phase == "stopped":
-        raise ReplStoppedError(current)
+        raise repl_stopped(current)
     if not _is_settled(current, repl):
         why = f" ({current.note})" if current.note else ""
         told = f"it is not back yet{why}: an evaluation sent now runs as soon as it is"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_a
 import anyio
 from pydantic import Field, WithJsonSchema
 
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.log.logbook import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
 from codriver.net.fair_threads import NoTurnError
@@ -182,19 +182,6 @@ MAX_ROWS = 100_000
 """Rows that are compared: a hundred times what the log holds unless its setting is raised."""
 
 
-class TooMuchToWaitForError(RefusedError):
-    """The query's answer is cut, so nobody can tell which of its rows are new."""
-
-    reason = "bad-query"
-
-    def __init__(self, cut: str) -> None:
-        why = "it takes too long" if cut == "time" else f"it has too many rows (at most {MAX_ROWS}) or too much text"
-        super().__init__(
-            f"this query cannot be waited for, because its new rows cannot be told from the others: {why}",
-            hint="ask for less: find ?line alone, or name a :output/category, :output/who or :output/evaluation",
-        )
-
-
 class WaitArguments(Arguments):
     """Arguments of `wait_for`."""
 
@@ -254,8 +241,7 @@ class _Wait:
 
         Raises:
             QueryError: the query is none.
-            TooMuchToWaitForError: its answer at the start is cut.
-            TooManyWaitsError: too much is remembered for waits already.
+            RefusedError: its answer at the start is cut, or too much is remembered for waits already.
         """
         last_line = self._last_line
         since = self._arguments.since
@@ -263,7 +249,17 @@ class _Wait:
         try:
             cut, self._known = await self._ask(self._seen, _digests)
             if cut is not None:
-                raise TooMuchToWaitForError(cut)
+                why = (
+                    "it takes too long"
+                    if cut == "time"
+                    else f"it has too many rows (at most {MAX_ROWS}) or too much text"
+                )
+                raise refused(
+                    "bad-query",
+                    f"this query cannot be waited for, because its new rows cannot be told from the others: {why}",
+                    hint="ask for less: find ?line alone, or name a :output/category, :output/who or "
+                    ":output/evaluation",
+                )
             with self._call.services.waits.remembering(self._call.client, len(self._known)):
                 return await self._watch()
         except NoTurnError as crowded:

@@ -11,7 +11,7 @@ from codriver.core import evaluation_queue
 from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.file_changes import NotEditableError, UnreadableError, editable_path, read, show
 from codriver.editing.notebooks import NotANotebookError, notebook_in
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, refused
 from codriver.tools.acts.file_loads import FILE
 from codriver.tools.acts.submission import begin, default_limits
 from codriver.tools.answers.answer_budget import budget
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.state import Repl, State
-    from codriver.editing.notebooks import Cell, Notebook
+    from codriver.editing.notebooks import Notebook
 
 MAX_IMAGES = 10
 
@@ -44,67 +44,13 @@ class RunCellArguments(Evaluating):
     repl_session_key: str | None = None
 
 
-class NoCodeError(RefusedError):
-    """The cell has no code to run."""
-
-    reason = "no-code"
-
-    def __init__(self, name: str, cell: Cell) -> None:
-        what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
-        super().__init__(
-            f"cell {cell.index} of {name} {what}: nothing was run", hint="list_cells tells which cells have code"
-        )
-
-
-class LongCellError(RefusedError):
-    """The cell has more code than is run at once."""
-
-    reason = "too-much-code"
-
-    def __init__(self, name: str, cell: Cell, size: int) -> None:
-        super().__init__(
-            f"cell {cell.index} of {name} has {size:,} bytes of code, and {FILE.most_bytes:,} are the most that is run "
-            "of a file: nothing was run",
-            hint="split the cell, or have its data in a file that the code reads",
-        )
-
-
-class NoKernelError(RefusedError):
+def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> RefusedError:
     """The kernel in which the notebook's cells run is not clear."""
-
-    reason = "no-kernel"
-
-    def __init__(self, state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> None:
-        choice = (
-            f"call again with replSessionKey set to one of: {', '.join(keys)}; or, for one of its own, " if keys else ""
-        )
-        start = to_have_kernel(state, "" if kernelspec == "python3" else kernelspec)
-        super().__init__(f"{name} has no kernel of its own{why}: nothing was run", hint=choice + start)
-
-
-class OtherKernelError(RefusedError):
-    """The notebook has a kernel of its own, and another one was named."""
-
-    reason = "ambiguous-session"
-
-    def __init__(self, name: str, own: str, given: str) -> None:
-        super().__init__(
-            f"{name} has the kernel {own}, and {given} was named: nothing was run",
-            hint=f"leave replSessionKey out, or evaluate the cell's code in {given} with evaluate_code",
-        )
-
-
-class NotebookOpenError(RefusedError):
-    """The notebook is open in a Jupyter Server, which would overwrite what is written into the file."""
-
-    reason = "notebook-open"
-
-    def __init__(self, name: str, where: str, key: str | None) -> None:
-        way = f"evaluate the cell's code in its kernel, with evaluate_code and replSessionKey {key}" if key else ""
-        super().__init__(
-            f"{name} is open in {where}, whose copy of it would not have the outputs: nothing was run",
-            hint=f"{way or 'evaluate its code with evaluate_code'}; the file stays the human's",
-        )
+    choice = (
+        f"call again with replSessionKey set to one of: {', '.join(keys)}; or, for one of its own, " if keys else ""
+    )
+    start = to_have_kernel(state, "" if kernelspec == "python3" else kernelspec)
+    return refused("no-kernel", f"{name} has no kernel of its own{why}: nothing was run", hint=choice + start)
 
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
@@ -115,13 +61,28 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     path, stamp, notebook = await call.services.work.notebooks.run(call.client, reading)
     cell = notebook.cell(arguments.cell)
     if cell.type != "code" or not cell.source.strip():
-        raise NoCodeError(path.name, cell)
+        what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
+        raise refused(
+            "no-code",
+            f"cell {cell.index} of {path.name} {what}: nothing was run",
+            hint="list_cells tells which cells have code",
+        )
     if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > FILE.most_bytes:
-        raise LongCellError(path.name, cell, size)
+        raise refused(
+            "too-much-code",
+            f"cell {cell.index} of {path.name} has {size:,} bytes of code, and {FILE.most_bytes:,} are the most that "
+            "is run of a file: nothing was run",
+            hint="split the cell, or have its data in a file that the code reads",
+        )
     find_open = partial(find_open_notebook, path)
     if where := await call.services.work.files.run(call.client, find_open):
         own = kernel_of(call.state, path, call.services.workspace)
-        raise NotebookOpenError(path.name, where, own.key if own else None)
+        way = f"evaluate the cell's code in its kernel, with evaluate_code and replSessionKey {own.key}" if own else ""
+        raise refused(
+            "notebook-open",
+            f"{path.name} is open in {where}, whose copy of it would not have the outputs: nothing was run",
+            hint=f"{way or 'evaluate its code with evaluate_code'}; the file stays the human's",
+        )
     target = _target(call, arguments.repl_session_key, path, notebook)
     check_tree(call, target, who, arguments.repl_session_key)
     shown = show(call.services.workspace, path)
@@ -163,23 +124,27 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
     """The session of the notebook's own kernel, else the one named, else the only kernel that is nobody's.
 
     Raises:
-        NoKernelError, OtherKernelError: it is not clear which one is meant.
+        RefusedError: it is not clear which one is meant.
     """
     own = kernel_of(call.state, path, call.services.workspace)
     if own is not None:
         if key not in (None, own.key):
-            raise OtherKernelError(path.name, own.key, str(key))
+            raise refused(
+                "ambiguous-session",
+                f"{path.name} has the kernel {own.key}, and {key} was named: nothing was run",
+                hint=f"leave replSessionKey out, or evaluate the cell's code in {key} with evaluate_code",
+            )
         return resolve(call.state, own.key)
     kernels = [repl for repl in call.state.repls.values() if _runs_cells(repl)]
     keys = [repl.key for repl in kernels]
     if key is not None:
         target = resolve(call.state, key)
         if not _runs_cells(target.repl):
-            raise NoKernelError(call.state, path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
+            raise _no_kernel(call.state, path.name, notebook.kernel, keys, f", and {key} is no Jupyter kernel")
         return target
     free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_merely_found]
     if len(free) != 1:
-        raise NoKernelError(call.state, path.name, notebook.kernel, keys, "")
+        raise _no_kernel(call.state, path.name, notebook.kernel, keys, "")
     return resolve(call.state, free[0])
 
 

@@ -18,7 +18,7 @@ from codriver.core.actions import Say
 from codriver.core.records import dataclass
 from codriver.core.values import PYTHON, Request
 from codriver.editing import Wanted
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, refused
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import program_of_tests
 from codriver.tools.acts.affected_tests import targets_of
@@ -54,13 +54,9 @@ WAY_OUT: Final = "edit_files with onFailure: restore does one after the other"
 Edits = Annotated[list[EditArguments], WithJsonSchema({"type": "array", "items": {"type": "object"}})]
 
 
-class CannotTryError(RefusedError):
+def _cannot_try(why: str) -> RefusedError:
     """The REPL cannot try anything now; nothing was done."""
-
-    reason = "cannot-try"
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"nothing was tried: {why}", hint=WAY_OUT)
+    return refused("cannot-try", f"nothing was tried: {why}", hint=WAY_OUT)
 
 
 class Candidate(Given):
@@ -125,9 +121,9 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
         raise CapabilityMissingError("try", profile.missing.get("try"))
     if arguments.test and profile is not None and "test" not in profile.capabilities:
         raise CapabilityMissingError("test", profile.missing.get("test"))
-    outcomes, refused = await _planned(call, arguments)
+    outcomes, unplanned = await _planned(call, arguments)
     tests = await _tests(call, arguments, outcomes)
-    sent = [one for one in arguments.candidates if one.label not in refused]
+    sent = [one for one in arguments.candidates if one.label not in unplanned]
     report: Mapping[str, Any] = {"told": [], "threads": []}
     if sent:
         trial = await _trial(call, target, arguments, [(one, outcomes.get(one.label)) for one in sent], tests)
@@ -136,8 +132,8 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
             return await _unfinished(call, current, arguments)
         report = await report_of(call, current) or {"refused": "what was told is forgotten"}
         if "refused" in report:
-            raise CannotTryError(str(report["refused"]))
-    told = dict(zip((one.label for one in sent), report["told"], strict=True)) | refused
+            raise _cannot_try(str(report["refused"]))
+    told = dict(zip((one.label for one in sent), report["told"], strict=True)) | unplanned
     tried = [
         read_tried(one.label, told[one.label], report["threads"], arguments.timeout_ms) for one in arguments.candidates
     ]
@@ -185,7 +181,7 @@ async def _kept(
 async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outcome], dict[str, Mapping[str, Any]]]:
     """The files as the edits of each candidate make them, and why the edits of others cannot be done."""
     outcomes: dict[str, Outcome] = {}
-    refused: dict[str, Mapping[str, Any]] = {}
+    unplanned: dict[str, Mapping[str, Any]] = {}
     for one in arguments.candidates:
         wanted = [Wanted(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in one.edits]
         if not wanted:
@@ -193,8 +189,8 @@ async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outco
         try:
             outcomes[one.label] = await dry_edit(call, arguments.who, wanted)
         except RefusedError as error:
-            refused[one.label] = {"error": {"class": error.reason, "message": error.message, "step": "edits"}}
-    return outcomes, refused
+            unplanned[one.label] = {"error": {"class": error.reason, "message": error.message, "step": "edits"}}
+    return outcomes, unplanned
 
 
 async def _tests(call: Call, arguments: TryArguments, outcomes: Mapping[str, Outcome]) -> list[str]:
@@ -205,7 +201,7 @@ async def _tests(call: Call, arguments: TryArguments, outcomes: Mapping[str, Out
     changed = list(dict.fromkeys(result.change.path for one in outcomes.values() for result in one.files))
     found = await services.work.files.run(call.client, partial(targets_of, services.workspace, changed))
     if not found:
-        raise CannotTryError("no test is named after the changed files: give names in test")
+        raise _cannot_try("no test is named after the changed files: give names in test")
     return [name for _, name in found]
 
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from codriver.errors import CodriverError, RefusedError
+from codriver.errors import CodriverError, refused
 from codriver.repls.jupyter.finding.connection_files import LOOPBACK, OWN_PREFIX, RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.finding.named_kernels import (
     IN_THE_OPEN,
@@ -47,29 +47,6 @@ OWN_SERVER_S: Final = 2.0
 """How long a server on this machine may take to say whether a kernel is its own."""
 
 logger = logging.getLogger(__name__)
-
-
-class PlainHttpError(RefusedError):
-    """A server on another machine is named without encryption."""
-
-    reason = "repl-unreachable"
-
-    def __init__(self, url: KernelUrl) -> None:
-        said, _, hint = IN_THE_OPEN.format(base=url.base).partition(". ")
-        super().__init__(said, hint=hint, details={"endpoint": url.base})
-
-
-class NotebookNotOpenError(RefusedError):
-    """A server has no such notebook open."""
-
-    reason = "repl-unreachable"
-
-    def __init__(self, url: KernelUrl, opened: Iterable[str]) -> None:
-        paths = ", ".join(sorted(opened)) or "none"
-        super().__init__(
-            f"the notebook {url.notebook} is not open at {url.base}; open are: {paths}",
-            hint="open it there with a kernel, or correct the path, which counts from the server's own folder",
-        )
 
 
 class ServerKernels:
@@ -161,7 +138,8 @@ class ServerKernels:
             raise CodriverError(str(error)) from None
         named = self._named.get(url.address) or NamedKernel(url)
         if url.is_in_the_open and not named.is_plain_allowed:
-            raise PlainHttpError(url)
+            said, _, hint = IN_THE_OPEN.format(base=url.base).partition(". ")
+            raise refused("repl-unreachable", said, hint=hint, details={"endpoint": url.base})
         api = ServerApi(url.base, await self._token(url, named), self._environ, keep_secret=self._keep_secret)
         kernel = await self._find(url, named, api)
         if not url.kernel:
@@ -182,7 +160,12 @@ class ServerKernels:
         if url.notebook:
             sessions = {session.path: session.kernel.id for session in await api.sessions()}
             if url.notebook not in sessions:
-                raise NotebookNotOpenError(url, sessions)
+                paths = ", ".join(sorted(sessions)) or "none"
+                raise refused(
+                    "repl-unreachable",
+                    f"the notebook {url.notebook} is not open at {url.base}; open are: {paths}",
+                    hint="open it there with a kernel, or correct the path, which counts from the server's own folder",
+                )
             return sessions[url.notebook]
         if url.address in self._started:
             try:

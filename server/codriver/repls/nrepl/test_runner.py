@@ -17,7 +17,7 @@ import anyio
 from codriver import files
 from codriver.core.pictures import DATA
 from codriver.core.values import TEST_SESSION, TestSelection
-from codriver.errors import CodriverError, RefusedError
+from codriver.errors import CodriverError, refused
 from codriver.files import working_trees
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, UNKNOWN_TEST, Display, Output, TestResult, TestRun
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
@@ -49,18 +49,6 @@ PICTURE: Final = re.compile(f"{DATA.pattern}\\Z")
 """What the tests show: a value that ends with a picture. The run's own value ends with a quotation mark."""
 PENDING_S: Final = 0.05
 """How often a REPL is asked for the end of a test run that it does not tell by itself."""
-
-
-class MatchUnreadableError(RefusedError):
-    """The words that tests are to match are more than this REPL's tests are chosen by."""
-
-    reason = "bad-arguments"
-
-    def __init__(self, match: str) -> None:
-        super().__init__(
-            f"match cannot be read: {match!r}",
-            hint="write words of test names with and, or and not before a word: parser and not slow or reader",
-        )
 
 
 class TestRunner:
@@ -297,7 +285,11 @@ class TestRunner:
                 found = find(self._workspace, self._dialect.name, namespace if is_path else "")
                 found = [one for one in found if is_path or namespace in ("", one[0])]
             if asked.match and not words:
-                raise MatchUnreadableError(asked.match)
+                raise refused(
+                    "bad-arguments",
+                    f"match cannot be read: {asked.match!r}",
+                    hint="write words of test names with and, or and not before a word: parser and not slow or reader",
+                )
         names |= {"files": found, "spaces": [one for one, _ in found] if is_path else []}
         if is_path and not found:
             raise NamespaceMissingError(namespace)

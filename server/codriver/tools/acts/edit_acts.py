@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import MAIN_SESSION
-from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
@@ -54,18 +54,6 @@ PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not
 NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
 
 
-class NothingToLoadError(RefusedError):
-    """Files are to be put back with their definitions, and nobody can load one of them."""
-
-    reason = "no-repl"
-
-    def __init__(self, file: str, why: str) -> None:
-        super().__init__(
-            f"{why or f'no connected REPL serves {file}'}, so nothing was written",
-            hint="start one (see list_sessions), or leave test and onFailure out",
-        )
-
-
 class LiveSteps:
     """The steps of one act in the REPLs that serve its files. See `codriver.editing.editor.LiveSide`.
 
@@ -104,7 +92,7 @@ class LiveSteps:
         """See before anything is written that all can be done.
 
         Raises:
-            NothingToLoadError, CapabilityMissingError: it cannot.
+            RefusedError: it cannot.
         """
         await await_search(self._call.services.core)
         for file in dict.fromkeys(files):
@@ -120,7 +108,11 @@ class LiveSteps:
                 for capability in (*(["restore"] if self._hold else []), *(["test"] if self._tests else [])):
                     _require(repl, capability)
             elif self._hold or self._tests:
-                raise NothingToLoadError(file, repl)
+                raise refused(
+                    "no-repl",
+                    f"{repl or f'no connected REPL serves {file}'}, so nothing was written",
+                    hint="start one (see list_sessions), or leave test and onFailure out",
+                )
 
     async def load(self, outcome: Outcome) -> bool:
         """Load what changed."""

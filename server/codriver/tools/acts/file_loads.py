@@ -21,7 +21,7 @@ from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.values import Form, Request
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, refused
 from codriver.lisp.definitions import definitions
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import removal
@@ -45,16 +45,13 @@ FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
 """Of a file to load: wherever its caller says, who could as well send its text."""
 
 
-class FileUnreadableError(RefusedError):
+def _file_unreadable(path: str, why: str) -> RefusedError:
     """The file to load cannot be read."""
-
-    reason = "file-unreadable"
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(
-            f"cannot read {path}: {why}",
-            hint="give a path that is absolute or relative to the workspace, to a UTF-8 text file",
-        )
+    return refused(
+        "file-unreadable",
+        f"cannot read {path}: {why}",
+        hint="give a path that is absolute or relative to the workspace, to a UTF-8 text file",
+    )
 
 
 class LoadFileArguments(Evaluating):
@@ -147,27 +144,15 @@ def read_source(path: Path) -> str:
     """The text of a file that is to be loaded.
 
     Raises:
-        FileUnreadableError: it cannot be read.
+        RefusedError: it cannot be read.
     """
     try:
         return files.read_text(path, FILE)  # REPLs take a byte order mark for code, so it is left out
     except UnicodeDecodeError as error:
-        raise FileUnreadableError(str(path), "it is not UTF-8") from error
+        raise _file_unreadable(str(path), "it is not UTF-8") from error
     except (OSError, ValueError) as error:  # a null byte makes it no path
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise FileUnreadableError(str(path), why or "it cannot be opened") from error
-
-
-class PythonRenewsError(RefusedError):
-    """The arguments `dependents` or `prune`, which are for Lisp, were given for Python."""
-
-    reason = "bad-arguments"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "dependents and prune are for Lisp: nothing was loaded",
-            hint="leave them out: in Python load_file renews what others hold, and takes out what the file has no more",
-        )
+        raise _file_unreadable(str(path), why or "it cannot be opened") from error
 
 
 class Loads(Protocol):
@@ -194,11 +179,15 @@ def check(repl: Repl) -> None:
     """Refuse a REPL that has no namespaces of Lisp, or whose loaded ones are not known.
 
     Raises:
-        PythonRenewsError, CapabilityMissingError: it is one.
+        RefusedError: it is one.
     """
     profile = repl.profile
     if repl.dialect == "python":
-        raise PythonRenewsError
+        raise refused(
+            "bad-arguments",
+            "dependents and prune are for Lisp: nothing was loaded",
+            hint="leave them out: in Python load_file renews what others hold, and takes out what the file has no more",
+        )
     if profile is None or "drift" not in profile.capabilities:
         raise CapabilityMissingError("drift", profile.missing.get("drift") if profile is not None else None)
 

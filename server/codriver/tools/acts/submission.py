@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from codriver.core.actions import Evaluate
 from codriver.core.state import queue_at, queue_of
 from codriver.core.values import HELD, NO_LIMITS, PrintLimits, place_of
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, refused
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import ways_out
 from codriver.tools.truth.conflicts import note_sent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from codriver.core.state import State
     from codriver.core.values import Evaluation, Kind, Request
@@ -37,25 +37,22 @@ EVALUATION_BYTES = 8 * 1024
 FORM_BYTES = 200
 
 
-class TooMuchCodeError(RefusedError):
+def _too_much_code(waiting: int, most: int, whose: str) -> RefusedError:
     """The code would be more than a client, or all of them, may have waiting."""
-
-    reason = "too-much-code"
-
-    def __init__(self, waiting: int, most: int, whose: str) -> None:
-        super().__init__(
-            f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and {most:,} are the most "
-            "that is allowed",
-            hint="wait for evaluations to end, or end some with interrupt_evaluation; load_file keeps code in a file",
-            details={"waiting": waiting, "most": most},
-        )
+    return refused(
+        "too-much-code",
+        f"the code was not sent: {waiting:,} bytes of {whose} are running or queued, and {most:,} are the most "
+        "that is allowed",
+        hint="wait for evaluations to end, or end some with interrupt_evaluation; load_file keeps code in a file",
+        details={"waiting": waiting, "most": most},
+    )
 
 
 def check_room(unfinished: Iterable[Evaluation], client: str, request: Request) -> None:
     """Whether one more request may be queued beside what has not ended. A client with none there may send any one.
 
     Raises:
-        TooMuchCodeError: it would be too much.
+        RefusedError: it would be too much.
     """
     own = total = 0
     for evaluation in unfinished:
@@ -65,9 +62,9 @@ def check_room(unfinished: Iterable[Evaluation], client: str, request: Request) 
             own += held if evaluation.client == client else 0
     more = weight(request)
     if own and own + more > MAX_BYTES_OF_A_CLIENT:
-        raise TooMuchCodeError(own, MAX_BYTES_OF_A_CLIENT, "this client")
+        raise _too_much_code(own, MAX_BYTES_OF_A_CLIENT, "this client")
     if own + more > SURE_BYTES and total and total + more > MAX_BYTES:
-        raise TooMuchCodeError(total, MAX_BYTES, "all clients")
+        raise _too_much_code(total, MAX_BYTES, "all clients")
 
 
 def weight(request: Request) -> int:
@@ -88,26 +85,11 @@ def default_limits(call: Call, target: Target) -> PrintLimits | None:
     return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MOST_ELEMENTS, MOST_LEVELS)
 
 
-class BusyError(RefusedError):
-    """The code would wait for an evaluation of its own caller, who knows that it runs."""
-
-    reason = "busy"
-
-    def __init__(self, held: Evaluation, key: str, since_s: int, ways: Sequence[str]) -> None:
-        how = "waits for input" if held.status == "needs-input" else "runs"
-        super().__init__(
-            f"the code was not sent, and does not run, now or later: your own evaluation {held.id} {how} in {key}, "
-            f"for {since_s} s",
-            hint=", or ".join(ways),
-            details={"evaluationId": held.id},
-        )
-
-
 def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
     """Refuse what would wait for an evaluation of its own caller who was answered that it runs.
 
     Raises:
-        BusyError: there is one.
+        RefusedError: there is one.
     """
     state = call.services.core.state
     place = place_of(kind, target.session.name)
@@ -115,15 +97,21 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
     for one in state.unfinished():
         if one.is_answered and one.status in HELD and queue_of(state, one) == queue and call.is_own(one, who):
             since_s = max(0, call.services.now() - (one.started_at or 0)) // 1000
-            raise BusyError(one, target.repl.key, since_s, ways_out(call, one))
+            how = "waits for input" if one.status == "needs-input" else "runs"
+            raise refused(
+                "busy",
+                f"the code was not sent, and does not run, now or later: your own evaluation {one.id} {how} in "
+                f"{target.repl.key}, for {since_s} s",
+                hint=", or ".join(ways_out(call, one)),
+                details={"evaluationId": one.id},
+            )
 
 
 def begin(call: Call, target: Target, who: str, request: Request) -> None:
     """Ask for an evaluation, whose texts are kept from now on.
 
     Raises:
-        TooMuchCodeError: too much waits already.
-        BusyError: it would wait for its own caller.
+        RefusedError: too much waits already, or it would wait for its own caller.
     """
     state = call.services.core.state
     if state.live:
@@ -139,13 +127,11 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
     note_sent(call, target, who, request)
 
 
-class NoFrameError(RefusedError):
+def _no_frame(why: str) -> RefusedError:
     """The session has no frame to evaluate in."""
-
-    reason = "no-frame"
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"there is no frame to evaluate in: {why}", hint="stacktrace numbers the frames there are")
+    return refused(
+        "no-frame", f"there is no frame to evaluate in: {why}", hint="stacktrace numbers the frames there are"
+    )
 
 
 def last_failed(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
@@ -180,7 +166,7 @@ def frame_fields(call: Call, target: Target, number: int | None) -> dict[str, An
 
     Raises:
         CapabilityMissingError: the REPL keeps no frames.
-        NoFrameError: nothing failed, or the REPL does not have that failure's frames.
+        RefusedError: nothing failed, or the REPL does not have that failure's frames.
     """
     if number is None:
         return {}
@@ -189,11 +175,11 @@ def frame_fields(call: Call, target: Target, number: int | None) -> dict[str, An
         raise CapabilityMissingError("frame", profile.missing.get("frame") if profile is not None else None)
     failed = last_failed(call.state, target)
     if failed is None:
-        raise NoFrameError("nothing failed in this session")
+        raise _no_frame("nothing failed in this session")
     if failed.kind != "run-tests":
         return {"frame": number}
     if failed.is_fresh:
-        raise NoFrameError("the tests that failed ran in a new process, which has ended")
+        raise _no_frame("the tests that failed ran in a new process, which has ended")
     if not keeps_test(call.state, failed):
-        raise NoFrameError("other tests ran in this REPL since: run the one that fails again")
+        raise _no_frame("other tests ran in this REPL since: run the one that fails again")
     return {"frame": number, "is_in_test": True}

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import Request, TestSelection
-from codriver.errors import CodriverError, RefusedError
+from codriver.errors import CodriverError, refused
 from codriver.files.working_trees import walk
 from codriver.log.transcripts import read
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
@@ -76,32 +76,6 @@ ONLY_LIVE = "onlyInThisRepl passes in a new process: the REPL holds what makes i
 
 HINT = "load the test file with load_file first, or in Python give its module or path as namespace"
 HY_HINT = "give the test file, as tests/test_core.hy, as namespace: Hy's files are run where they are named or loaded"
-
-
-class NoTestsError(RefusedError):
-    """The run found no test."""
-
-    reason = "no-tests"
-
-    def __init__(self, selection: str, said: str, dialect: str = "") -> None:
-        everywhere, _, match = selection.partition(" matching ")
-        where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
-        where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
-        super().__init__(
-            f"there are no tests{where}{f' that match {match}' if match else ''}",
-            hint=("correct match, words of tests' names, or leave it out; else " if match else "")
-            + (HY_HINT if dialect == "hy" else HINT),
-            details={"stdout": said} if said else None,
-        )
-
-
-class NoFailuresError(RefusedError):
-    """The tests that failed last were to be run, and none did."""
-
-    reason = "no-tests"
-
-    def __init__(self) -> None:
-        super().__init__("no test failed in the last run of this session", hint="run the tests without failed")
 
 
 class TestArguments(Evaluating):
@@ -220,7 +194,17 @@ async def describe_run(
         said = without_interruption(said)
     repl = call.state.repls.get(evaluation.repl)
     if not report["tests"] and not report["results"] and not stopped:
-        raise NoTestsError(evaluation.head, said, repl.dialect if repl is not None else "")
+        dialect = repl.dialect if repl is not None else ""
+        everywhere, _, match = evaluation.head.partition(" matching ")
+        where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
+        where = " in the namespaces that are loaded" if evaluation.head == ALL_TESTS else where
+        raise refused(
+            "no-tests",
+            f"there are no tests{where}{f' that match {match}' if match else ''}",
+            hint=("correct match, words of tests' names, or leave it out; else " if match else "")
+            + (HY_HINT if dialect == "hy" else HINT),
+            details={"stdout": said} if said else None,
+        )
     telling = Telling(call, transcript, asked)
     if begin := telling.begin("stdout"):
         said = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text
@@ -326,7 +310,7 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
     """Namespace and name of each test that failed in the last run of a session.
 
     Raises:
-        NoFailuresError: there was none, or it is forgotten.
+        RefusedError: there was none, or it is forgotten.
     """
     runs = await runs_before(call, target.repl.id, target.session.name)
     for report in [told for _, told in runs if not told.get("again")][:1]:
@@ -334,7 +318,7 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
         rows += [stopped] if (stopped := report.get("stopped")) and is_named(stopped) else []
         if rows:
             return tuple(dict.fromkeys((row["ns"], row["test"]) for row in rows))
-    raise NoFailuresError
+    raise refused("no-tests", "no test failed in the last run of this session", hint="run the tests without failed")
 
 
 MOST_AGAIN: Final = 50

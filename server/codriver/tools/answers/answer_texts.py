@@ -16,7 +16,6 @@ from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from codriver.errors import RefusedError
 from codriver.log.growing_text import PART_CHARACTERS
 from codriver.log.transcripts import NOWHERE, read
 from codriver.tools.answers.answer_budget import MOST_BYTES, Cut, head, json_bytes, tail
@@ -353,18 +352,6 @@ MATCH_BYTES = 45
 """A line that is found takes this much beside its text."""
 LINE_BYTES = 2000
 """The bytes of a line searched for that are shown."""
-
-
-class ForgottenError(RefusedError):
-    """The texts of the evaluation are not held any more."""
-
-    reason = "forgotten"
-
-    def __init__(self, evaluation: str) -> None:
-        super().__init__(
-            f"what evaluation {evaluation} said is forgotten: too much was evaluated since",
-            hint="the newest of it may still be in repl_output_log",
-        )
 
 
 def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | None, max_bytes: int) -> dict[str, object]:

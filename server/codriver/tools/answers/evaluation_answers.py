@@ -18,7 +18,7 @@ from codriver.core import callers, evaluation_queue
 from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
 from codriver.core.values import HELD
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import (
@@ -76,18 +76,6 @@ EVALUATION: dict[str, Schema | str] = {
 
 IMAGE_WAY = "get_evaluation with part image-{number} gives it"
 """How more images of an evaluation are had."""
-
-
-class NoImageError(RefusedError):
-    """An image that was asked for is not among the values of its evaluation."""
-
-    reason = "forgotten"
-
-    def __init__(self, evaluation: str, number: int, count: int) -> None:
-        super().__init__(
-            f"evaluation {evaluation} has no image {number} that can be sent: {count} are in its values",
-            hint="a larger one than 9 MB, or what the setting maxImages forbids, is saved to a file by code",
-        )
 
 
 async def describe(
@@ -233,7 +221,7 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
     """The answer that is one image of an evaluation's values, by its number there.
 
     Raises:
-        NoImageError: there is none.
+        RefusedError: there is none.
     """
     transcript = call.services.transcripts.get(evaluation.id)
     most, keep = min(1, call.services.settings.max_images), image_files(call)
@@ -243,7 +231,11 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
     if images.files:
         return Answer({"evaluationId": evaluation.id, "status": evaluation.status, "text": images.files[0]})
     if not images.taken:
-        raise NoImageError(evaluation.id, number, images.seen)
+        raise refused(
+            "forgotten",
+            f"evaluation {evaluation.id} has no image {number} that can be sent: {images.seen} are in its values",
+            hint="a larger one than 9 MB, or what the setting maxImages forbids, is saved to a file by code",
+        )
     return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.taken))
 
 

@@ -7,7 +7,7 @@ and its arguments, already checked; it gives an `Answer` or raises a `RefusedErr
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from codriver.core import callers
 from codriver.core.actions import CallerNamed
 from codriver.core.records import dataclass
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.net.fair_threads import Work
 from codriver.net.timers import Timeouts
 from codriver.settings.durations import Durations
@@ -221,20 +221,25 @@ class Call:
         """The slug of the caller, without secrets: the one given, now or before, else made from the client's name.
 
         Raises:
-            BadWhoError: what was given is no slug, or a reserved one.
+            RefusedError: what was given is no slug, or a reserved one.
         """
         if given is None:
             known = callers.name_of(self.services.core.state, self.client, self.conversation)
             return known or client_slug(self.client_name) or "mcp-client"
         if slug(given) in RESERVED or given != slug(given):
-            raise BadWhoError(given)
+            raise refused(
+                "bad-who",
+                f"{given!r} cannot be used as who",
+                hint="use a kebab-case slug that names you and nobody else, such as order-reviewer; "
+                "ui, api and blank are reserved; leave it out to be named after your client",
+            )
         return self.services.log.without_secrets(given)
 
     def note_name(self, given: str) -> None:
         """Remember the name that the caller gives, for its calls that give none.
 
         Raises:
-            BadWhoError: as `who` says.
+            RefusedError: as `who` says.
         """
         who, formerly = self.who(given), self.who(None)
         if callers.name_of(self.state, self.client, self.conversation) != who:
@@ -269,33 +274,6 @@ def slug(text: str) -> str:
 def client_slug(client_name: str) -> str:
     """The name of a client's callers where they give none: a short one, or the client's own in kebab-case."""
     return traits_of(client_name).who or slug(client_name)
-
-
-class BadWhoError(RefusedError):
-    """The caller's name for itself is no slug or is reserved."""
-
-    reason = "bad-who"
-
-    def __init__(self, given: str) -> None:
-        super().__init__(
-            f"{given!r} cannot be used as who",
-            hint="use a kebab-case slug that names you and nobody else, such as order-reviewer; "
-            "ui, api and blank are reserved; leave it out to be named after your client",
-        )
-
-
-class BadArgumentsError(RefusedError):
-    """The arguments do not fit the tool's input schema. `known`: the names it has, by words before them."""
-
-    reason = "bad-arguments"
-
-    def __init__(self, tool: str, problems: list[dict[str, str]], known: Mapping[str, Iterable[str]]) -> None:
-        lines = "; ".join(f"{problem['argument']}: {problem['problem']}" for problem in problems)
-        super().__init__(
-            f"{tool} cannot use these arguments: {lines}",
-            hint="; ".join(f"{words} {', '.join(names) or 'none'}" for words, names in known.items()),
-            details={"problems": problems},
-        )
 
 
 TEXTS: Final = {"type": "array", "items": {"type": "string"}}

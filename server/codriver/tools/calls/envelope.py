@@ -6,12 +6,12 @@ The reasons: every word that an answer's `reason` can be, those of an applicatio
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pydantic import ValidationError
 
-from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.tools.calls.base import Answer, BadArgumentsError, Call, Tool
+from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
+from codriver.tools.calls.base import Answer, Call, Tool
 from codriver.tools.calls.gate import await_search, await_start, refusal
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     core = call.services.core
     if tool.needs and core.state.life.is_searching:
         await await_search(core)
-    refused = refusal(tool, core.state, call.services.settings)
-    if refused is not None:
-        refused = await await_start(tool, core, call.services.settings, call.services.durations.repl_start_s)
-    if refused is not None:
-        raise refused
+    obstacle = refusal(tool, core.state, call.services.settings)
+    if obstacle is not None:
+        obstacle = await await_start(tool, core, call.services.settings, call.services.durations.repl_start_s)
+    if obstacle is not None:
+        raise obstacle
     given = parse(tool, arguments)
     if given.who is not None:
         call.note_name(given.who)
@@ -68,7 +68,7 @@ def parse(tool: Tool, arguments: Json) -> Arguments:
     """The arguments as the tool's own type.
 
     Raises:
-        BadArgumentsError: they do not fit, with every problem by argument.
+        RefusedError: they do not fit, with every problem by argument.
     """
     try:
         return tool.arguments.model_validate(arguments)
@@ -84,7 +84,13 @@ def parse(tool: Tool, arguments: Json) -> Arguments:
         known: dict[str, list[str]] = {}
         for problem in found:
             known |= _names_around(tool, problem["loc"])
-        raise BadArgumentsError(tool.name, problems, known) from error
+        lines = "; ".join(f"{problem['argument']}: {problem['problem']}" for problem in problems)
+        raise refused(
+            "bad-arguments",
+            f"{tool.name} cannot use these arguments: {lines}",
+            hint="; ".join(f"{words} {', '.join(names) or 'none'}" for words, names in known.items()),
+            details={"problems": problems},
+        ) from error
 
 
 def _names_around(tool: Tool, place: tuple[str | int, ...]) -> dict[str, list[str]]:
@@ -129,59 +135,5 @@ SEAM_REASONS: Final = frozenset(
 )
 """The closed list: every word by which a seam refuses."""
 
-REASONS: Final = frozenset(
-    {
-        "ambiguous-session",
-        "other-worktree",
-        "bad-arguments",
-        "bad-query",
-        "bad-who",
-        "busy",
-        "cannot-try",
-        "capability-missing",
-        "edits-refused",
-        "docs-unavailable",
-        "evaluation-failed",
-        "file-changed",
-        "no-frame",
-        "file-unreadable",
-        "file-unwritable",
-        "forgotten",
-        "internal-error",
-        "interrupted",
-        "no-code",
-        "no-kernel",
-        "no-repl",
-        "no-tests",
-        "not-a-repl",
-        "not-interrupted",
-        "not-waiting-for-input",
-        "notebook-open",
-        "nothing-to-undo",
-        "repl-busy",
-        "repl-disconnected",
-        "repl-not-answering",
-        "repl-stopped",
-        "repl-unreachable",
-        "request-unsafe",
-        "stopping",
-        "switched-off",
-        "syntax-error",
-        "tests-failed",
-        "timed-out",
-        "too-many-forms",
-        "too-many-waits",
-        "too-many-in-background",
-        "too-much-code",
-        "unbalanced",
-        "unknown-cell",
-        "unknown-evaluation",
-        "unknown-namespace",
-        "unknown-session",
-        "unknown-symbol",
-        "unknown-tool",
-        "wrong-language",
-        *SEAM_REASONS,
-    }
-)
+REASONS: Final = frozenset(get_args(Reason)) | SEAM_REASONS
 """The closed list: every word that an answer's `reason` can be."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core.values import LISP, PYTHON
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, refused
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.kinds import JUPYTER
 from codriver.settings.model import spelled
@@ -24,16 +24,13 @@ SEARCH_S = 10.0
 """The first search for REPLs takes a second at most, on a disk that answers."""
 
 
-class SwitchedOffError(RefusedError):
+def switched_off_by(tool: str, setting: str, outcome: str = "") -> RefusedError:
     """A setting has switched the tool off."""
-
-    reason = "switched-off"
-
-    def __init__(self, tool: str, setting: str, outcome: str = "") -> None:
-        super().__init__(
-            f"{tool} is switched off by the setting {setting} of this workspace{outcome}",
-            hint=f"only the user can switch it on, by {setting} = true: `codriver config show` tells where it is set",
-        )
+    return refused(
+        "switched-off",
+        f"{tool} is switched off by the setting {setting} of this workspace{outcome}",
+        hint=f"only the user can switch it on, by {setting} = true: `codriver config show` tells where it is set",
+    )
 
 
 async def await_languages(core: Core) -> None:
@@ -53,17 +50,17 @@ async def await_search(core: Core) -> None:
 async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float) -> RefusedError | None:
     """The refusal of a tool that no connected REPL can serve, once those that come up had `most_s` to connect."""
     with anyio.move_on_after(most_s):
-        while isinstance(refused := refusal(tool, core.state, settings), CapabilityMissingError):
+        while isinstance(obstacle := refusal(tool, core.state, settings), CapabilityMissingError):
             if not any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values()):
                 break
             await anyio.sleep(LOOK_S)
-    return refused
+    return obstacle
 
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
     """Why `tool` cannot be used now; None when it can."""
-    if refused := switched_off(tool, settings):
-        return refused
+    if obstacle := switched_off(tool, settings):
+        return obstacle
     if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
         wanted = tool.needs[0]
         is_any = any(repl.phase == "connected" for repl in state.repls.values())
@@ -72,11 +69,11 @@ def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None
     return None
 
 
-def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> SwitchedOffError | None:
+def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedError | None:
     """The refusal of a `tool` that is switched off; `by`: what else would do the same, and did nothing."""
     if tool.setting is None or getattr(settings, tool.setting):
         return None
-    return SwitchedOffError(by or tool.name, spelled(tool.setting), ": nothing was written" if by else "")
+    return switched_off_by(by or tool.name, spelled(tool.setting), ": nothing was written" if by else "")
 
 
 def on_offer(
@@ -91,11 +88,11 @@ def on_offer(
     spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
 
     def may_be_listed(tool: Tool) -> bool:
-        refused = refusal(tool, state, settings)
-        if not isinstance(refused, CapabilityMissingError):
-            return refused is None
+        obstacle = refusal(tool, state, settings)
+        if not isinstance(obstacle, CapabilityMissingError):
+            return obstacle is None
         # An application is seldom there, and its tools are dear.
-        return bool(promised.intersection(tool.needs)) or (lists_once and refused.capability != "seam")
+        return bool(promised.intersection(tool.needs)) or (lists_once and obstacle.capability != "seam")
 
     return tuple(filter(may_be_listed, spoken))
 

@@ -15,7 +15,7 @@ from codriver.core.records import dataclass
 from codriver.core.repl_connections import other_tree
 from codriver.core.state import Session, free_name, without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
-from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
@@ -84,29 +84,23 @@ class AmbiguousSessionError(RefusedError):
         )
 
 
-class UnknownSessionError(RefusedError):
+def _unknown_session(given: str, keys: Sequence[str]) -> RefusedError:
     """The named session does not exist."""
-
-    reason = "unknown-session"
-
-    def __init__(self, given: str, keys: Sequence[str]) -> None:
-        super().__init__(
-            f"there is no REPL session {given!r}",
-            hint=f"the sessions are: {', '.join(keys)}" if keys else "no REPL is connected: see list_sessions",
-            details={"sessions": list(keys), "count": len(keys)},
-        )
+    return refused(
+        "unknown-session",
+        f"there is no REPL session {given!r}",
+        hint=f"the sessions are: {', '.join(keys)}" if keys else "no REPL is connected: see list_sessions",
+        details={"sessions": list(keys), "count": len(keys)},
+    )
 
 
-class ReplStoppedError(RefusedError):
+def repl_stopped(repl: Repl) -> RefusedError:
     """The REPL was given up."""
-
-    reason = "repl-stopped"
-
-    def __init__(self, repl: Repl) -> None:
-        super().__init__(
-            f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
-            hint="call restart_repl if it is a process that codriver starts; else start the REPL itself",
-        )
+    return refused(
+        "repl-stopped",
+        f"the REPL {repl.key} is stopped: {repl.note or 'no reason is known'}",
+        hint="call restart_repl if it is a process that codriver starts; else start the REPL itself",
+    )
 
 
 class OtherTreeError(RefusedError):
@@ -121,33 +115,6 @@ class OtherTreeError(RefusedError):
             hint=f"to use it all the same, give replSessionKey {target.key}; else start a REPL here, and delete the "
             f"port file {target.repl.origin.text} if it is left over",
             details={"sessionKey": target.key},
-        )
-
-
-class TooManyInBackgroundError(RefusedError):
-    """A client has as many evaluations in the background as it may have."""
-
-    reason = "too-many-in-background"
-
-    def __init__(self, own: Sequence[str]) -> None:
-        super().__init__(
-            f"the code was not sent: {len(own)} evaluations of this client run in the background, and "
-            f"{MOST_IN_BACKGROUND} are the most",
-            hint=f"wait with get_evaluation, or end one with interrupt_evaluation: {', '.join(own)}",
-            details={"running": list(own), "most": MOST_IN_BACKGROUND},
-        )
-
-
-class UnknownEvaluationError(RefusedError):
-    """No evaluation has this id."""
-
-    reason = "unknown-evaluation"
-
-    def __init__(self, given: str) -> None:
-        super().__init__(
-            f"no evaluation {given!r} is known",
-            hint="ids are forgotten after about a thousand evaluations and when the server restarts; "
-            "repl_output_log has what was evaluated, its $history also the code of earlier servers",
         )
 
 
@@ -192,7 +159,8 @@ def resolve(
     for the project's own gives way to that.
 
     Raises:
-        NoReplError, AmbiguousSessionError, UnknownSessionError, ReplStoppedError: as they say.
+        NoReplError, AmbiguousSessionError: as they say.
+        RefusedError: there is none of that name, or its REPL was given up.
     """
     if key is None:
         repls = state.repls.values()
@@ -219,11 +187,11 @@ def resolve(
         for session in repl.sessions.values():
             if session_key(repl, session.name) == key and (may_leave or not session.is_leaving):
                 if repl.phase == "stopped":
-                    raise ReplStoppedError(repl)
+                    raise repl_stopped(repl)
                 return Target(repl, session)
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     named = [session_key(repl, one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
-    raise UnknownSessionError(key, named)
+    raise _unknown_session(key, named)
 
 
 def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
@@ -345,11 +313,16 @@ def evaluation_of(state: State, given: str) -> Evaluation:
     """The evaluation with the id `given`.
 
     Raises:
-        UnknownEvaluationError: there is none, or it is forgotten.
+        RefusedError: there is none, or it is forgotten.
     """
     evaluation = state.evaluations.get(given)
     if evaluation is None:
-        raise UnknownEvaluationError(given)
+        raise refused(
+            "unknown-evaluation",
+            f"no evaluation {given!r} is known",
+            hint="ids are forgotten after about a thousand evaluations and when the server restarts; "
+            "repl_output_log has what was evaluated, its $history also the code of earlier servers",
+        )
     return evaluation
 
 
@@ -357,11 +330,11 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
     """The session of an evaluation.
 
     Raises:
-        UnknownSessionError: it, or its REPL, is gone.
+        RefusedError: it, or its REPL, is gone.
     """
     repl = state.repls.get(evaluation.repl)
     if repl is None or evaluation.session not in repl.sessions:
-        raise UnknownSessionError(evaluation.session, [one.key for one in state.repls.values()])
+        raise _unknown_session(evaluation.session, [one.key for one in state.repls.values()])
     return Target(repl, repl.sessions[evaluation.session])
 
 
@@ -405,7 +378,7 @@ async def in_background(call: Call, target: Target, who: str, wait_s: float) -> 
 
     Raises:
         CapabilityMissingError: this REPL runs one thing at a time, or is not connected yet.
-        TooManyInBackgroundError: the client has as many as it may have.
+        RefusedError: the client has as many as it may have.
     """
     repl = target.repl
     with anyio.move_on_after(wait_s):
@@ -420,7 +393,13 @@ async def in_background(call: Call, target: Target, who: str, wait_s: float) -> 
         )
     own = [one.id for one in call.state.unfinished() if one.is_background and one.client == call.client]
     if len(own) >= MOST_IN_BACKGROUND:
-        raise TooManyInBackgroundError(own)
+        raise refused(
+            "too-many-in-background",
+            f"the code was not sent: {len(own)} evaluations of this client run in the background, and "
+            f"{MOST_IN_BACKGROUND} are the most",
+            hint=f"wait with get_evaluation, or end one with interrupt_evaluation: {', '.join(own)}",
+            details={"running": list(own), "most": MOST_IN_BACKGROUND},
+        )
     return Target(repl, Session(free_name(f"{who}-background", repl.sessions), who, is_leaving=True))
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.state import without_merely_found
 from codriver.core.values import NOT_LISP, Form
-from codriver.errors import CodriverError, RefusedError
+from codriver.errors import CodriverError, RefusedError, refused
 from codriver.lisp.parinfer import balance
 from codriver.lisp.reader import CLOSERS, TooManyFormsError, explain, read, top_level_forms
 from codriver.repls.kinds import session_for, suffixes_of
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl, State
     from codriver.lisp.reader import Reading, Unbalanced
-    from codriver.repls.contract.adapter_values import SyntaxFault
     from codriver.tools.calls.base import Call
     from codriver.tools.calls.session_choice import Target
 
@@ -46,33 +45,26 @@ MAX_PYTHON_CHARACTERS = 2**18
 """Parsing more holds up everybody for a fifth of a second or longer; the REPL itself parses all before it runs any."""
 
 
-class UnbalancedError(RefusedError):
+def _unbalanced(unbalanced: Unbalanced, proposal: str | None) -> RefusedError:
     """The code's brackets do not balance, so it was not evaluated."""
-
-    reason = "unbalanced"
-
-    def __init__(self, unbalanced: Unbalanced, proposal: str | None) -> None:
-        details: dict[str, object] = {
-            "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
-        }
-        hint = "correct the code and call again; nothing was evaluated"
-        if proposal is not None:
-            details["balancedText"] = proposal
-            hint += "; balancedText is what its indentation suggests: use it only if it says what you mean"
-        super().__init__(f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
+    details: dict[str, object] = {
+        "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
+    }
+    hint = "correct the code and call again; nothing was evaluated"
+    if proposal is not None:
+        details["balancedText"] = proposal
+        hint += "; balancedText is what its indentation suggests: use it only if it says what you mean"
+    return refused("unbalanced", f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
 
 
-class CodeOfTooManyFormsError(RefusedError):
+def _too_many_forms(most: int, which: str) -> RefusedError:
     """The code has more forms than are read for an evaluation."""
-
-    reason = "too-many-forms"
-
-    def __init__(self, most: int, which: str) -> None:
-        super().__init__(
-            f"this code has too many forms: {most:,} {which} are the most, and nothing was evaluated",
-            hint="evaluate it in several parts, or let the code read its data from a file",
-            details={"most": most},
-        )
+    return refused(
+        "too-many-forms",
+        f"this code has too many forms: {most:,} {which} are the most, and nothing was evaluated",
+        hint="evaluate it in several parts, or let the code read its data from a file",
+        details={"most": most},
+    )
 
 
 class PythonSyntaxError(RefusedError):
@@ -97,37 +89,18 @@ class PythonSyntaxError(RefusedError):
         )
 
 
-class WrongLanguageError(RefusedError):
+def _wrong_language(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
     """The file is in no language that the session speaks."""
-
-    reason = "wrong-language"
-
-    def __init__(self, path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> None:
-        hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
-        if not path.suffix:
-            hint += ", and one without an ending whose first line is #!…"
-        needed = session_for(path.suffix)
-        more = f"{path.suffix} needs {needed}" if needed else "data is read by code of its own language"
-        super().__init__(
-            f"{path.name} is no source file of the session {key}, which speaks {dialect}: nothing was loaded",
-            hint=f"{hint}; {more}",
-        )
-
-
-class CodeUnreadableError(RefusedError):
-    """The REPL cannot read the code, so it was not evaluated."""
-
-    reason = "syntax-error"
-
-    def __init__(self, fault: SyntaxFault) -> None:
-        where = f" (line {fault.line}, column {fault.column or 1})" if fault.line else ""
-        error: dict[str, object] = {"class": fault.type, "message": fault.message, "phase": "read"}
-        error |= {"line": fault.line, "column": fault.column or 1} if fault.line else {}
-        super().__init__(
-            f"the REPL cannot read this code: {fault.message}{where}",
-            hint="correct the code and call again; nothing was evaluated",
-            details={"error": error},
-        )
+    hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
+    if not path.suffix:
+        hint += ", and one without an ending whose first line is #!…"
+    needed = session_for(path.suffix)
+    more = f"{path.suffix} needs {needed}" if needed else "data is read by code of its own language"
+    return refused(
+        "wrong-language",
+        f"{path.name} is no source file of the session {key}, which speaks {dialect}: nothing was loaded",
+        hint=f"{hint}; {more}",
+    )
 
 
 NO_CODE = frozenset({
@@ -192,7 +165,7 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
     A name that begins with a dot is that of settings (`.env`), unless the first line names who runs it.
 
     Raises:
-        WrongLanguageError: it is.
+        RefusedError: it is.
     """
     suffixes = suffixes_of(repl.dialect)
     if path.suffix:
@@ -200,26 +173,25 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
     else:
         is_source = text.startswith("#!") or not (path.name.startswith(".") or path.name.lower() in NO_CODE)
     if suffixes and not is_source:
-        raise WrongLanguageError(path, repl.key, repl.dialect, suffixes)
+        raise _wrong_language(path, repl.key, repl.dialect, suffixes)
 
 
 def check_brackets(code: str) -> Reading:
     """The reading of Lisp code; what cannot be read to its end is refused.
 
     Raises:
-        UnbalancedError: says where, and what the indentation suggests.
-        CodeOfTooManyFormsError: so many are not read.
+        RefusedError: says where, and what the indentation suggests; or so many forms are not read.
     """
     try:
         reading = read(code, most_forms=MAX_FORMS)
     except TooManyFormsError as error:
-        raise CodeOfTooManyFormsError(MAX_FORMS, "in all") from error
+        raise _too_many_forms(MAX_FORMS, "in all") from error
     if len(reading.forms) > MAX_TOP_LEVEL_FORMS:
-        raise CodeOfTooManyFormsError(MAX_TOP_LEVEL_FORMS, "at the top level")
+        raise _too_many_forms(MAX_TOP_LEVEL_FORMS, "at the top level")
     if reading.fault is None:
         return reading
     balanced = balance(code)
-    raise UnbalancedError(explain(code, reading.fault), None if balanced.error else balanced.text)
+    raise _unbalanced(explain(code, reading.fault), None if balanced.error else balanced.text)
 
 
 def check_python(repls: list[Repl], code: str) -> None:
@@ -251,7 +223,7 @@ async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
     """Refuse what a REPL that reads for itself says it cannot read. One that does not answer says it when it runs.
 
     Raises:
-        CodeUnreadableError: says why, and where if that is known.
+        RefusedError: says why, and where if that is known.
     """
     if repl.phase != "connected" or repl.profile is None or not repl.profile.reads_itself:
         return
@@ -259,7 +231,15 @@ async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
     with suppress(CodriverError):
         fault = await call.services.repls.adapter(repl.id).fault_of(code)
     if fault is not None:
-        raise CodeUnreadableError(fault)
+        where = f" (line {fault.line}, column {fault.column or 1})" if fault.line else ""
+        error: dict[str, object] = {"class": fault.type, "message": fault.message, "phase": "read"}
+        error |= {"line": fault.line, "column": fault.column or 1} if fault.line else {}
+        raise refused(
+            "syntax-error",
+            f"the REPL cannot read this code: {fault.message}{where}",
+            hint="correct the code and call again; nothing was evaluated",
+            details={"error": error},
+        )
 
 
 def _parses_as_we_do(repl: Repl) -> bool:
@@ -288,7 +268,7 @@ async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bo
     """The forms of Lisp, to be evaluated one by one; none of Python, which goes whole. Refused is what nobody can read.
 
     Raises:
-        UnbalancedError, PythonSyntaxError: it cannot be read.
+        RefusedError: it cannot be read.
     """
     if not lisp:
         check_python(readers, code)

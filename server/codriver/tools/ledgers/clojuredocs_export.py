@@ -17,7 +17,7 @@ import anyio
 from anyio import to_thread
 
 from codriver import files
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.files import Links, Rules
 from codriver.repls.contract.adapter_values import ClojureDocs
 
@@ -38,19 +38,6 @@ AGAIN_S: Final = 60.0
 MAX_HEADER_CHARACTERS: Final = 1 << 16
 NEVER: Final = "none"
 """The address that stands for: do not fetch."""
-
-
-class DocsUnavailableError(RefusedError):
-    """There is no export at hand, and it cannot be fetched."""
-
-    reason = "docs-unavailable"
-
-    def __init__(self, url: str, cause: str) -> None:
-        super().__init__(
-            f"the ClojureDocs export is not at hand and cannot be fetched from {url}: {cause}",
-            hint="without it use symbol_info for the docstring; it is tried again after a minute; behind a proxy set "
-            "https_proxy, or let the setting clojuredocsUrl name a copy that can be reached",
-        )
 
 
 class FetchError(Exception):
@@ -81,7 +68,7 @@ class Export:
         """The entry of the qualified `symbol`.
 
         Raises:
-            DocsUnavailableError: there is no export, and it could not be fetched.
+            RefusedError: there is no export, and it could not be fetched.
         """
         async with self._fetching:
             age_s = await to_thread.run_sync(_age_s, self._file, url)
@@ -89,7 +76,12 @@ class Export:
             if age_s is None or age_s > max_age_s:
                 problem = await self._refresh(url)
         if problem is not None and age_s is None:
-            raise DocsUnavailableError(url, problem)
+            raise refused(
+                "docs-unavailable",
+                f"the ClojureDocs export is not at hand and cannot be fetched from {url}: {problem}",
+                hint="without it use symbol_info for the docstring; it is tried again after a minute; behind a proxy "
+                "set https_proxy, or let the setting clojuredocsUrl name a copy that can be reached",
+            )
         found = await to_thread.run_sync(_scan, self._file, symbol)
         if problem is None:
             return found

@@ -29,7 +29,7 @@ from codriver.editing import FilesChangedError
 from codriver.editing.code_names import ImportGraph
 from codriver.editing.file_changes import UnreadableError
 from codriver.editing.notebooks import left_out, with_outputs
-from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.files import stamp_of
 from codriver.tools.ledgers.conflict_ledger import Conflicts
 from codriver.tools.ledgers.lisp_drift import LispKnown
@@ -279,17 +279,14 @@ MAX_ROWS = 8_000_000
 SURE_ROWS = 100_000
 
 
-class TooManyWaitsError(RefusedError):
+def _too_many_waits(standing: int, most: int, whose: str, unit: str) -> RefusedError:
     """One more standing query would be more than a client, or all of them, may have."""
-
-    reason = "too-many-waits"
-
-    def __init__(self, standing: int, most: int, whose: str, unit: str) -> None:
-        super().__init__(
-            f"{standing} {unit} of {whose} are standing already, and {most} are the most that is allowed",
-            hint="wait for fewer things at once: ask one query with or, or end calls of wait_for that nobody needs",
-            details={"standing": standing, "most": most},
-        )
+    return refused(
+        "too-many-waits",
+        f"{standing} {unit} of {whose} are standing already, and {most} are the most that is allowed",
+        hint="wait for fewer things at once: ask one query with or, or end calls of wait_for that nobody needs",
+        details={"standing": standing, "most": most},
+    )
 
 
 class Waits:
@@ -307,7 +304,7 @@ class Waits:
         """One more query of this client stands, for the length of the context.
 
         Raises:
-            TooManyWaitsError: it would be too many.
+            RefusedError: it would be too many.
         """
         _check(self._waits, client, 1, (SURE_WAITS, MAX_WAITS_OF_A_CLIENT, MAX_WAITS), "calls of wait_for")
         with _added(self._waits, client, 1):
@@ -318,7 +315,7 @@ class Waits:
         """Count so many rows more as remembered for this client, for the length of the context.
 
         Raises:
-            TooManyWaitsError: they would be too many.
+            RefusedError: they would be too many.
         """
         _check(self._rows, client, rows, (SURE_ROWS, MAX_ROWS_OF_A_CLIENT, MAX_ROWS), "rows of wait_for")
         with _added(self._rows, client, rows):
@@ -329,9 +326,9 @@ def _check(counted: Counter[str], client: str, more: int, limits: tuple[int, int
     sure, most_of_one, most_of_all = limits
     own, total = counted[client], counted.total()
     if own + more > most_of_one:
-        raise TooManyWaitsError(own, most_of_one, "this client", unit)
+        raise _too_many_waits(own, most_of_one, "this client", unit)
     if own + more > sure and total + more > most_of_all:
-        raise TooManyWaitsError(total, most_of_all, "all clients", unit)
+        raise _too_many_waits(total, most_of_all, "all clients", unit)
 
 
 @contextmanager
