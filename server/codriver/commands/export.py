@@ -50,13 +50,6 @@ MOST_ENTRIES = 10_000
 STDOUT = "-"
 
 
-class OutsideError(CodriverError):
-    """A file to be written does not lie in the workspace."""
-
-    def __init__(self, path: Path, workspace: Path) -> None:
-        super().__init__(f"{path} is not in the workspace {workspace}: name a file in it, or - for standard output")
-
-
 class ExistsError(CodriverError):
     """A file to be written is there already."""
 
@@ -69,15 +62,6 @@ class SeveralSessionsError(CodriverError):
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"these evaluations are of several sessions: choose one with --session: {', '.join(keys)}")
-
-
-class KindUnknownError(CodriverError):
-    """Nobody can tell which REPL a session had."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(
-            f"nobody can tell which kind of REPL the session {key} had: say it with --repl, as `serve` does"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +149,7 @@ def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
         return None
     file = Path(os.path.normpath(Path.cwd() / output))
     if not file.is_relative_to(workspace):
-        raise OutsideError(file, workspace)
+        raise CodriverError(f"{file} is not in the workspace {workspace}: name a file in it, or - for standard output")
     if os.path.lexists(file) and not force:
         raise ExistsError(file)
     return file
@@ -283,7 +267,9 @@ def _recording(
         ours = ""  # no fresh REPL is a kernel
     words = repl or ours or words_of(dialect)
     if not words or not dialect:
-        raise KindUnknownError(key)
+        raise CodriverError(
+            f"nobody can tell which kind of REPL the session {key} had: say it with --repl, as `serve` does"
+        )
     return Recording(dialect, words, picked)
 
 

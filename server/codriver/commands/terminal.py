@@ -265,25 +265,18 @@ NOT_ENDED = frozenset({"queued", "running", "needs-input"})
 """The statuses of an evaluation that is not over."""
 
 
-class UnreadableAnswerError(CodriverError):
-    """The answer has not the shape that a Codriver server gives it."""
-
-    def __init__(self, tool: str, cause: Exception) -> None:
-        what = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
-        super().__init__(
-            f"the server answered {tool} as no Codriver of this version does ({what}): it is of another version, or "
-            "another program; `codriver doctor` looks into it"
-        )
-
-
 @contextmanager
 def reading(tool: str) -> Iterator[None]:
     """Read the answer of `tool` within this context, and do nothing else there.
 
     Raises:
-        UnreadableAnswerError: something is missing in it, or is not of its kind.
+        CodriverError: something is missing in it, or is not of its kind.
     """
     try:
         yield
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise UnreadableAnswerError(tool, error) from error
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise CodriverError(
+            f"the server answered {tool} as no Codriver of this version does ({what}): it is of another version, or "
+            "another program; `codriver doctor` looks into it"
+        ) from error

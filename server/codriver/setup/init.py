@@ -55,16 +55,6 @@ TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
 """The line of a file that sets it, wherever it stands before the first table."""
 
 
-class UnreadableFolderError(StartError):
-    """The workspace is a folder that this user may not look into."""
-
-    def __init__(self, workspace: Path, error: OSError) -> None:
-        super().__init__(
-            f"{workspace} cannot be read: {error.strerror}; run `{to_open(workspace)}` if it is "
-            "yours, or choose another --workspace"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class InitOptions:
     """The options of `init`. Without `clients` those that the workspace or the machine shows signs of."""
@@ -112,7 +102,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     Raises:
         UnknownClientError: a client was named that is not known.
         NoSuchScopeError: a client has no file in the scope asked for.
-        UnreadableFolderError: the workspace cannot be looked into.
+        StartError: the workspace cannot be looked into.
     """
     _look_into(launch.workspace)
     lacking = _lacking(options)
@@ -186,7 +176,10 @@ def _look_into(workspace: Path) -> None:
     try:
         os.listdir(workspace)  # noqa: PTH208  # `iterdir` looks only when it is iterated
     except OSError as error:
-        raise UnreadableFolderError(workspace, error) from error
+        raise StartError(
+            f"{workspace} cannot be read: {error.strerror}; run `{to_open(workspace)}` if it is "
+            "yours, or choose another --workspace"
+        ) from error
 
 
 def _grants(clients: Sequence[Client]) -> list[str]:

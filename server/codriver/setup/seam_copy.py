@@ -36,25 +36,6 @@ _LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
 """A line of the record. Its paths have no dots but the last: they stay in the folder."""
 
 
-class NotOursError(StartError):
-    """The copy would replace files that Codriver did not write, or that somebody has changed since."""
-
-    def __init__(self, package: Path, names: Iterable[str]) -> None:
-        first, *others = sorted(names)
-        more = f" and {len(others)} more" if others else ""
-        super().__init__(
-            f"nothing was copied: {package / first}{more} would be replaced, and codriver did not write it like that; "
-            "move it away, or name another folder"
-        )
-
-
-class OwnFolderError(StartError):
-    """The copy would be put where the package itself lies."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(f"nothing was copied: {folder} has codriver_seam itself; name a folder of your project")
-
-
 @dataclass(frozen=True, slots=True)
 class Copied:
     """A copy that was made, or renewed. The names are below `package`."""
@@ -80,13 +61,13 @@ def copy_seam(folder: Path, *, is_folder_ours: bool = False) -> Copied:
     """Copy the package into `folder`, or renew the copy there. `is_folder_ours`: whatever is there is replaced.
 
     Raises:
-        NotOursError: a file is not as it was copied, or was never copied. Nothing is changed then.
-        OwnFolderError: it is where the package comes from.
+        StartError: a file is not as it was copied, or was never copied. Nothing is changed then.
+            Or it is where the package comes from.
         OSError: a file cannot be read or written.
     """
     folder = folder.resolve()
     if folder == PACKAGE.parent:
-        raise OwnFolderError(folder)
+        raise StartError(f"nothing was copied: {folder} has codriver_seam itself; name a folder of your project")
     wanted = {name: files.read(path, OUR_RULES) for name, path in _sources().items()}
     found = _found(folder, (RECORD,))
     recorded = _recorded(found.get(RECORD, b""))
@@ -94,7 +75,12 @@ def copy_seam(folder: Path, *, is_folder_ours: bool = False) -> Copied:
     same = {name for name, data in found.items() if name in wanted and _digest(data) == _digest(wanted[name])}
     strangers = [name for name in found.keys() - same if not _is_ours(name, found[name], recorded)]
     if strangers and not is_folder_ours:
-        raise NotOursError(folder / NAME, strangers)
+        first, *others = sorted(strangers)
+        more = f" and {len(others)} more" if others else ""
+        raise StartError(
+            f"nothing was copied: {folder / NAME / first}{more} would be replaced, and codriver did not write it like "
+            "that; move it away, or name another folder"
+        )
     gone = tuple(sorted(found.keys() - wanted.keys() - {RECORD}))
     new = tuple(name for name in wanted if name not in same)
     for name in new:

@@ -51,16 +51,6 @@ NREPL_WITHOUT_PORT_FILE: Final = (
 """The server of `NREPL_MAIN` without its `main`: that overwrites the `.nrepl-port` which a server or an editor uses."""
 
 
-class EvaluationTooLongError(CodriverError):
-    """An evaluation in a fresh REPL did not end in the time that each may take; nobody knows what it did."""
-
-    def __init__(self, code: str, timeout_s: float) -> None:
-        head = code.strip().partition("\n")[0][:60]
-        super().__init__(
-            f"`{head}` has not ended within {timeout_s:g} s in the fresh REPL: leave it out, or give it more"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Ran:
     """The outcome of code that ran: its values as text, its output, and its failure, if it failed."""
@@ -119,7 +109,7 @@ class FreshRepl:
         What takes longer than `timeout_s`, or else than each evaluation may, is interrupted.
 
         Raises:
-            EvaluationTooLongError: it took longer, and cannot be interrupted.
+            CodriverError: it took longer, and cannot be interrupted.
             ReplDisconnectedError: the REPL is gone.
         """
         ran = await self._run(code, namespace, file, timeout_s, limits)
@@ -164,14 +154,17 @@ class FreshRepl:
         """End what takes too long.
 
         Raises:
-            EvaluationTooLongError: it does not end.
+            CodriverError: it does not end.
         """
         if "interrupt" in self._adapter.profile.capabilities:
             with anyio.move_on_after(INTERRUPT_S):
                 await self._adapter.interrupt()
                 await heard.over.wait()
                 return
-        raise EvaluationTooLongError(code, limit_s)
+        head = code.strip().partition("\n")[0][:60]
+        raise CodriverError(
+            f"`{head}` has not ended within {limit_s:g} s in the fresh REPL: leave it out, or give it more"
+        )
 
     async def run_tests(self, namespace: str) -> TestRun:
         """Run the tests of a namespace that is loaded. Raises like `Adapter.run_tests`."""
