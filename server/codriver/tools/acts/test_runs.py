@@ -22,7 +22,7 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import Request, TestSelection
-from codriver.errors import CodriverError, refused
+from codriver.errors import CodriverError, RefusedError, refused
 from codriver.files.working_trees import walk
 from codriver.log.transcripts import read
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
@@ -76,6 +76,20 @@ ONLY_LIVE = "onlyInThisRepl passes in a new process: the REPL holds what makes i
 
 HINT = "load the test file with load_file first, or in Python give its module or path as namespace"
 HY_HINT = "give the test file, as tests/test_core.hy, as namespace: Hy's files are run where they are named or loaded"
+
+
+def _no_tests(selection: str, said: str, dialect: str) -> RefusedError:
+    """The run found no test."""
+    everywhere, _, match = selection.partition(" matching ")
+    where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
+    where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
+    return refused(
+        "no-tests",
+        f"there are no tests{where}{f' that match {match}' if match else ''}",
+        hint=("correct match, words of tests' names, or leave it out; else " if match else "")
+        + (HY_HINT if dialect == "hy" else HINT),
+        details={"stdout": said} if said else None,
+    )
 
 
 class TestArguments(Evaluating):
@@ -194,17 +208,7 @@ async def describe_run(
         said = without_interruption(said)
     repl = call.state.repls.get(evaluation.repl)
     if not report["tests"] and not report["results"] and not stopped:
-        dialect = repl.dialect if repl is not None else ""
-        everywhere, _, match = evaluation.head.partition(" matching ")
-        where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
-        where = " in the namespaces that are loaded" if evaluation.head == ALL_TESTS else where
-        raise refused(
-            "no-tests",
-            f"there are no tests{where}{f' that match {match}' if match else ''}",
-            hint=("correct match, words of tests' names, or leave it out; else " if match else "")
-            + (HY_HINT if dialect == "hy" else HINT),
-            details={"stdout": said} if said else None,
-        )
+        raise _no_tests(evaluation.head, said, repl.dialect if repl is not None else "")
     telling = Telling(call, transcript, asked)
     if begin := telling.begin("stdout"):
         said = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text

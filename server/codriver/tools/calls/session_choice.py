@@ -159,8 +159,7 @@ def resolve(
     for the project's own gives way to that.
 
     Raises:
-        NoReplError, AmbiguousSessionError: as they say.
-        RefusedError: there is none of that name, or its REPL was given up.
+        RefusedError: there is none (of that name), there are several, or its REPL was given up.
     """
     if key is None:
         repls = state.repls.values()
