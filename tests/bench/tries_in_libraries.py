@@ -5,9 +5,7 @@ environment, copies each into a workspace, and draws by the seed: a function wit
 change of its syntax tree with which they fail. That is the bug, loaded in the live REPL. The candidates are the
 function as it was and two more changes of the same kind, in an order that is drawn too; the test runs the examples.
 
-A path in place of a NAME is the unpacked source of a library that has its tests in it: there the functions are
-methods and decorated ones too, and the test is one of the library's own that the bug turns red, as `trace_bugs.py`
-draws it. `--python` is an interpreter for these that has pytest and what the libraries need, and not the libraries.
+`drawn_bugs.py` does so with the libraries' own tests, in methods and decorated functions too.
 """
 
 import argparse
@@ -26,7 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
 from live_server import serving, until
-from trace_bugs import DRAWS, Hunt, copied, mutants, mutated
 
 LIBRARIES = {"boltons": "boltons", "more-itertools": "more_itertools", "toolz": "toolz", "networkx": "networkx"}
 OPERATORS = {
@@ -158,65 +155,13 @@ def kept_right(case, function, draw):
     return answer.get("kept") == labels[texts.index(case.own)] and case.passes()
 
 
-def kept_of_tests(hunt):
-    """Whether the right one of three is kept for a bug that turns a test of a library red; None where none is drawn."""
-    bug = hunt.draw()
-    if bug is None:
-        return None
-    file, text, name, tests, red = bug
-    shown = str(file.relative_to(hunt.workspace))
-
-    def candidate(label, code):
-        return {"label": label, "edits": [{"type": "create", "filePath": shown, "code": code, "overwrite": True}]}
-
-    asked = {"test": [f"{tests.relative_to(hunt.workspace)}::{red}"], "timeoutMs": 30_000}
-    wrong = file.read_text()
-    same = dict.fromkeys(mutated(text, change) for of, change in mutants(text) if of == name)
-    same = [code for code in same if code not in (text, wrong)]
-    others = []
-    for code in hunt.chance.sample(same, min(len(same), 8)):
-        tried = hunt.client.call("try_code", candidates=[candidate("a", code)], **asked)
-        if tried["ok"] and tried["candidates"][0]["outcome"] == "failed":
-            others.append(code)
-        if len(others) == 2:
-            break
-    how = None
-    if len(others) == 2:
-        codes = dict(zip(("one", "two", "three"), hunt.chance.sample([text, *others], 3), strict=True))
-        given = [candidate(label, code) for label, code in codes.items()]
-        answer = hunt.client.call("try_code", candidates=given, keep="first-green", **asked)
-        how = codes.get(answer.get("kept")) == text and file.read_text() == text
-        sys.stdout.write(f"{shown} {name} {red}: {'kept' if how else f'NOT KEPT {answer}'}\n")
-        sys.stdout.flush()
-    file.write_text(text)
-    return how
-
-
-def in_sources(options):
-    """How many bugs were drawn in the libraries' sources, and for how many the right one was kept."""
-    drawn = right = 0
-    for number, place in enumerate(options.names):
-        wanted = options.cases * (number + 1) // len(options.names) - drawn
-        with copied(Path(place), options.python) as (workspace, client):
-            hunt = Hunt(Path(place).name, workspace, client, random.Random(f"{options.seed} {Path(place).name}"))
-            for _ in range(DRAWS * wanted):
-                how = kept_of_tests(hunt) if wanted else None
-                if how is not None:
-                    drawn, right, wanted = drawn + 1, right + how, wanted - 1
-    return drawn, right
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(LIBRARIES))
     parser.add_argument("--cases", type=int, default=20)
     parser.add_argument("--seed", type=int, default=20261125)
-    parser.add_argument("--python", default=sys.executable)
     asked = parser.parse_args()
-    if any(Path(name).is_dir() for name in asked.names):
-        drawn, right = in_sources(asked)
-    else:
-        drawn, right = in_examples(asked)
+    drawn, right = in_examples(asked)
     sys.stdout.write(f"{right} of {drawn}\n")
     return 0 if right == drawn == asked.cases else 1
 

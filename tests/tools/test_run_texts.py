@@ -131,3 +131,12 @@ def test_calls_of_a_lisp_are_told_as_they_are_written_with_a_rest_by_its_name():
 def test_a_result_of_which_nothing_was_computed_differs_from_none():
     before, now = (run((0, "total", ["1"], ended), functions=LISP, lisp=True) for ended in ("<lazy>", "(1)"))
     assert differences(before, now) == []
+
+
+def test_where_no_call_ends_otherwise_one_of_a_function_whose_text_changed_is_told():
+    def marked(mark):
+        rows = told((0, "total", ["[1 2]"], "<fn>"), (1, "price", ["1"], "2"), functions=LISP, lisp=True)
+        return read_run("e1", rows.replace('[["item"], ["item", "&", "more"]], 1, false', f"[], 1, false, {mark}"))
+
+    assert difference_lines(differences(marked(1), marked(2))) == ["#2 (shop/price 1) -> 2, whose text changed"]
+    assert differences(marked(1), marked(1)) == differences(marked("null"), marked(2)) == []

@@ -1,6 +1,7 @@
 """Calls of Clojure on the JVM, recorded by wrapped vars: answered as Python's are, and nothing stays wrapped."""
 
 import json
+from contextlib import contextmanager
 
 import pytest
 from live_server import serving, until
@@ -26,6 +27,8 @@ SHOP = """\
 (defprotocol Named (called [this]))
 (defrecord Item [name price] Named (called [_] name))
 (deftype Hostile [] Object (toString [_] (throw (Error. "no text"))))
+(defn adding [n]
+  (fn [step] (fn ([] (step)) ([to] (step to)) ([to x] (step to (+ x n))))))
 (def half (partial price {:price 0.5}))
 """
 NOT_SEEN = (
@@ -170,6 +173,32 @@ def test_futures_belong_to_the_evaluation_and_other_sessions_do_not(client):
     assert lines[1] == "#1 (shop/fact 1) -> 1"
 
 
+@contextmanager
+def recording(client):
+    """A context in which an evaluation is under way whose calls are recorded."""
+    user = {"namespace": "user", "isolate": True}
+    assert client.call("evaluate_code", code="(def gate (promise))\n(def ready (promise))", **user)["ok"]
+    begun = client.begin_call("evaluate_code", code="(do (deliver user/ready 1) @user/gate)", trace="true",
+                              namespace="traced.shop", detail=True)  # fmt: skip
+    assert client.call("evaluate_code", code="@ready", **user)["ok"]
+    try:
+        yield
+    finally:
+        assert client.call("evaluate_code", code="(deliver gate 1)", **user)["ok"]
+        client.answer(begun)
+
+
+def changed(client):
+    return client.call("what_changed")
+
+
+def test_what_a_recording_wrapped_is_no_change(client, live):
+    before = changed(client)
+    with live.client() as other, recording(other):
+        assert changed(client) == before
+    assert changed(client) == before
+
+
 def test_what_is_defined_meanwhile_stays_and_the_rest_is_put_back(client):
     plain = "(mapv (fn [v] (.getName (class @v))) [#'price #'total])"
     before = client.call("evaluate_code", code=plain, namespace="traced.shop")["result"]
@@ -207,6 +236,20 @@ def test_two_runs_are_compared(client):
         now = traced(client, "(total [[{:price 2} 20]])")
         assert walked(client, now, diffWith=before["evaluationId"])[0] == "#2 (shop/price {:price 2} 20) 32.0 -> 40"
     finally:
+        client.call("load_file", filePath="src/traced/shop.clj")
+
+
+def test_a_function_of_which_nothing_but_its_text_tells_what_differs_is_named(client, live):
+    file = live.workspace / "src/traced/shop.clj"
+    before = traced(client, "(into [] (adding 1) [2])")
+    try:
+        file.write_text(SHOP.replace("(+ x n)", "(- x n)"))
+        client.call("load_file", filePath="src/traced/shop.clj")
+        now = traced(client, "(into [] (adding 1) [2])")
+        (line,) = walked(client, now, diffWith=before["evaluationId"])
+        assert line == "#1 (shop/adding 1) -> <fn traced.shop/adding/fn>, whose text changed"
+    finally:
+        file.write_text(SHOP)
         client.call("load_file", filePath="src/traced/shop.clj")
 
 

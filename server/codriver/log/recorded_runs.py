@@ -66,6 +66,8 @@ class Function:
     is_capped: bool
     arities: tuple[tuple[str, ...], ...] | None = None
     """Of a function of a Lisp its lists of parameters, `&` before the one of the rest; None of any other."""
+    text_mark: int | None = None
+    """Stands for its text in its file at the run's end; None if that is not told."""
 
     @property
     def name(self) -> str:
@@ -268,9 +270,9 @@ def _function(row: Sequence[Any]) -> Function:
 
 
 def _lisp_function(row: Sequence[Any]) -> Function:
-    module, name, file, line, arities, count, is_capped = row
+    module, name, file, line, arities, count, is_capped, *marks = row
     lists = tuple(tuple(map(str, names)) for names in arities)
-    return Function(module, name, file, line, (), count, bool(is_capped), lists)
+    return Function(module, name, file, line, (), count, bool(is_capped), lists, marks[0] if marks else None)
 
 
 def _call(

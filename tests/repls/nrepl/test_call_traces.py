@@ -114,6 +114,22 @@ async def test_two_runs_at_once_share_the_wrappers_and_not_the_calls():
     assert sorted(one.runs(), key=len) == [[[["1"], "2", None]], [[["2"], "4", None], [["3"], "6", None]]]
 
 
+async def test_a_definition_that_was_held_meanwhile_is_put_back_without_its_wrapper():
+    def step(name):
+        return dialects.CLOJURE.expression("restore", hold="h1", step=name)
+
+    async with client() as one:
+        await one.adapter.open_session("other")
+        await one.value(f"(do (require 'clojure.java.io) {dialects.CLOJURE.expression('hold')})")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one.value, "(do (deliver leased.shop/begun 1) @leased.shop/gate)", ())
+            changed = "(intern 'leased.shop 'price (fn [x] x))"
+            code = f"(do @leased.shop/begun {step('before')} {changed} {step('after')} (deliver leased.shop/gate 1) 1)"
+            assert await one.value(code, None, "other") == "1"
+        assert await one.value(step("restore")) == '"[]"'
+        assert await one.value(f"[{IS_PLAIN} (leased.shop/price 4)]") == "[true 8]"
+
+
 async def test_direct_linking_is_refused_in_words():
     async with client() as one:
         await one.value('(System/setProperty "clojure.compiler.direct-linking" "true")')

@@ -384,6 +384,12 @@ class Pair:
         return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
 
     @property
+    def is_written_anew(self) -> bool:
+        """True for a call of both of a function whose text is known to be another."""
+        marks = [call.function.text_mark for call in (self.before, self.now) if call is not None]
+        return None not in marks and len(set(marks)) > 1
+
+    @property
     def ends_otherwise(self) -> bool:
         """True for a call of both that came to another end."""
         before, now = self.before, self.now
@@ -397,14 +403,26 @@ def differences(before: Run, now: Run) -> list[Pair]:
 
     That is the first to end of those with the same arguments and another result or error, or else other calls of its
     own, within which no other is such a one. Then come the rest in the order in which they were begun. A call in one of
-    the two alone is none where more of its function were made than recorded.
+    the two alone is none where more of its function were made than recorded. If none ends otherwise, as with results
+    that are functions, the first calls of functions of another text come first.
     """
     causes: list[Pair] = []
     rest: list[Pair] = []
     capped = {one.name for run in (before, now) for one in run.functions if one.is_capped}
     _compare(Pair(None, None), before.children(), now.children(), capped, causes, rest)
     causes.sort(key=lambda pair: not pair.ends_otherwise)
+    if not any(pair.ends_otherwise for pair in causes):
+        causes = [*_written_anew(before, now), *causes]
     return [*causes, *(pair for pair in rest if pair not in causes)]
+
+
+def _written_anew(before: Run, now: Run) -> Iterator[Pair]:
+    """The first calls of functions that have another text than before."""
+    known = {call.function.name: call for call in reversed(before.calls)}
+    for call in {call.function.name: call for call in reversed(now.calls)}.values():
+        pair = Pair(known.get(call.function.name), call)
+        if pair.is_written_anew:
+            yield pair
 
 
 def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str]:
@@ -424,6 +442,8 @@ def difference_line(pair: Pair) -> str:
         return ""
     if not pair.is_alike:
         return shorten(f"#{now.number} {before.said}{outcome(before)} -> {now.said}{outcome(now)}")
+    if not pair.ends_otherwise and pair.is_written_anew:
+        return shorten(f"#{now.number} {now.said}{outcome(now)}, whose text changed")
     if not pair.ends_otherwise:
         return shorten(f"#{now.number} {now.said} makes other calls")
     return shorten(f"#{now.number} {now.said} {_ended(before)} -> {_ended(now)}")

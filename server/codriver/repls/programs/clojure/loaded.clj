@@ -19,6 +19,8 @@
     (if (.isAbsolute f) (when (and (.isFile f) (within? f)) p)
      (some (fn [^java.io.File d] (let [g (java.io.File. d p)] (when (.isFile g) (.getPath g)))) dirs))))))
   core (the-ns 'clojure.core)
+  under (or (some-> (find-ns 'codriver.traces) (ns-resolve 'under)) (fn [_ x] x)) ; where calls are recorded
+  root-of (fn [^clojure.lang.Var v] (under v (.getRawRoot v)))
   scan (fn [^clojure.lang.Namespace n]
     (let [own (java.util.ArrayList.) far (java.util.ArrayList.)
           entries (.iterator ^Iterable (.getMappings n))]
@@ -29,7 +31,7 @@
          (let [^clojure.lang.Var v v]
           (cond
            (identical? n (.ns v))
-            (do (.add own e) (recur (+ h (* 31 (long (System/identityHashCode (.getRawRoot v))))
+            (do (.add own e) (recur (+ h (* 31 (long (System/identityHashCode (root-of v))))
                                        (long (System/identityHashCode (.meta v))))))
            (identical? core (.ns v)) (recur h)
            :else (do (.add far e) (recur (+ h (long (System/identityHashCode v)))))))
@@ -40,7 +42,7 @@
   base (fn [n] (.replace (.replace (str n) "-" "_") "." "/"))
   nowhere? #{"NO_SOURCE_PATH" "NO_SOURCE_FILE"}
   row (fn [[s ^clojure.lang.Var v]] (let [m (.meta v) f (:file m)]
-    [(str s) (or (place f) (when-not (nowhere? f) f)) (:line m) (str (System/identityHashCode (.getRawRoot v)))
+    [(str s) (or (place f) (when-not (nowhere? f) f)) (:line m) (str (System/identityHashCode (root-of v)))
      (str (System/identityHashCode m))]))
   spaces (doall (for [^clojure.lang.Namespace n (all-ns)
     :let [name (str (ns-name n)) [was in] (known name) {h :mark own :own :as scanned} (scan n)
@@ -57,7 +59,7 @@
     (let [now (.getMapping n (symbol (subs (.getName c) (inc (.lastIndexOf (.getName c) ".")))))]
       (and (class? now) (not (identical? now c)) (= (.getName ^Class now) (.getName c))))))
   faces (into {} (for [o ours [_ ^clojure.lang.Var v] (:own o)
-    :let [r (.getRawRoot v) i (when (map? r) (:on-interface r))] :when (class? i)]
+    :let [r (root-of v) i (when (map? r) (:on-interface r))] :when (class? i)]
     [(.getName ^Class i) [i (str (:ns o) "/" (.sym v))]]))
   former (fn [^Class c] (some (fn [^Class i] (let [[now p] (faces (.getName i))]
     (when (and now (not (identical? now i))) p))) (.getInterfaces c)))
@@ -69,7 +71,7 @@
         ["old" (str (.name (.ns v)) "/" (.sym v))])))]
     :when row] (into [(:ns o) (str s)] row))
   left (atom 10000) counts (atom {}) held (atom #{}) here (atom nil)
-  functions (into {} (for [o ours [s ^clojure.lang.Var v] (:own o) :let [r (.getRawRoot v)]
+  functions (into {} (for [o ours [s ^clojure.lang.Var v] (:own o) :let [r (root-of v)]
     :when (and (instance? clojure.lang.AFunction r)
            (= (.getName (class r)) (str (munge (:ns o)) "$" (munge (str s)))))]
     [(.getName (class r)) [(class r) (str (:ns o) "/" s)]]))
@@ -92,7 +94,7 @@
        (do (function x) (doseq [v (inside x) :while (pos? @left)] (walk v (dec depth))))
       (and (map? x) (plain? x)) (doseq [[k v] x :while (pos? @left)] (walk k (dec depth)) (walk v (dec depth)))
       (plain? x) (doseq [v x :while (pos? @left)] (walk v (dec depth))))))]
-  (doseq [o ours [s ^clojure.lang.Var v] (:own o)] (reset! here [(:ns o) (str s)]) (walk (.getRawRoot v) 6))
+  (doseq [o ours [s ^clojure.lang.Var v] (:own o)] (reset! here [(:ns o) (str s)]) (walk (root-of v) 6))
   {:began (str (.getStartTime (java.lang.management.ManagementFactory/getRuntimeMXBean)))
    :names (apply str (interpose " " (map :ns spaces)))
    :spaces (map (fn [s] (select-keys s [:ns :mark :files :vars])) (remove :same spaces))

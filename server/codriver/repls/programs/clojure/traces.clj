@@ -9,7 +9,7 @@
   each (int 200) most (int 10000) most-chars 4000000 most-arguments 8
   ^clojure.lang.Var tape-of-thread (doto ^clojure.lang.Var (intern home '*tape* nil) (.setDynamic))
   runs (atom {}) quiet (atom {:ms 0 :since 0}) watcher (atom nil)
-  ^java.util.Map wrapped (java.util.HashMap.)
+  ^java.util.Map wrapped (java.util.concurrent.ConcurrentHashMap.)
   ^java.util.Map names (java.util.Collections/synchronizedMap (java.util.WeakHashMap.))
   {:keys [hidden lazy later? secret? elements value failure]} (TEXTS names)
   now (fn [] (System/currentTimeMillis))
@@ -121,6 +121,8 @@
   functions (fn [run] (aget ^objects (:tape run) 0))
   has? (fn [run v] (.containsKey ^java.util.Map (functions run) v))
   wraps? (fn [^clojure.lang.Var v] (when-let [known (.get wrapped v)] (identical? (.getRawRoot v) (:now known))))
+  ; Whoever compares or keeps definitions meanwhile asks for the root that a wrapper stands for.
+  under (fn [v root] (let [known (.get wrapped v)] (if (and known (identical? root (:now known))) (:was known) root)))
   wrap (fn [run ^clojure.lang.Var v]
    (when-not (wraps? v)
     (let [was (.getRawRoot v) now (wrapper v was)]
@@ -165,14 +167,14 @@
           :tape tape :ms ms :until (atom (+ ms (now))) :places (atom {}) :seen (atom {}) :unseen (atom {})
           :is-entered (atom false)}
      printer (some-> (find-ns 'codriver.kept) (ns-resolve 'print))
-     under (fn [act] (push-thread-bindings {tape-of-thread tape}) (try (act) (finally (pop-thread-bindings))))]
+     taped (fn [act] (push-thread-bindings {tape-of-thread tape}) (try (act) (finally (pop-thread-bindings))))]
     (swap! runs assoc id run)
     (swap! quiet assoc :ms ms :pause (max 50 (min 1000 (quot ms 4))))
     (wrap-all run)
     (intern home (symbol (str "eval-" id)) (fn [form]
      (reset! (:is-entered run) true)
-     (let [x (under (fn [] (eval form)))] (when (contains? @runs id) (wrap-all run)) x)))
-    (intern home (symbol (str "print-" id)) (fn [x writer options] (under (fn [] (printer x writer options)))))
+     (let [x (taped (fn [] (eval form)))] (when (contains? @runs id) (wrap-all run)) x)))
+    (intern home (symbol (str "print-" id)) (fn [x writer options] (taped (fn [] (printer x writer options)))))
     (when-not @watcher
      (let [work (fn [] (Thread/sleep (long (:pause @quiet))) (when-not (look-after) (recur)))]
       (reset! watcher (doto (Thread. ^Runnable work "codriver-traces") (.setDaemon true) (.setContextClassLoader nil)
@@ -195,6 +197,16 @@
         (conj told [(put places function) (or (get numbers parent) -1) (put threads thread) (us start began)
           (if ended (us began ended) -1) shown result error 0])
         (long (+ chars 80 (count result) (count error) (reduce + (map count shown))))))))))
+  ; The mark of a function's text in its file as it is now: the lines from its own to the next that begins a form.
+  lines-of (fn [^String file] (let [at (or (.getResource (clojure.lang.RT/baseLoader) file) (java.io.File. file))]
+   (vec (.split ^String (slurp at) "\n"))))
+  text-mark (fn [all line] (let [[own & more] (drop (dec line) all)
+    within (take-while (fn [^String one] (not (or (.startsWith one "(") (.startsWith one "#")))) more)
+    blank? (fn [^String one] (or (= "" (.trim one)) (.startsWith (.trim one) ";")))]
+   (when own (hash (cons own (reverse (drop-while blank? (reverse within))))))))
+  marks (fn [] (let [known (memoize lines-of)] (fn [file line]
+   (try (when (pos? line) (text-mark (known file) line)) (catch Exception _ nil)))))
+
   report (fn [run]
    (let [tape (:tape run) number (.get ^java.util.concurrent.atomic.AtomicInteger (aget ^objects tape 2))
      calls (filter some? (take number (aget ^objects tape 1)))
@@ -203,10 +215,10 @@
                 (concat (keys (:known run)) (keys @(:unseen run))))) (:names run))
      unseen (for [[k n] (sort (frequencies (vals @(:unseen run))))] (str k " (" n ")"))
      listed (fn [parts] (apply str (interpose ", " parts)))
-     n (count (:calls found))]
+     n (count (:calls found)) mark-of (marks)]
     (assoc found :functions (for [{:keys [space named file line parameters number]} told
                                   :let [n (.get ^java.util.concurrent.atomic.AtomicInteger number)]]
-                             [space named file line parameters (min n each) (> n each)])
+                             [space named file line parameters (min n each) (> n each) (mark-of file line)])
      :lisp true
      :notes (remove nil?
       [(when (< n number) (str "the first " n " calls are recorded, and none after these"))
@@ -234,4 +246,4 @@
      "end" (let [^ThreadLocal under-way (aget tape 3)]
             (loop [call (.get under-way)]
              (when call (if (= v (:var (aget ^objects call 0))) (leave call nil) (recur (aget ^objects call 1))))))))))]
- (intern home 'run run) (intern home 'mark mark) home))
+ (intern home 'run run) (intern home 'mark mark) (intern home 'under under) home))

@@ -1,28 +1,18 @@
-"""Bugs drawn by a seed in real libraries, each found by one script of calls: a red test, its trace, one look further.
+"""Bugs of one library of Python, drawn and looked for as `drawn_bugs.py` says.
 
-A bug is one constant, comparison or operator of a function, in a file that has tests of its own, which turns one of
-these red that was green before: of those that are named after the function, if there are any, else of all. The script
-knows nothing of it. It counts as found if the wrong call, that of the function with the bug, is named by at most two
-answers, of 1,500 bytes in all: that of the red run, traced, and the look at the newest call that the test made itself.
-The difference of the red run from a green one names the right call if its first line is one of that function, and so
-does the line that Codriver says unasked.
-
-Run with `python tests/bench/trace_bugs.py [LIBRARY...] [--bugs 20] [--seed 1] [--python PYTHON]`; a LIBRARY is the
-unpacked source of one that has its tests in it, and PYTHON an interpreter that has pytest and what the libraries need,
-and not the libraries themselves. A shop made with Flask is drawn from in any case.
+A file that has tests of its own is drawn from; a bug turns one of these red that was green before: of those that are
+named after the function, if there are any, else of all.
 """
 
-import argparse
 import ast
-import json
-import random
 import re
 import shutil
 import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -30,11 +20,14 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
 from live_server import serving, until
 
-MOST_BYTES = 1500
 TESTS_MS = 50_000
 SAID_S = 10
+TRY_MS = 30_000
 DRAWS = 80
 """Of one library for one bug: many turn no test red."""
+MOST_TRIED = 8
+"""Candidates of one call."""
+THREE = 3
 NOT_SOURCES = {"docs", "examples", "performance", "bench", "typing-examples", "build"}
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE,
              ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -218,7 +211,7 @@ def test_what_is_sold_out(client):
 
 @dataclass
 class Found:
-    """How a bug was found: bytes of the two answers, and what named the call of the function with the bug."""
+    """How a bug was found: by how much text, what named the call of its function, whether the right fix was kept."""
 
     library: str
     function: str
@@ -230,6 +223,7 @@ class Found:
     first: str
     unasked: str
     is_said: bool
+    is_kept: bool
 
 
 def mutants(text):
@@ -357,26 +351,17 @@ class Hunt:
         file, text, name, test, red_test = bug
         wrong = file.read_text()
         red = self.run(test, test=red_test, trace=True)
-        shown, calls = red.get("trace", ""), 1
-        if not is_named(name, shown) and "evaluationId" in red:
-            calls = 2
-            path = [int(number) for number in re.findall(r"^  #(\d+) ", shown, re.MULTILINE)[-1:]]
-            about = {"evaluationId": red["evaluationId"], "part": "trace", "path": path}
-            shown += self.client.call("get_evaluation", **about).get("text", "")
+        shown, calls = looked(self.client, red, partial(is_named, name))
         file.write_text(text)
         green = self.run(test, test=red_test, trace=True, detail=True)
-        first, unasked = "", ""
-        if "trace" in green and "evaluationId" in red:
-            green_id = green["trace"].partition(":")[0].removeprefix("run ")
-            about = {"evaluationId": red["evaluationId"], "part": "trace", "diffWith": green_id}
-            first = self.client.call("get_evaluation", **about).get("text", "").partition("\n")[0]
-        if green["ok"]:
-            unasked = self.said_unasked(file, wrong, test, red_test)
-            file.write_text(text)
-            self.run(test, test=red_test)
+        first = difference(self.client, red, green)
+        unasked = self.said_unasked(file, wrong, test, red_test)
+        is_kept = self.kept(file, text, wrong, name, f"{test.relative_to(self.workspace)}::{red_test}")
+        file.write_text(text)
+        self.run(test, test=red_test)
         named = is_named(name, shown), is_named(name, first)
-        size = len(shown.encode())
-        return Found(self.name, name, red_test, size, calls, *named, first, unasked, is_named(name, unasked))
+        said = first, unasked, is_named(name, unasked)
+        return Found(self.name, name, red_test, len(shown.encode()), calls, *named, *said, is_kept)
 
     def said_unasked(self, file, wrong, test, red_test):
         """The line that is said unasked after an act of `edit_files` made a test red."""
@@ -394,41 +379,67 @@ class Hunt:
             time.sleep(1)
         return ""
 
+    def kept(self, file, text, wrong, name, red_test):
+        """Whether the text as it was is kept of three candidates, of which the two others leave the test red."""
+        shown = str(file.relative_to(self.workspace))
+        asked = {"test": [red_test], "timeoutMs": TRY_MS}
+
+        def tried(codes, **more):
+            edits = [{"type": "create", "filePath": shown, "code": code, "overwrite": True} for code in codes]
+            given = [{"label": f"the {number}th", "edits": [edit]} for number, edit in enumerate(edits)]
+            return self.client.call("try_code", candidates=given, **asked, **more)
+
+        others = []
+        for codes in self.other_fixes(text, wrong, name):
+            rows = tried(codes).get("candidates", ())
+            others += [code for code, row in zip(codes, rows, strict=False) if row["outcome"] == "failed"]
+            if len(others) > 1:
+                break
+        codes = self.chance.sample([text, *others[:2]], len(others[:2]) + 1)
+        answer = tried(codes, keep="first-green")
+        is_right = answer.get("kept") == f"the {codes.index(text)}th" and file.read_text() == text
+        return len(codes) == THREE and is_right and answer["ok"]
+
+    def other_fixes(self, text, wrong, name):
+        """Drawn texts of the file, some at a time: first other changes of the function, then the bug and one more."""
+        own = [mutated(text, change) for of, change in mutants(text) if of == name]
+        more = [
+            mutated(wrong, change) for of, change in self.chance.sample(list(mutants(wrong)), MOST_TRIED) if of != name
+        ]
+        for codes in (own, more):
+            found = [code for code in dict.fromkeys(codes) if code not in (text, wrong)]
+            yield self.chance.sample(found, min(len(found), MOST_TRIED))
+
+
+def hunted(library, wanted, chance, python):
+    """So many bugs of a library, or of the shop where it is None, as they are found."""
+    with copied(library, python) as (workspace, client):
+        hunt = Hunt("shop" if library is None else library.name, workspace, client, chance)
+        for _ in range(DRAWS * wanted):
+            if wanted and (bug := hunt.draw()) is not None:
+                yield hunt.look(bug)
+                wanted -= 1
+
+
+def looked(client, red, names_it):
+    """What a red run and, unless that names the call, a look at the newest call of the test itself say; the answers."""
+    shown = red.get("trace", "")
+    if names_it(shown) or "evaluationId" not in red:
+        return shown, 1
+    path = [int(number) for number in re.findall(r"^  #(\d+) ", shown, re.MULTILINE)[-1:]]
+    more = client.call("get_evaluation", evaluationId=red["evaluationId"], part="trace", path=path)
+    return shown + more.get("text", ""), 2
+
+
+def difference(client, red, green):
+    """The first line about what differs in two runs."""
+    if "trace" not in green or "evaluationId" not in red:
+        return ""
+    green_id = green["trace"].partition(":")[0].removeprefix("run ")
+    asked = {"evaluationId": red["evaluationId"], "part": "trace", "diffWith": green_id}
+    return client.call("get_evaluation", **asked).get("text", "").partition("\n")[0]
+
 
 def is_named(name, text):
     """Whether a text names a call of a function."""
     return re.search(rf"(^|[ .]){re.escape(name)}(\.<locals>\.\w+)?\(", text, re.MULTILINE) is not None
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("libraries", nargs="*", type=Path)
-    parser.add_argument("--bugs", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--python", default=sys.executable)
-    options = parser.parse_args()
-    places = [None, *options.libraries]
-    found = []
-    for number, place in enumerate(places):
-        name = "shop" if place is None else place.name
-        wanted = options.bugs * (number + 1) // len(places) - len(found)
-        chance = random.Random(f"{options.seed} {name}")
-        with copied(place, options.python) as (workspace, client):
-            hunt = Hunt(name, workspace, client, chance)
-            for _ in range(DRAWS * wanted):
-                if not wanted:
-                    break
-                bug = hunt.draw()
-                if bug is not None:
-                    found.append(hunt.look(bug))
-                    wanted -= 1
-                    sys.stdout.write(json.dumps(asdict(found[-1])) + "\n")
-                    sys.stdout.flush()
-    at_hand = sum(one.is_named and one.size <= MOST_BYTES for one in found)
-    differs, said = sum(one.differs_first for one in found), sum(one.is_said for one in found)
-    words = f"the wrong call found in {at_hand}, named first by the difference in {differs}, said unasked in {said}"
-    sys.stdout.write(f"{len(found)} bugs: {words}\n")
-
-
-if __name__ == "__main__":
-    main()

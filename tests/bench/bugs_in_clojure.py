@@ -1,0 +1,133 @@
+"""Bugs of one library of Clojure, drawn and looked for as `drawn_bugs.py` says; below `src` and `test`."""
+
+import re
+import shutil
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
+
+from bugs_in_python import DRAWS, Found, difference, looked
+from live_server import serving, until
+from real_repls import fresh
+
+from codriver.lisp.reader import top_level_forms
+
+TESTS_MS = 50_000
+WORDS = {"+": "-", "-": "+", "*": "+", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "not=", "not=": "=",
+         "and": "or", "or": "and", "if": "if-not", "when": "when-not", "nil?": "some?", "some?": "nil?",
+         "inc": "dec", "dec": "inc", "identical?": "not="}  # fmt: skip
+"""The operators, at the beginning of a form, and what stands there instead."""
+DEFINED = re.compile(r"\(defn-?\s+(?:\^\S+\s+)*([^\s()\[\]]+)")
+NO_CODE = re.compile(r'"(?:\\.|[^"\\])*"|;[^\n]*')
+PLACE = re.compile(r"(?<=\()[^\s()\[\]{}]+(?=\s)|(?<=\s)\d+(?=[\s)\]])")
+
+
+def mutants(text):
+    """Each change that can be made in a function of a text: its name, and the new text of the file."""
+    for form in top_level_forms(text):
+        code = text[form.start : form.end]
+        defined = DEFINED.match(code)
+        if defined is None:
+            continue
+        shown = NO_CODE.sub(lambda found: " " * len(found[0]), code)
+        for place in PLACE.finditer(shown, defined.end()):
+            new = str(int(place[0]) + 1) if place[0].isdigit() else WORDS.get(place[0])
+            if new is not None:
+                start, end = form.start + place.start(), form.start + place.end()
+                yield defined[1], text[:start] + new + text[end:]
+
+
+def sources(folder):
+    """The files of Clojure in a folder."""
+    return [file for file in folder.rglob("*.clj*") if file.suffix in {".clj", ".cljc"}]
+
+
+def put(client, file, text):
+    """Have another text of a file take effect."""
+    file.write_text(text)
+    client.call("load_file", filePath=str(file), timeoutMs=TESTS_MS)
+
+
+def told(name, text):
+    """Whether a text names a call of a function."""
+    return f"/{name} " in text or f"/{name})" in text
+
+
+class Hunt:
+    """Bugs of one library. `before` are the tests that are red with none."""
+
+    def __init__(self, name, workspace, client, chance):
+        self.name, self.workspace, self.client, self.chance = name, workspace, client, chance
+        for file in [*sources(workspace / "src"), *sources(workspace / "test")]:
+            put(client, file, file.read_text())
+        self.before = set()
+        self.before = {(row["ns"], row["test"]) for row in self.red("test")}
+
+    def red(self, namespace, **given):
+        """The red tests, but those that are red with no bug; none where the run was ended."""
+        answer = self.client.call("run_tests", namespace=namespace, timeoutMs=TESTS_MS, onTimeout="interrupt", **given)
+        failed = answer.get("results", ()) if answer.get("reason") == "tests-failed" else ()
+        return [row for row in failed if row["outcome"] == "fail" and (row["ns"], row["test"]) not in self.before]
+
+    def draw(self):
+        """A bug that turns a test red: its file, the texts before and after, the function, the red test; else None."""
+        file = self.chance.choice(sources(self.workspace / "src"))
+        text = file.read_text()
+        name, wrong = self.chance.choice(list(mutants(text)))
+        put(self.client, file, wrong)
+        if red := self.red("test"):
+            return file, text, wrong, name, red[0]
+        put(self.client, file, text)
+        return None
+
+    def look(self, bug):
+        """Look for a bug that is loaded, and take it out."""
+        file, text, wrong, name, row = bug
+        where = {"namespace": row["ns"], "test": row["test"], "timeoutMs": TESTS_MS}
+        red = self.client.call("run_tests", **where, trace=True)
+        shown, calls = looked(self.client, red, partial(told, name))
+        put(self.client, file, text)
+        green = self.client.call("run_tests", **where, trace=True, detail=True)
+        first = difference(self.client, red, green)
+        put(self.client, file, wrong)
+        is_kept = self.kept(file, text, wrong, name, row["ns"])
+        put(self.client, file, text)
+        named = told(name, shown), told(name, first)
+        size = len(shown.encode())
+        return Found(self.name, name, row["test"], size, calls, *named, first, "", is_said=False, is_kept=is_kept)
+
+    def kept(self, file, text, wrong, name, tests):
+        """Whether the text as it was is kept of three candidates, of which the two others leave a test red."""
+        own = [code for of, code in mutants(text) if of == name]
+        found = [code for code in dict.fromkeys(own) if code not in (text, wrong)]
+        others = []
+        for code in self.chance.sample(found, len(found)):
+            put(self.client, file, code)
+            others += [code] if self.red(tests) else []
+            if len(others) > 1:
+                break
+        put(self.client, file, wrong)
+        for code in self.chance.sample([text, *others], len(others) + 1):
+            edit = {"type": "create", "filePath": str(file), "code": code, "overwrite": True}
+            asked = {"load": True, "test": [tests], "onFailure": "restore", "timeoutMs": TESTS_MS}
+            if self.client.call("edit_files", edits=[edit], **asked)["ok"]:
+                break
+        return len(others) > 1 and file.read_text() == text
+
+
+def hunted_in_clojure(library, wanted, chance, _python):
+    """So many bugs of a library, as they are found."""
+    with tempfile.TemporaryDirectory() as folder, fresh("jvm") as jvm:
+        workspace = Path(folder) / "workspace"
+        shutil.copytree(library, workspace)
+        with serving(Path(folder), "--nrepl", f"clj={jvm.endpoint}", "--repl", "none") as live, live.client() as client:
+            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+            hunt = Hunt(library.name, workspace, client, chance)
+            for _ in range(DRAWS * wanted):
+                if wanted and (bug := hunt.draw()) is not None:
+                    yield hunt.look(bug)
+                    wanted -= 1
