@@ -18,7 +18,7 @@ def messages(decoder, *chunks):
     """The messages in what comes, put together."""
     found, parts, part = [], [], b""
     for chunk in chunks:
-        for data, ends_part, ends_message in decoder.feed(chunk):
+        for data, ends_part, ends_message, _ in decoder.feed(chunk):
             part += data
             if ends_part:
                 parts, part = [*parts, part], b""
@@ -64,7 +64,7 @@ def test_a_part_without_end_is_given_as_it_comes_and_nothing_of_it_is_held():
     decoder = Decoder()
     decoder.feed(HANDSHAKE + b"\x02" + (2**62).to_bytes(8, "big"))
     for _ in range(100):
-        assert decoder.feed(b"x" * 1000) == [(b"x" * 1000, False, False)]
+        assert decoder.feed(b"x" * 1000) == [(b"x" * 1000, False, False, 2**62)]
     assert decoder._rest == b""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import sys
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -70,6 +71,9 @@ IDLE_LOOKS = 100
 """How often, within the time after which an idle server ends, it is looked whether it is idle."""
 LONGEST_IDLE_REST_S = 10
 ARRIVALS_S = 1.0
+THREAD_TURN_S = 0.0005
+"""How long a thread that computes may keep the interpreter from the event loop: by itself Python leaves it 5 ms, fifty
+times as long as a ping takes."""
 """How often it is looked who came, for a person at the server's terminal."""
 Says = Literal["quiet", "usual", "verbose"]
 
@@ -116,6 +120,7 @@ def run(options: ServeOptions) -> int:
             check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python)
         durations = from_environment(os.environ)
         check_encrypted(named_kernels(loaded.settings.kernels, os.environ))
+        sys.setswitchinterval(THREAD_TURN_S)
         return anyio.run(
             _run, options, loaded, durations, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)}
         )

@@ -191,16 +191,22 @@ class HeadAndTail:
     @property
     def head(self) -> bytes:
         """The beginning: all of it where nothing is left out."""
-        if not self._tail:
-            return b"".join(self._head)
-        return b"".join(self._head) if self.left_out else b"".join((*self._head, *self._tail))
+        return b"".join(self.pieces[0])
 
     @property
     def tail(self) -> bytes:
         """The end, where something before it is left out; empty otherwise."""
-        if not self.left_out or not self._most_tail:
-            return b""
-        return b"".join(self._tail)[-self._most_tail :]
+        return b"".join(self.pieces[1])
+
+    @property
+    def pieces(self) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+        """Head and tail in pieces, as they came."""
+        if not self.left_out:
+            return (*self._head, *self._tail), ()
+        if not self._most_tail:
+            return tuple(self._head), ()
+        first, *others = self._tail
+        return tuple(self._head), (first[self._tail_bytes - self._most_tail :], *others)
 
     @property
     def left_out(self) -> int:

@@ -48,6 +48,8 @@ class Piece(NamedTuple):
     data: bytes
     ends_part: bool
     ends_message: bool
+    part_bytes: int
+    """The size of the whole part, known from its first piece on."""
 
 
 def is_greeting(begun: bytes) -> bool:
@@ -85,8 +87,8 @@ class Decoder:
     def __init__(self) -> None:
         self._rest = b""
         self._is_greeted = False
-        self._missing = 0
-        """Bytes of the begun part that are still to come."""
+        self._part_bytes = self._missing = 0
+        """Bytes of the begun part, and those of them that are still to come."""
         self._is_last = False
         """Whether that part is the last one of its message."""
         self.is_ready = False
@@ -114,7 +116,7 @@ class Decoder:
                 end = min(size, at + self._missing)
                 self._missing -= end - at
                 ends = not self._missing
-                pieces.append(Piece(data[at:end], ends, ends and self._is_last))
+                pieces.append(Piece(data[at:end], ends, ends and self._is_last, self._part_bytes))
             elif not self._is_greeted:
                 if not self._read_greeting(data[at : at + GREETING_BYTES]):
                     break
@@ -158,9 +160,10 @@ class Decoder:
             return start + count
         if not self.is_ready:
             raise ZmtpError("a message came before the handshake had ended")
-        self._missing, self._is_last = count, not flags & _MORE
+        self._part_bytes = self._missing = count
+        self._is_last = not flags & _MORE
         if not count:
-            pieces.append(Piece(b"", ends_part=True, ends_message=self._is_last))
+            pieces.append(Piece(b"", ends_part=True, ends_message=self._is_last, part_bytes=0))
         return start
 
     def _take_command(self, body: bytes) -> None:

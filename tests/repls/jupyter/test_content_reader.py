@@ -13,6 +13,7 @@ from codriver.repls.jupyter.messages import (
     PIECE_BYTES,
     SHORT_BYTES,
     UnreadableError,
+    joined,
     mended,
     reading,
 )
@@ -84,13 +85,29 @@ def test_marks_within_texts_are_no_elements():
     assert read(json.dumps(content).encode())[0] == content
 
 
-@given(st.text(ALPHABET, max_size=60), st.booleans(), st.integers(0, 60), st.integers(0, 60))
-def test_a_text_without_its_middle_has_a_mark_there(text, ascii_only, cut, more):
+def in_pieces(content, size):
+    return [content[start : start + size] for start in range(0, len(content), size)]
+
+
+def joined_of(pieces):
+    work = joined(pieces)
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            return done.value
+
+
+@given(
+    st.text(ALPHABET, max_size=60), st.booleans(), st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 7, 999])
+)
+def test_a_text_without_its_middle_has_a_mark_there(text, ascii_only, cut, more, size):
     whole = "x" * 100 + text * 30 + "y" * 200
     content = json.dumps({"name": "stdout", "text": whole}, ensure_ascii=ascii_only).encode()
     head, tail = content[: 60 + cut], content[-60 - more :]
     left_out = len(content) - len(head) - len(tail)
-    found = json.loads(mended(head, tail, left_out).decode(errors="replace"))
+    pieces = mended(in_pieces(head, size), in_pieces(tail, size), left_out)
+    found = json.loads(joined_of(pieces).decode(errors="replace"))
     begins, mark, ends = found["text"].partition("\n[... ")
     assert whole.startswith(begins)
     assert whole.endswith(ends.partition(" ...]\n")[2])
@@ -102,7 +119,7 @@ def test_a_display_of_which_the_middle_is_missing_is_still_one():
     content = json.dumps(
         {"data": {"text/plain": "a" * 1000}, "metadata": {}, "transient": {"display_id": "d"}}
     ).encode()
-    found = json.loads(mended(content[:100], content[-200:], len(content) - 300))
+    found = json.loads(joined_of(mended([content[:100]], [content[-200:]], len(content) - 300)))
     assert found["transient"] == {"display_id": "d"}
     assert "bytes are left out here" in found["data"]["text/plain"]
 

@@ -7,7 +7,7 @@ EACH = 1000 + MESSAGE_BYTES
 
 def message(number, kind="stream", parent="p", stream="stdout", size=1000):
     head = f'{{"name": "{stream}", "text": "'.encode().ljust(size, b"x")
-    return Received({"msg_id": str(number), "msg_type": kind}, {"msg_id": parent}, b"", head)
+    return Received({"msg_id": str(number), "msg_type": kind}, {"msg_id": parent}, b"", (head,))
 
 
 def inbox(*messages, first=3, last=2):

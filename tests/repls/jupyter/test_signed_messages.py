@@ -18,7 +18,7 @@ def take(assembler, parts, size=7):
     for number, part in enumerate(parts, 1):
         for start in range(0, max(1, len(part)), size):
             ends = start + size >= len(part)
-            found = assembler.take(Piece(part[start : start + size], ends, ends and number == len(parts)))
+            found = assembler.take(Piece(part[start : start + size], ends, ends and number == len(parts), len(part)))
     return found
 
 
@@ -31,7 +31,7 @@ def parts(content, signer=SIGNER, header=HEADER):
 def test_a_signed_message_is_read_whatever_stands_around_it(before, after):
     found = take(Assembler(SIGNER), [*before, *parts({"text": "x" * 100}), *after])
     assert (found.header, found.parent, found.type) == (HEADER, PARENT, "stream")
-    assert json.loads(found.head) == {"text": "x" * 100}
+    assert json.loads(b"".join(found.head)) == {"text": "x" * 100}
 
 
 def test_what_is_signed_with_another_key_is_counted():
@@ -54,10 +54,11 @@ def test_without_a_key_nothing_is_signed():
 
 
 def test_of_a_long_content_head_and_tail_are_held_and_it_is_signed_as_a_whole(monkeypatch):
-    monkeypatch.setitem(zmq_socket._LIMITS, zmq_socket._CONTENT, (20, 10))
+    for name, value in {"WHOLE_BYTES": 50, "MOST_HEAD": 20, "MOST_TAIL": 10}.items():
+        monkeypatch.setattr(zmq_socket, name, value)
     content = json.dumps({"text": "x" * 100}).encode()
     found = take(Assembler(SIGNER), parts({"text": "x" * 100}))
-    assert (found.head, found.tail) == (content[:20], content[-10:])
+    assert (b"".join(found.head), b"".join(found.tail)) == (content[:20], content[-10:])
     assert found.left_out == len(content) - 30
 
 
@@ -70,13 +71,13 @@ def test_a_header_that_is_longer_than_any_is_none():
 def test_parts_without_end_are_not_held():
     assembler = Assembler(SIGNER)
     for _ in range(100_000):
-        assembler.take(Piece(b"", ends_part=True, ends_message=False))
+        assembler.take(Piece(b"", ends_part=True, ends_message=False, part_bytes=0))
     for part in parts({}):
-        assembler.take(Piece(part, ends_part=True, ends_message=False))
+        assembler.take(Piece(part, ends_part=True, ends_message=False, part_bytes=len(part)))
     for _ in range(100_000):
-        assembler.take(Piece(b"buffer", ends_part=True, ends_message=False))
+        assembler.take(Piece(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
     assert len(assembler._parts) == 5
-    assert assembler.take(Piece(b"", ends_part=True, ends_message=True)).header == HEADER
+    assert assembler.take(Piece(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
 
 
 def numbered(numbers, *ids, kind="stream", content=None):

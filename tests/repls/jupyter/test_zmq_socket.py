@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import anyio
 import pytest
@@ -21,7 +22,7 @@ def print_of(number, size):
 
 
 @asynccontextmanager
-async def subscribed(published):
+async def subscribed(published, *, is_read=True):
     """A socket of ours to one that publishes this to it, all of it at once."""
 
     async def serve(reader, writer):
@@ -36,7 +37,8 @@ async def subscribed(published):
         information = {"ip": "127.0.0.1", "iopub_port": port}
         opened = await open_socket(information, "iopub", "SUB", "ours", SIGNER, Numbers())
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(opened.read)
+            if is_read:
+                tasks.start_soon(opened.read)
             yield opened
             tasks.cancel_scope.cancel()
         await opened.close()
@@ -69,3 +71,18 @@ async def test_of_more_than_may_wait_the_middle_is_dropped_and_counted():
         assert taken[0].header["msg_id"] == "s_0"
         (gap,) = (one for one in taken if isinstance(one, Dropped))
         assert gap.size // size == count - (len(taken) - 1)
+
+
+async def test_others_get_their_turns_while_what_was_published_is_taken_apart():
+    """A lot of it waits in pieces of 64 KiB, each of which takes less than one turn."""
+    published = print_of(0, PUBLISHED_BACKLOG_BYTES)
+    async with subscribed(published, is_read=False) as socket:
+        await has_received(socket, PUBLISHED_BACKLOG_BYTES)
+        waiting = [socket._backlog_bytes]
+        reading = asyncio.create_task(socket.read())
+        taken = asyncio.create_task(socket.take())
+        while not taken.done():
+            waiting.append(socket._backlog_bytes)
+            await anyio.lowlevel.checkpoint()
+        reading.cancel()
+        assert max(before - after for before, after in pairwise(waiting)) < PUBLISHED_BACKLOG_BYTES // 4

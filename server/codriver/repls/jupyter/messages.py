@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -267,18 +267,46 @@ class TooHeavyError(UnreadableError):
     """A content has too many elements or levels to be read."""
 
 
-def mended(head: bytes, tail: bytes, left_out: int) -> bytes:
-    """A content of its beginning and its end, with a mark between them, as good JSON where both lie in one text."""
+def mended(head: Sequence[bytes], tail: Sequence[bytes], left_out: int) -> tuple[bytes, ...]:
+    """A content of its beginning and its end, with a mark between them, as good JSON where both lie in one text.
+
+    All of them in pieces.
+    """
     if not left_out:
-        return head
-    ends = [found.start() for found in _SEAM.finditer(head, max(0, len(head) - SEAM_BYTES))]
-    begins = _SEAM.search(tail, 0, SEAM_BYTES)
-    end, start = ends[-1] if ends else len(head), begins.start() if begins else 0
-    mark = json.dumps(left_out_mark(left_out + len(head) - end + start))[1:-1]
-    return b"".join((head[:end], mark.encode(), tail[start:]))
+        return tuple(head)
+    last, first = _near(reversed(head)), _near(tail)
+    before, behind = b"".join(reversed(last)), b"".join(first)
+    ends = [found.start() for found in _SEAM.finditer(before, max(0, len(before) - SEAM_BYTES))]
+    begins = _SEAM.search(behind, 0, SEAM_BYTES)
+    end, start = ends[-1] if ends else len(before), begins.start() if begins else 0
+    mark = json.dumps(left_out_mark(left_out + len(before) - end + start))[1:-1]
+    return (*head[: len(head) - len(last)], before[:end], mark.encode(), behind[start:], *tail[len(first) :])
 
 
-def reading(content: bytes, token: str) -> Generator[None, None, Mapping[str, object]]:
+def _near(pieces: Iterable[bytes]) -> list[bytes]:
+    """The first pieces, as many as a seam is looked for in."""
+    near: list[bytes] = []
+    held = 0
+    for piece in pieces:
+        if held >= 2 * SEAM_BYTES:
+            break
+        near.append(piece)
+        held += len(piece)
+    return near
+
+
+def joined(pieces: Sequence[bytes]) -> Generator[None, None, bytearray]:
+    """The pieces as one; it yields wherever it can leave off: memory that is new takes its time when it is filled."""
+    whole = bytearray(sum(map(len, pieces)))
+    place = 0
+    for piece in pieces:
+        whole[place : place + len(piece)] = piece
+        place += len(piece)
+        yield
+    return whole
+
+
+def reading(content: bytes | bytearray, token: str) -> Generator[None, None, Mapping[str, object]]:
     """Read a content; it yields wherever it can leave off. `token`: what stands in no content by accident.
 
     Raises:
@@ -295,14 +323,14 @@ def reading(content: bytes, token: str) -> Generator[None, None, Mapping[str, ob
     return whole
 
 
-def _object(content: bytes) -> Mapping[str, object]:
+def _object(content: bytes | bytearray) -> Mapping[str, object]:
     read = _loaded(content)
     if not isinstance(read, dict):
         raise UnreadableError(f"it is a JSON {type(read).__name__}, and no object")
     return cast("dict[str, object]", read)
 
 
-def _loaded(text: bytes) -> object:
+def _loaded(text: bytes | bytearray) -> object:
     try:
         return json.loads(text.decode(errors="replace"))
     except RecursionError:
@@ -311,9 +339,9 @@ def _loaded(text: bytes) -> object:
         raise UnreadableError(f"it is no JSON: {error}") from None
 
 
-def _without_long_texts(content: bytes, texts: dict[str, str], token: str) -> Generator[None, None, bytes]:
+def _without_long_texts(content: bytes | bytearray, texts: dict[str, str], token: str) -> Generator[None, None, bytes]:
     """The content with a name in the place of each long text, which `texts` gets; elements and levels are counted."""
-    kept: list[bytes] = []
+    kept: list[bytes | bytearray] = []
     copied = place = elements = depth = marks = 0
     while place < len(content):
         mark = _MARK.search(content, place, place + PIECE_BYTES)
@@ -343,7 +371,7 @@ def _without_long_texts(content: bytes, texts: dict[str, str], token: str) -> Ge
     return b"".join((*kept, content[copied:]))
 
 
-def _end_of_text(content: bytes, place: int) -> Generator[None, None, int]:
+def _end_of_text(content: bytes | bytearray, place: int) -> Generator[None, None, int]:
     """The place after the quote that ends the text which is read from `place` on."""
     while place < len(content):
         stop = min(place + PIECE_BYTES, len(content))
@@ -363,7 +391,7 @@ def _end_of_text(content: bytes, place: int) -> Generator[None, None, int]:
     raise UnreadableError("it ends within a text")
 
 
-def _text(content: bytes, start: int, end: int) -> Generator[None, None, str]:
+def _text(content: bytes | bytearray, start: int, end: int) -> Generator[None, None, str]:
     """The text between two places, read in pieces."""
     pieces: list[str] = []
     while start < end:

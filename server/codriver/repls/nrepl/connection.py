@@ -30,6 +30,7 @@ import anyio
 from codriver.core.mappings import Recent
 from codriver.core.records import dataclass
 from codriver.errors import PeerError, ReplDisconnectedError
+from codriver.net.tasks import Turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.contract.adapter import check_listener
 from codriver.repls.contract.errors import OpTimedOutError, ReplUnreachableError, RequestUnsafeError
@@ -159,10 +160,7 @@ BACKLOG_BYTES: Final = 256 * 1024
 """The bytes of a flood that are kept unread; the rest waits in the kernel, and then in the REPL."""
 
 SLICE_BYTES: Final = 2 * 1024
-TURN_S: Final = 0.0005
-"""How long the messages of a flood are filed before others get their turn."""
-TURNS_OF_OTHERS: Final = 4
-"""A call of another client goes through about a dozen; when nobody wants them they cost some 20 µs each."""
+"""What is taken apart between two looks at the clock."""
 
 OnMessage = Callable[[Message], None]
 
@@ -242,15 +240,17 @@ class NreplConnection:
 
     async def read(self) -> None:
         """File floods, until the connection is over. Raises what filing raises."""
+        turns = Turns()
         try:
             while self._fault is None and (self._backlog or self._end is None):
                 if self._backlog:
-                    await self._file_in_turns(self._backlog[0])
+                    await self._file_in_turns(self._backlog[0], turns)
                     self._backlog.popleft()
                 else:
                     self._transport.resume_reading()
                     self._news = anyio.Event()
                     await self._news.wait()
+                    turns = Turns()
             if self._fault is not None:
                 raise self._fault
             middle = "" if self._decoder.is_idle else " in the middle of a message"
@@ -280,22 +280,19 @@ class NreplConnection:
         self._end = f"the connection broke ({error})" if error else "the REPL closed the connection"
         self._news.set()
 
-    async def _file_in_turns(self, data: bytes) -> None:
+    async def _file_in_turns(self, data: bytes, turns: Turns) -> None:
         """File what the bytes complete, in turns: however much comes at once, others are served meanwhile."""
         values: list[Value] = []
-        turn_ends = anyio.current_time() + TURN_S
         start = 0
         while start < len(data):
             # The bytes of one long string make no work until it is complete.
             end = start + max(SLICE_BYTES, self._decoder.missing_bytes)
             values += self._decode(data[start:end], before=values)
             start = end
-            if anyio.current_time() >= turn_ends:
+            if turns.is_over:
                 self._file_all(values)
                 values = []
-                for _ in range(TURNS_OF_OTHERS):
-                    await anyio.lowlevel.checkpoint()
-                turn_ends = anyio.current_time() + TURN_S
+                await turns.leave_off()
         self._file_all(values)
 
     def _decode(self, data: bytes, *, before: Iterable[Value] = ()) -> list[Value]:

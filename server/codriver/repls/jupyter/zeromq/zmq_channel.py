@@ -2,13 +2,17 @@
 
 Before they are connected, the kernel's port is asked whether ZeroMQ listens there at all.
 
+Its messages become values here, read in turns from what its sockets hold.
+
 Source: Jupyter documentation, "Connection files" and "Messaging in Jupyter".
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
@@ -23,7 +27,7 @@ from codriver import files
 from codriver.errors import ReplDisconnectedError
 from codriver.files import Links, Rules
 from codriver.net.kernel_sockets import objection_at, objection_to, plain
-from codriver.net.tasks import Turns, own_tasks
+from codriver.net.tasks import Turns, in_turns, own_tasks
 from codriver.repls.contract.errors import (
     NotAnReplError,
     PackageMissingError,
@@ -31,26 +35,37 @@ from codriver.repls.contract.errors import (
     StrangeListenerError,
 )
 from codriver.repls.jupyter.finding.started_kernels import find_process
-from codriver.repls.jupyter.messages import NOTHING, SOCKETS, Channel, new_header, text_of
+from codriver.repls.jupyter.messages import (
+    LEFT_OUT,
+    NOTHING,
+    SHORT_BYTES,
+    SOCKETS,
+    Channel,
+    UnreadableError,
+    joined,
+    mended,
+    new_header,
+    read_message,
+    reading,
+    text_of,
+)
 from codriver.repls.jupyter.zeromq.zmq_socket import (
     CLOSED,
     Dropped,
     Numbers,
     Signer,
     open_socket,
-    pieces_of,
-    read_received,
-    told_as_dropped,
 )
+from codriver.wire.framing import left_out_mark
 from codriver.wire.zmtp import SIGNATURE_BYTES, is_greeting
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
     from codriver.repls.jupyter.finding.started_kernels import KernelProcess
-    from codriver.repls.jupyter.messages import KeepUp, OnMessage, Socket
-    from codriver.repls.jupyter.zeromq.zmq_socket import ZmqSocket
+    from codriver.repls.jupyter.messages import KeepUp, Message, OnMessage, Socket
+    from codriver.repls.jupyter.zeromq.zmq_socket import Received, ZmqSocket
 
 KERNEL: Final = "Jupyter kernel"
 FILE_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
@@ -64,6 +79,9 @@ MOST_DRAIN_S: Final = 10.0
 
 BEAT_S: Final = 5.0
 """How long a kernel behind a tunnel may be without a heartbeat: busy kernels of some languages have none."""
+
+STREAM_CHARACTERS: Final = 64 * 1024
+"""What is told at once of a text that a program printed."""
 
 WRONG_KEY: Final = (
     "its connection file is not that of the kernel that listens there, or that kernel has been busy all the while"
@@ -236,13 +254,13 @@ class ZmqChannel(Channel):
         await self._keep_up()
         taken = await self._sockets[socket].take()
         if isinstance(taken, Dropped):
-            message = told_as_dropped(socket, taken)
+            message = _told_as_dropped(socket, taken)
         else:
-            message = await read_received(socket, taken)
+            message = await _read_received(socket, taken)
         del taken
         if message.state:
             self._is_idle = message.state == "idle"
-        for piece in pieces_of(message):
+        for piece in _pieces_of(message):
             self._on_message(piece)
             if turns.is_over:
                 await turns.leave_off()
@@ -303,6 +321,55 @@ class ZmqChannel(Channel):
         async with anyio.create_task_group() as tasks:
             for socket in self._sockets.values():
                 tasks.start_soon(socket.close)
+
+
+async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
+    """The object in a text of JSON, read in turns.
+
+    Raises:
+        UnreadableError: it is none, or too heavy.
+    """
+    return await in_turns(reading(text, secrets.token_hex(16)))
+
+
+async def _content(received: Received) -> Mapping[str, object]:
+    """The content of a message as an object, put together and read in turns."""
+    if received.held_bytes <= SHORT_BYTES and not received.left_out:
+        return await _read_object(b"".join(received.head))
+    pieces = mended(received.head, received.tail, received.left_out)
+    return await _read_object(await in_turns(joined(pieces)))
+
+
+async def _read_received(socket: Socket, received: Received) -> Message:
+    """The message that came. One whose content cannot be read has none, and says why."""
+    left_out, problem = received.left_out, ""
+    metadata = content = NOTHING
+    try:
+        content = await _content(received)
+        metadata = await _read_object(received.metadata) if received.metadata else NOTHING
+    except UnreadableError as error:
+        problem, left_out = error.problem, left_out + received.held_bytes
+    parts = {"header": received.header, "parent_header": received.parent, "content": content, "metadata": metadata}
+    return replace(read_message(socket, parts), left_out=left_out, problem=problem)
+
+
+def _told_as_dropped(socket: Socket, dropped: Dropped) -> Message:
+    """A message in the place of those that were dropped: of a stream a mark in it, as if that had been printed."""
+    content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
+    kind = "stream" if dropped.stream else LEFT_OUT
+    parts = {"header": {"msg_type": kind}, "parent_header": dropped.parent, "content": content}
+    return replace(read_message(socket, parts), left_out=dropped.size)
+
+
+def _pieces_of(message: Message) -> Iterator[Message]:
+    """The message; of a long text that a program printed piece after piece."""
+    text = message.text("text") if message.type == "stream" else ""
+    if len(text) <= STREAM_CHARACTERS:
+        yield message
+        return
+    for start in range(0, len(text), STREAM_CHARACTERS):
+        content = {**message.content, "text": text[start : start + STREAM_CHARACTERS]}
+        yield replace(message, content=content, left_out=0 if start else message.left_out)
 
 
 def _read(place: str) -> Mapping[str, object]:

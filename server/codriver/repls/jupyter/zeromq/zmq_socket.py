@@ -13,13 +13,12 @@ evaluation too. So everything is taken off the socket, and what is too much is d
 middle, counted by their parent, while the oldest and the newest stay. Nothing else is ever dropped: where such
 messages alone are too many, `has_room` is false, and the socket is not read on.
 
-Messages of a kernel as values, read in turns from what its sockets and its server's frames hold.
-
 Messages as kernels sign them on ZeroMQ: written, and gathered from parts of any number and size.
 
-Of a message that comes, identities, header, parent and metadata are small, and buffers are not held. Of its content the
-beginning and the end are, see `MOST_HEAD` and `MOST_TAIL`: all of what nearly all kernels ever say. What is not signed
-with the kernel's key is dropped and counted.
+Of a message that comes, identities, header, parent and metadata are small, and buffers are not held. Of its content all
+is held up to `WHOLE_BYTES`, as nearly all kernels ever say; of a longer one the beginning and the end, in the pieces in
+which they came: to put 12 MiB together takes memory that is new to the process, and holds the loop for milliseconds.
+What is not signed with the kernel's key is dropped and counted.
 
 Source: Jupyter documentation, "Messaging in Jupyter", "The wire protocol".
 """
@@ -29,26 +28,24 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-import secrets
 import socket
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.core.mappings import Recent
-from codriver.net.tasks import Turns, in_turns
+from codriver.net.tasks import Turns
 from codriver.net.tcp_transport import TcpTransport
-from codriver.repls.jupyter.messages import LEFT_OUT, NOTHING, UnreadableError, mended, read_message, reading, text_of
-from codriver.wire.framing import HeadAndTail, left_out_mark
+from codriver.repls.jupyter.messages import NOTHING, text_of
+from codriver.wire.framing import HeadAndTail
 from codriver.wire.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from codriver.repls.jupyter.messages import Message, Socket
     from codriver.wire.zmtp import Piece
 
 
@@ -122,11 +119,12 @@ class ZmqSocket:
 
     async def read(self) -> str:
         """Take apart what comes until nothing more does, and give the cause in words."""
+        turns = Turns()
         try:
             while self._backlog or self._end is None:
                 if self._backlog:
                     data = bytes(self._backlog.popleft())
-                    await self._take_apart(data)
+                    await self._take_apart(data, turns)
                     self._backlog_bytes -= len(data)
                     del data
                     if self._backlog_bytes <= self._most_backlog:
@@ -134,6 +132,7 @@ class ZmqSocket:
                 else:
                     self._news = anyio.Event()
                     await self._news.wait()
+                    turns = Turns()
         except ZmtpError as error:
             return str(error)
         return self._end or "it was closed by us"
@@ -154,10 +153,12 @@ class ZmqSocket:
         self._end = f"the connection broke ({error})" if error else CLOSED
         self._news.set()
 
-    async def _take_apart(self, data: bytes) -> None:
+    async def _take_apart(self, data: bytes, turns: Turns) -> None:
         """Put the messages that the bytes complete into the inbox, in turns; each waits until there is room for it."""
-        turns, start = Turns(), 0
+        start = 0
         while start < len(data):
+            if turns.is_over:
+                await turns.leave_off()
             end = start + min(max(SLICE_BYTES, self._decoder.missing_bytes), LONG_SLICE_BYTES)
             for piece in self._decoder.feed(data[start:end]):
                 message = self._assembler.take(piece)
@@ -166,8 +167,6 @@ class ZmqSocket:
                     await self._put(message)
             self._answer()
             start = end
-            if turns.is_over:
-                await turns.leave_off()
 
     def _answer(self) -> None:
         """Send what the other side's part of the protocol asks for, or has been waited for with."""
@@ -341,62 +340,19 @@ def _stream(message: Received) -> str:
     """The stream that it is of, told by the beginning of its content, which nobody has read."""
     if message.type != "stream":
         return ""
-    return "stderr" if b'"stderr"' in message.head[:STREAM_NAME_BYTES] else "stdout"
+    return "stderr" if b'"stderr"' in message.begins(STREAM_NAME_BYTES) else "stdout"
 
 
 def _id(parent: Mapping[str, object]) -> str:
     return text_of(parent, "msg_id")
 
 
-STREAM_CHARACTERS: Final = 64 * 1024
-"""What is told at once of a text that a program printed."""
-
-
-async def read_object(text: bytes) -> Mapping[str, object]:
-    """The object in a text of JSON, read in turns.
-
-    Raises:
-        UnreadableError: it is none, or too heavy.
-    """
-    return await in_turns(reading(text, secrets.token_hex(16)))
-
-
-async def read_received(socket: Socket, received: Received) -> Message:
-    """The message that came. One whose content cannot be read has none, and says why."""
-    left_out, problem = received.left_out, ""
-    metadata = content = NOTHING
-    try:
-        content = await read_object(mended(received.head, received.tail, left_out))
-        metadata = await read_object(received.metadata) if received.metadata else NOTHING
-    except UnreadableError as error:
-        problem, left_out = error.problem, left_out + received.held_bytes
-    parts = {"header": received.header, "parent_header": received.parent, "content": content, "metadata": metadata}
-    return replace(read_message(socket, parts), left_out=left_out, problem=problem)
-
-
-def told_as_dropped(socket: Socket, dropped: Dropped) -> Message:
-    """A message in the place of those that were dropped: of a stream a mark in it, as if that had been printed."""
-    content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
-    kind = "stream" if dropped.stream else LEFT_OUT
-    parts = {"header": {"msg_type": kind}, "parent_header": dropped.parent, "content": content}
-    return replace(read_message(socket, parts), left_out=dropped.size)
-
-
-def pieces_of(message: Message) -> Iterator[Message]:
-    """The message; of a long text that a program printed piece after piece."""
-    text = message.text("text") if message.type == "stream" else ""
-    if len(text) <= STREAM_CHARACTERS:
-        yield message
-        return
-    for start in range(0, len(text), STREAM_CHARACTERS):
-        content = {**message.content, "text": text[start : start + STREAM_CHARACTERS]}
-        yield replace(message, content=content, left_out=0 if start else message.left_out)
-
-
 DELIMITER: Final = b"<IDS|MSG>"
-MOST_HEAD: Final = 8 * 2**20
-MOST_TAIL: Final = 4 * 2**20
+WHOLE_BYTES: Final = 12 * 2**20
 """Bytes of one content: far above the values that anybody wants to see, and little enough to have in memory twice."""
+MOST_HEAD: Final = 2 * 2**20
+MOST_TAIL: Final = 2**20
+"""Of a content that is longer, which nobody reads whole."""
 MOST_HEADER: Final = 64 * 1024
 MOST_METADATA: Final = 2**20
 KEPT_SIGNATURES: Final = 8192
@@ -410,10 +366,11 @@ MOST_OF_OTHERS: Final = 50
 """Of the messages between two times at which the kernel is idle, so many may be others': replies to their questions.
 Of what is published too fast, hundreds are dropped at once."""
 IDLE: Final = b'"idle"'
+STATUS_BYTES: Final = 1024
 
 _LIMITS: Final = {
     _SIGNATURE: (256, 0), _HEADER: (MOST_HEADER, 0), _PARENT: (MOST_HEADER, 0),
-    _METADATA: (MOST_METADATA, 0), _CONTENT: (MOST_HEAD, MOST_TAIL),
+    _METADATA: (MOST_METADATA, 0), _CONTENT: (WHOLE_BYTES, 0),
 }  # fmt: skip
 
 
@@ -424,22 +381,31 @@ class Received:
     header: Mapping[str, object]
     parent: Mapping[str, object]
     metadata: bytes
-    head: bytes
-    """The content, or its beginning."""
-    tail: bytes = b""
+    head: tuple[bytes, ...]
+    """The content, or its beginning, in pieces."""
+    tail: tuple[bytes, ...] = ()
     """The content's end, where something before it is left out."""
     left_out: int = 0
     """Bytes between the two."""
+    held_bytes: int = field(init=False)
+    """Bytes that it takes, as far as they may be many."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "held_bytes", sum(map(len, (self.metadata, *self.head, *self.tail))))
 
     @property
     def type(self) -> str:
         """The type in its header."""
         return text_of(self.header, "msg_type")
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that it takes, as far as they may be many."""
-        return len(self.metadata) + len(self.head) + len(self.tail)
+    def begins(self, count: int) -> bytes:
+        """The first bytes of the content."""
+        begun = b""
+        for piece in self.head:
+            begun += piece[: count - len(begun)]
+            if len(begun) == count:
+                break
+        return begun
 
 
 class Signer:
@@ -494,7 +460,7 @@ class Numbers:
         elif place > counted.since:
             counted.came += 1
             counted.newest = max(counted.newest, place)
-        if message.type == "status" and IDLE in message.head:
+        if message.type == "status" and IDLE in message.begins(STATUS_BYTES):
             missing = counted.newest - counted.since - counted.came
             self.lost += missing if missing > MOST_OF_OTHERS else 0
             counted.since, counted.came = counted.newest, 0
@@ -531,8 +497,10 @@ class Assembler:
 
     def take(self, piece: Piece) -> Received | None:
         """The message that the piece completes, if that is signed."""
-        data, ends_part, ends_message = piece
+        data, ends_part, ends_message, part_bytes = piece
         if self._place <= _CONTENT:
+            if part_bytes > WHOLE_BYTES and self._place == _CONTENT and not self._part.size:
+                self._part = HeadAndTail(MOST_HEAD, MOST_TAIL)
             self._part.add(data)
             if self._place > _SIGNATURE and self._signature is not None:
                 self._signature.update(data)
@@ -566,8 +534,7 @@ class Assembler:
             read,
             _object(parent) or NOTHING,
             b"" if metadata.left_out else metadata.head,
-            content.head,
-            content.tail,
+            *content.pieces,
             content.left_out,
         )
 
