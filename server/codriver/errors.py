@@ -1,4 +1,4 @@
-"""Every exception Codriver raises, and every word by which it refuses.
+"""Every exception Codriver raises, every word by which it refuses, and what sentences are made with.
 
 ::
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class CodriverError(Exception):
@@ -126,6 +126,17 @@ class StartError(CodriverError):
 
     exit_status: ClassVar[int] = 1
     """The exit status of a command that fails so."""
+
+
+def cut(text: str, most: int) -> str:
+    """At most `most` characters of a text, the last of them the sign that there were more."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """Some of the names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def install_extra(extra: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codriver.errors import cut, few
 from codriver.log.control_characters import json_text, one_line, visible
 
 JOINERS = "\u200c\u200d"
@@ -64,3 +65,13 @@ def test_json_means_the_same_and_holds_nothing_that_a_terminal_obeys(text):
 
 def test_json_keeps_what_is_text():
     assert json_text(["ä 漢 🙂"]) == '["ä 漢 🙂"]'
+
+
+@given(st.text(), st.integers(1, 20))
+def test_a_cut_text_has_so_many_characters_at_most_and_says_that_it_was_cut(text, most):
+    assert len(cut(text, most)) <= most
+    assert cut(text, most) == text or cut(text, most) == text[: most - 1] + "…"
+
+
+def test_few_names_tell_how_many_more_there_are():
+    assert (few(["a", "b"], 2), few(["a", "b", "c"], 2), few([])) == ("a, b", "a, b and 1 more", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.datalog.regexes import OutOfTimeError
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +27,7 @@ class QueryError(RefusedError):
     reason = "bad-query"
 
     def __init__(self, expected: str, found: str, *, line: int, column: int, part: str = "query") -> None:
-        if len(found) > SHOWN_CHARACTERS:
-            found = found[:SHOWN_CHARACTERS] + "…"
+        found = cut(found, SHOWN_CHARACTERS)
         super().__init__(
             f"line {line}, column {column} of the {part}: expected {expected}, found {found}",
             hint=f"Correct the {part} there and ask again.",

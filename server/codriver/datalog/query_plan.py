@@ -34,6 +34,7 @@ from codriver.datalog.syntax_tree import (
     variables,
 )
 from codriver.datalog.value_types import printed
+from codriver.errors import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -386,7 +387,7 @@ def _example(function: str, arguments: Sequence[Expression], values: Row | None)
     """The call that failed with its values, where some of them came from a row and so are not in the query."""
     if values is None or all(column is None for column, _ in arguments):
         return ""
-    shown = [text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…" for text in map(printed, values)]
+    shown = [cut(printed(value), SHOWN_CHARACTERS) for value in values]
     return f" in ({' '.join([function, *shown])}); a clause that only filters can keep such values out"
 
 

@@ -39,6 +39,7 @@ from codriver.editing.file_changes import (
     locate_file,
     show,
 )
+from codriver.errors import few
 from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, remove, temporary_name
 from codriver.files.private_folders import make_private_folder, try_lock
 
@@ -439,12 +440,7 @@ def _told(back: Sequence[str], left: Sequence[str]) -> str:
         return ""
     words = "a batch of edits was cut off as its server was killed"
     if back:
-        words += f"; as before it again: {_few(back)}"
+        words += f"; as before it again: {few(back, MAX_TOLD)}"
     if left:
-        words += f"; left as somebody else changed it since, or as it cannot be written: {_few(left)}"
+        words += f"; left as somebody else changed it since, or as it cannot be written: {few(left, MAX_TOLD)}"
     return words
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_TOLD} more" if len(names) > MAX_TOLD else ""
-    return ", ".join(names[:MAX_TOLD]) + more

@@ -24,6 +24,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from codriver import files
+from codriver.errors import cut
 from codriver.files import Links, Rules
 from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError, read
@@ -112,7 +113,7 @@ def diff(before: str, after: str) -> str:
     """The lines in which two texts differ, as a unified diff without its head; a long diff is cut."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
     text = "\n".join(line for line in lines if not line.startswith("@@"))
-    return text if len(text) <= DIFF_CHARACTERS else f"{text[: DIFF_CHARACTERS - 1]}…"
+    return cut(text, DIFF_CHARACTERS)
 
 
 def _readable(read_it: Callable[[], T], otherwise: T) -> T:

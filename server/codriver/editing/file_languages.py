@@ -22,7 +22,7 @@ from codriver.editing import python_edits
 from codriver.editing.file_changes import PYTHON_SUFFIXES, SUFFIXES
 from codriver.editing.notebooks import notebook_in, with_source
 from codriver.editing.python_edits import InsertDef, Piece, PythonEdit, PythonSource, ReplaceDef, parsed, words_of
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, cut
 from codriver.lisp import edit as lisp_edits
 from codriver.lisp.edit import Append, Done, Edited, Refused, TextEdit
 from codriver.lisp.source_text import Document, Limits, Problem, ProblemError
@@ -207,12 +207,10 @@ def _shown(plain: str, numbers: Sequence[int]) -> str:
     parts = []
     for number in numbers:
         around = range(max(1, number - 1), min(len(lines), number + 1) + 1)
-        parts.append("\n".join(f"{'→' if one == number else ' '} {one}  {_cut(lines[one - 1])}" for one in around))
+        parts.append(
+            "\n".join(f"{'→' if one == number else ' '} {one}  {cut(lines[one - 1], MOST_CHARS)}" for one in around)
+        )
     return "\n\n".join(parts)
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= MOST_CHARS else f"{line[:MOST_CHARS]}…"
 
 
 FileEdit = TextEdit | PythonEdit | ReplaceText

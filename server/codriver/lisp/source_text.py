@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from codriver.errors import cut
 from codriver.lisp.reader import LINE_END, Places, explain, read, tokens
 
 if TYPE_CHECKING:
@@ -254,8 +255,7 @@ class Document:
         width = len(str(last))
         rows = []
         for number in range(first, last + 1):
-            text = self.line_text(number)
-            shown = text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+            shown = cut(self.line_text(number), SHOWN_CHARS)
             rows.append(f"{'→' if number == line else ' '} {number:>{width}} {shown}".rstrip())
         return "\n".join(rows)
 
@@ -426,7 +426,7 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
     where = f"line {target.line}"
     if limits.padding:
         where += f" or within {limits.padding} lines of it"
-    told = wanted if len(wanted) <= SHOWN_CHARS else wanted[: SHOWN_CHARS - 1] + "…"
+    told = cut(wanted, SHOWN_CHARS)
     words = f"the text {told!r} does not stand at {where}"
     elsewhere = [line for line in document.units_by_line if _has(document, line, wanted)]
     if elsewhere:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from codriver.errors import cut
 from codriver.log.control_characters import one_line
 
 if TYPE_CHECKING:
@@ -273,8 +274,7 @@ def _age(then: int, now: int) -> str:
 
 def _short(text: str) -> str:
     """The text on one line, of so many characters at most."""
-    text = one_line(" ".join(text.split()))
-    return text if len(text) <= PART_CHARACTERS else f"{text[: PART_CHARACTERS - 1]}…"
+    return cut(one_line(" ".join(text.split())), PART_CHARACTERS)
 
 
 def _bytes(text: str) -> int:

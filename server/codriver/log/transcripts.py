@@ -17,6 +17,7 @@ import anyio
 
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.core.mappings import Recent
+from codriver.errors import cut
 from codriver.log.growing_text import PART_CHARACTERS, Piece, Stream, Text
 from codriver.log.spill import SpillRoom, Store
 
@@ -268,9 +269,7 @@ class LateOutput:
 
     def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
         """Something was printed, and logged at this line."""
-        head = " ".join(text[: 4 * LATE_CHARACTERS].split())
-        if len(head) > LATE_CHARACTERS:
-            head = f"{head[: LATE_CHARACTERS - 1]}…"
+        head = cut(" ".join(text[: 4 * LATE_CHARACTERS].split()), LATE_CHARACTERS)
         ends, newlines = text.endswith("\n"), text.count("\n")
         last = self._all[-1] if self._all else None
         if last is not None and last.source == source and last.last_line > self._newest_told:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core.mappings import Recent
+from codriver.errors import cut
 from codriver.log.output_log import Question
 from codriver.page.page_admission import FRAMES
 from codriver.systems.programs import typed
@@ -416,4 +417,4 @@ def _rows(answer: QueryAnswer) -> list[Any]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+    return cut(text, MOST_CHARACTERS)

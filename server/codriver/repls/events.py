@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +34,7 @@ from codriver.repls.contract.adapter_values import (
     text_of,
 )
 from codriver.repls.contract.errors import OpTimedOutError
+from codriver.wire.untrusted import as_number
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -371,7 +371,7 @@ def read_event(told: object, session_key: str) -> AppEvent | None:
         return None
     origin = told.get("origin")
     by = origin if isinstance(origin, dict) else {}
-    time, cause = _number(told.get("time")), told.get("dispatchId")
+    time, cause = as_number(told.get("time")), told.get("dispatchId")
     return AppEvent(
         told["line"],
         round((time or 0) * 1000),
@@ -379,7 +379,7 @@ def read_event(told: object, session_key: str) -> AppEvent | None:
         name=_text(told.get("operation")),
         frame=_text(told.get("frame")),
         cause=_whole(cause) if isinstance(cause, int) else _text(cause),
-        ms=_number(told.get("ms")),
+        ms=as_number(told.get("ms")),
         app_id=_whole(told.get("id")),
         who=_text(by.get("who")),
         evaluation=_text(by.get("evaluation")),
@@ -393,12 +393,6 @@ def _text(value: object) -> str | None:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _number(value: object) -> float | None:
-    """A number that JSON can say."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]  # it is one
 
 
 class AppStreamKeeper:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure, TestSelection
-from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.errors import CodriverError, ReplDisconnectedError, cut
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import Ending, StackFrame, StackTrace, TestResult, TestRun, TestTime, Value
 from codriver.repls.contract.errors import OpTimedOutError
@@ -45,7 +45,7 @@ def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
     own = folded([frame for frame in told_frames(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
-        message=cut(as_text(parts.get("message")) or ""),
+        message=as_message(as_text(parts.get("message")) or ""),
         phase=as_text(parts.get("phase")) or None,
         file=real_file(as_text(parts.get("file"))),
         line=as_int(parts.get("line")),
@@ -132,9 +132,9 @@ def real_file(name: str | None) -> str | None:
     return None if name is None or name in _NO_FILE or name.startswith("<") else name
 
 
-def cut(text: str) -> str:
+def as_message(message: str) -> str:
     """The part of a message that is kept."""
-    return text if len(text) <= MESSAGE_CHARS else f"{text[:MESSAGE_CHARS]}…"
+    return cut(message, MESSAGE_CHARS)
 
 
 def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
-from codriver.errors import StartError
+from codriver.errors import StartError, cut
 from codriver.files import Links, Rules, toml_file
 from codriver.files.paths import state_folder, workspace_state_folder
 from codriver.files.toml_file import TomlFileError
@@ -241,5 +241,4 @@ def when_it_counts(name: str) -> str:
 
 def shown_value(value: object) -> str:
     """A value in one line, not too long."""
-    text = json.dumps(value, default=str)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
+    return cut(json.dumps(value, default=str), SHOWN_CHARACTERS)

@@ -38,6 +38,7 @@ from codriver.skills import Selection, SkillLibrary
 from codriver.systems.other_processes import is_running
 from codriver.systems.owners import is_mine, is_open, is_own_group
 from codriver.systems.programs import LAUNCHD_PATH, folders_to_add, to_end, to_open
+from codriver.wire.untrusted import as_map, as_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -93,9 +94,8 @@ def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
     return answer if answer.get("ok", True) else str(answer.get("hint") or answer.get("reason"))
 
 
-def _rows(answer: dict[str, Any] | str, key: str) -> list[dict[str, Any]]:
-    rows = answer.get(key, []) if isinstance(answer, dict) else []
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+def _rows(answer: dict[str, Any] | str, key: str) -> list[Mapping[str, Any]]:
+    return as_maps(answer.get(key)) if isinstance(answer, dict) else []
 
 
 def _check_versions() -> Check:
@@ -302,7 +302,7 @@ def _others_may_write(status: os.stat_result) -> bool:
     return is_open(status, stat.S_IWOTH) or (is_open(status, stat.S_IWGRP) and not is_own_group(status.st_gid))
 
 
-def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool) -> Iterator[Check]:
+def _check_repls(workspace: Path, repls: list[Mapping[str, Any]], *, running: bool) -> Iterator[Check]:
     if running and not repls:
         projects = find_projects(workspace)
         fix = f"codriver serve --repl {projects[0].repl}" if projects else kinds.PYTHON.by_hand
@@ -313,7 +313,7 @@ def _check_repls(workspace: Path, repls: list[dict[str, Any]], *, running: bool)
         yield from check_port_files(workspace)
 
 
-def _check_repl(repl: dict[str, Any]) -> Iterator[Check]:
+def _check_repl(repl: Mapping[str, Any]) -> Iterator[Check]:
     key, phase, address = repl.get("key"), repl.get("phase"), str(repl.get("address", ""))
     text = f"{key}: {repl.get('dialect')}, {phase}" + (f", at {address}" if address else "")
     if phase == "connected":
@@ -361,7 +361,7 @@ def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
             yield Check("REPLs", "note", caution, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
 
 
-def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
+def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
     """REPLs of which the server says that they run for another project: their port file may be left from one gone."""
     for session in sessions:
         if session.get("elsewhere"):
@@ -370,16 +370,16 @@ def _check_homes(sessions: list[dict[str, Any]]) -> Iterator[Check]:
             yield Check("REPLs", "note", text, f"rm {file}, if it was left by a REPL that is gone")
 
 
-def _repl_report(session: dict[str, Any], ask: Ask) -> ReplReport:
-    versions = ", ".join(f"{name} {version}" for name, version in _map(session, "versions").items())
+def _repl_report(session: Mapping[str, Any], ask: Ask) -> ReplReport:
+    versions = ", ".join(f"{name} {version}" for name, version in as_map(session.get("versions")).items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
     rows = [
         Row(name, SUPPORT.get(str(support.get("support")), "works"), f"by {support.get('op')}")
-        for name, support in _map(session, "capabilities").items()
+        for name, support in as_map(session.get("capabilities")).items()
         if isinstance(support, dict) and name != SEAM
     ]
-    rows += [Row(name, "missing", str(how)) for name, how in _map(session, "missing").items()]
-    seam = _map(_map(session, "capabilities"), SEAM)
+    rows += [Row(name, "missing", str(how)) for name, how in as_map(session.get("missing")).items()]
+    seam = as_map(as_map(session.get("capabilities")).get(SEAM))
     row = seam_row(session, SUPPORT.get(str(seam.get("support")), "works") if seam else None, ask)
     rows += [row] if row is not None else []
     state = f"{session.get('phase')}, generation {session.get('generation')}"
@@ -387,8 +387,3 @@ def _repl_report(session: dict[str, Any], ask: Ask) -> ReplReport:
     if "capabilities" not in session:
         notes = (*notes, "what it can do shows when it is connected")
     return ReplReport(str(session.get("key")), title, state, tuple(rows), notes)
-
-
-def _map(row: dict[str, Any], key: str) -> dict[str, Any]:
-    value = row.get(key)
-    return value if isinstance(value, dict) else {}

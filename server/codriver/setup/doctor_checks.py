@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, cut
 from codriver.files.paths import workspace_state_folder
 from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
 from codriver.setup.change_plan import plan
@@ -179,7 +179,7 @@ class _Runner:
         call = _calls(client, file, self._launch).get(event)
         answer = self._by_program(client, file, event) if call is None else self._by_tool(call, event)
         took_ms = round((time.monotonic() - started) * 1000)
-        shown = answer if len(answer) <= SHOWN_CHARACTERS else f"{answer[: SHOWN_CHARACTERS - 1]}…"
+        shown = cut(answer, SHOWN_CHARACTERS)
         return f"{event} {took_ms} ms {shown}", answer.startswith(("{", "no server"))
 
     def _by_program(self, client: Client, file: HookFile, event: str) -> str:

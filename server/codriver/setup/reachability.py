@@ -16,7 +16,7 @@ from codriver.repls.launch.projects import port_text
 from codriver.setup.doctor_report import Check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from codriver.setup.clients import Launch
 
@@ -75,7 +75,7 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
         yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
 
 
-def check_found_port(repl: dict[str, Any], text: str) -> Check | None:
+def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
     """The check of a REPL by a port file, as the server tells of it in `text`; None where nothing speaks against it."""
     host, _, port = str(repl.get("address", "")).rpartition(":")
     if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from codriver.errors import cut
 from codriver.skills.library import EDITING, INDEX_URI, LIVE_APP
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _first_clauses(words: str) -> str:
         if len(said) + len(clause) + 2 > WHY_CHARS:
             break
         said += f"; {clause}"
-    return said if len(said) <= CLAUSE_CHARS else said[: CLAUSE_CHARS - 1] + "…"
+    return cut(said, CLAUSE_CHARS)
 
 
 def _named(repl: Connected) -> str:
@@ -145,9 +146,7 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     yield head
     for number, skill in enumerate(skills):
         first = re.split(r"(?<=[.!?])\s", skill.description)[0]
-        line = f"- {skill.uri}: {first}"
-        if len(line) > 240:
-            line = line[:239] + "…"
+        line = cut(f"- {skill.uri}: {first}", 240)
         budget -= len(line) + 1
         if budget < 0 or number == 8:
             yield more

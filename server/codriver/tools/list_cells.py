@@ -11,6 +11,7 @@ from codriver import files
 from codriver.core.values import NOTEBOOK
 from codriver.editing.file_changes import NotEditableError, editable_path
 from codriver.editing.notebooks import NotANotebookError, notebook_in
+from codriver.errors import cut
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.gate import to_have_kernel
@@ -76,7 +77,7 @@ def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
 def _line(cell: Cell) -> str:
     """A cell as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`: its index from 0, its id, its count."""
     first, *more = cell.source.strip("\n").splitlines() or [""]
-    shown = first if len(first) <= SHOWN_CHARACTERS else f"{first[:SHOWN_CHARACTERS]}…"
+    shown = cut(first, SHOWN_CHARACTERS)
     rest = f" (+{len(more)} line{'s' * (len(more) > 1)})" if more else ""
     count = "" if cell.execution_count is None else f" [{cell.execution_count}]"
     outputs = f", {len(cell.outputs)} output{'s' * (len(cell.outputs) > 1)}" if cell.outputs else ""

@@ -18,7 +18,7 @@ from codriver.core.actions import Say
 from codriver.core.records import dataclass
 from codriver.core.values import PYTHON, Request
 from codriver.editing import Wanted
-from codriver.errors import RefusedError, refused
+from codriver.errors import RefusedError, cut, refused
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import program_of_tests
 from codriver.tools.acts.affected_tests import targets_of
@@ -395,13 +395,8 @@ class Tried:
     def json(self) -> dict[str, object]:
         """The candidate under the keys of an answer."""
         passed = {"passed": self.counts} if self.ended else {}
-        value = {} if self.value is None else {"value": cut(self.value)}
+        value = {} if self.value is None else {"value": cut(self.value, VALUE_CHARACTERS)}
         return {"label": self.label, "outcome": self.outcome, **passed, **value, **self.fields}
-
-
-def cut(text: str) -> str:
-    """A text of so many characters as an answer tells of one candidate."""
-    return text if len(text) <= VALUE_CHARACTERS else f"{text[:VALUE_CHARACTERS]}…"
 
 
 def read_tried(label: str, told: Mapping[str, Any], threads: Sequence[str], timeout_ms: int) -> Tried:
@@ -436,7 +431,7 @@ def _words(error: Mapping[str, Any]) -> str:
     """An error in one line: the step or test, class and message, and the place."""
     named = error.get("test") or (error["step"] if error.get("step") not in (None, "tests") else "")
     said = ": ".join(str(part) for part in (named, error.get("class"), error.get("message")) if part)
-    line = " ".join(cut(said).split("\n"))
+    line = " ".join(cut(said, VALUE_CHARACTERS).split("\n"))
     return f"{line} ({error['file']}:{error.get('line')})" if error.get("file") else line
 
 

@@ -8,14 +8,12 @@ everybody up. So elements and nesting of a long line are counted first, in piece
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from typing import Any, Final, cast
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -51,6 +49,35 @@ def as_map(value: object) -> Mapping[str, object]:
 def as_list(value: object) -> list[object]:
     """`value` as a list; empty when it is none."""
     return value if isinstance(value, list) else []
+
+
+def as_maps(value: object) -> list[Mapping[str, Any]]:
+    """The maps in a list; none when it is no list."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def as_number(value: object) -> float | None:
+    """`value` as a number that JSON can say; else None."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]  # it is one
+
+
+def text_of(holder: Mapping[str, object], key: str) -> str:
+    """The text under `key`; empty where there is none, or something else."""
+    value = holder.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def mapping_of(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
+    """The object under `key`; empty where there is none, or something else."""
+    value = holder.get(key)
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else NOTHING
+
+
+def texts_of(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
+    """The texts in the list under `key`."""
+    value = holder.get(key)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
 
 
 MAX_ELEMENTS = 100_000

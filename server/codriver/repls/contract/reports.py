@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import NO_KNOWN_TEST
+from codriver.errors import cut, few
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST, StackFrame, TestResult, TestRun
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def words_of(run: TestRun) -> str:
     """The counts, and the names of what failed."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    failed = f": {', '.join(names[:NAMED])}{more}" if names else ""
+    failed = f": {few(names, NAMED)}" if names else ""
     where = _name(run.stopped) if run.stopped and run.stopped.test != UNKNOWN_TEST else NO_KNOWN_TEST
     return counts + failed + (f"; stopped in {where}" if run.stopped else "")
 
@@ -87,7 +87,7 @@ def _row(result: TestResult) -> dict[str, object]:
         "frames": [_frame(frame) for frame in result.frames] or None,
     }
     for name, text in (("message", result.message), ("expected", result.expected), ("actual", result.actual)):
-        pairs[name] = (text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}…") if text else None
+        pairs[name] = cut(text, TEXT_CHARS) if text else None
     return {key: value for key, value in pairs.items() if value is not None}
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal, Union
 from codriver.repls.contract.adapter_values import ThreadDump
 from codriver.repls.contract.questions import LivesOn, Loaded, LoadedNamespace, LoadedVar
 from codriver.repls.programs import Programs, Written, program, python_text
+from codriver.wire.untrusted import as_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -210,9 +211,9 @@ KEEP_CLOJURE: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '
 def read_loaded(data: Mapping[str, object]) -> Loaded:
     """The loaded code that an answer tells of."""
     began = str(data.get("began") or "0")
-    spaces = (_namespace(one) for one in _rows(data.get("spaces")) if isinstance(one, dict))
-    lists = [[str(word) for word in one] for one in _rows(data.get("old")) if isinstance(one, list) and len(one) == 4]
-    counted = [one for one in _rows(data.get("instances")) if isinstance(one, list) and len(one) == 3]
+    spaces = (_namespace(one) for one in as_list(data.get("spaces")) if isinstance(one, dict))
+    lists = [[str(word) for word in one] for one in as_list(data.get("old")) if isinstance(one, list) and len(one) == 4]
+    counted = [one for one in as_list(data.get("instances")) if isinstance(one, list) and len(one) == 3]
     old = [LivesOn(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
     old += [LivesOn(str(home), str(name), "instances", str(count)) for home, name, count in counted]
     return Loaded(
@@ -223,13 +224,9 @@ def read_loaded(data: Mapping[str, object]) -> Loaded:
     )
 
 
-def _rows(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
 def _namespace(one: Mapping[str, object]) -> LoadedNamespace:
-    found = [_var(row) for row in _rows(one.get("vars")) if isinstance(row, list) and len(row) == 5]
-    files = tuple(str(file) for file in _rows(one.get("files")))
+    found = [_var(row) for row in as_list(one.get("vars")) if isinstance(row, list) and len(row) == 5]
+    files = tuple(str(file) for file in as_list(one.get("files")))
     return LoadedNamespace(str(one.get("ns")), str(one.get("mark")), files, tuple(found))
 
 

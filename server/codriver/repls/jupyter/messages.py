@@ -26,12 +26,12 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 from uuid import uuid4
 
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.wire.framing import left_out_mark
+from codriver.wire.untrusted import NOTHING, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -49,8 +49,6 @@ RATE_LIMIT: Final = ("IOPub data rate exceeded", "IOPub message rate exceeded")
 """The words of a Jupyter Server that leaves out what its kernel says. Source: jupyter_server, its WebSocket."""
 LEFT_OUT: Final = "codriver/left-out"
 """The type of a message of ours in the place of others that were dropped."""
-
-NOTHING: Final[Mapping[str, object]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +112,6 @@ def new_header(type: str, session: str, subshell: str | None = None) -> dict[str
         "date": datetime.now(UTC).isoformat(), "version": VERSION,
     }  # fmt: skip
     return {**header, "subshell_id": subshell} if subshell else header
-
-
-def text_of(holder: Mapping[str, object], key: str) -> str:
-    """The text under `key`; empty where there is none, or something else."""
-    value = holder.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def mapping_of(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """The object under `key`; empty where there is none, or something else."""
-    value = holder.get(key)
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else NOTHING
-
-
-def texts_of(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
-    """The texts in the list under `key`."""
-    value = holder.get(key)
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
 
 
 OnMessage = Callable[["Message"], None]

@@ -30,8 +30,8 @@ from codriver.repls.contract.adapter_values import (
 from codriver.repls.contract.reports import folded, of_its_own, read_frame, text_of
 from codriver.repls.shared import (
     TRACE_FRAMES,
+    as_message,
     calls_of,
-    cut,
     frames_of,
     read_parts,
     read_trace,
@@ -185,7 +185,7 @@ def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
     message = failure.err[match.end() :].strip()
     return Failure(
         type=named or "error",
-        message="" if message == NO_MESSAGE else cut(message),
+        message="" if message == NO_MESSAGE else as_message(message),
         phase=_PHASES.get(match["doing"] or match["what"], "execution"),
         file=real_file(match["file"]),
         line=line if line and line > 0 else None,
@@ -224,7 +224,7 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         phase = said["phase"] or ("read-source" if said["read_line"] else phase)
     return Failure(
         type=kind,
-        message=cut(parts.get("message") or message),
+        message=as_message(parts.get("message") or message),
         phase=phase,
         file=real_file(place.file) if place else None,
         line=line,
@@ -239,7 +239,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
     error = Failure(
         type=kind["type"] if kind else "Error",
         # A thrown value that is no error has no message: it is told as it is printed.
-        message=cut(failure.err.strip() or _nbb_parts(ex).get(":cause", "")),
+        message=as_message(failure.err.strip() or _nbb_parts(ex).get(":cause", "")),
         phase=phase["phase"] if phase else "execution",
         line=int(place["line"]) if place else None,
         column=int(place["column"]) if place else None,
@@ -257,7 +257,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
     """The errors that nbb prints in one another, outermost first; as many of them as can be read."""
     for _ in range(MOST_LINKS):
         if match := _NBB_OBJECT.match(printed):
-            yield Failure(match["type"], cut(match["message"]))
+            yield Failure(match["type"], as_message(match["message"]))
         parts = _nbb_parts(printed)
         if not parts:
             return
@@ -265,7 +265,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
         data = parts.get(":data", "")
         yield Failure(
             "ExceptionInfo",
-            cut(json.loads(message, strict=False) if message.startswith('"') else message),
+            as_message(json.loads(message, strict=False) if message.startswith('"') else message),
             data=data[:DATA_CHARACTERS] or None,
         )
         printed = parts.get(":cause", "")
@@ -283,10 +283,10 @@ def _nbb_parts(printed: str) -> dict[str, str]:
 def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
     said = (failure.ex or "").removeprefix("class ")
     if match := _TYPED.match(said):
-        return Failure(match["type"], cut(match["message"]), phase="execution")
+        return Failure(match["type"], as_message(match["message"]), phase="execution")
     if dialect.name == "nbb" and not failure.err:  # a promise was rejected with a value that is no error
-        return Failure("Error", cut(said), phase="execution")
-    return Failure(said.split("\n")[0] or "error", cut(failure.err.strip() or said), phase="execution")
+        return Failure("Error", as_message(said), phase="execution")
+    return Failure(said.split("\n")[0] or "error", as_message(failure.err.strip() or said), phase="execution")
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -369,7 +369,7 @@ def failure_of(trace: StackTrace) -> Failure:
     own = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
     return Failure(
         type=trace.type,
-        message=cut(trace.message),
+        message=as_message(trace.message),
         trace=tuple(text_of(frame) for frame in own),
         data=trace.data,
         notes=trace.notes,

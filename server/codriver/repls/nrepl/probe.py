@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.values import Capability, PrintLimits, Profile
+from codriver.errors import few
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.contract.errors import OpTimedOutError
@@ -160,10 +161,9 @@ def read_outside(answer: Sequence[Message]) -> str | None:
         found.update(as_map(message.fields.get("codriver/outside")))
     if not found:
         return None
-    named = [f"{name} ({as_text(place)})" for name, place in list(found.items())[:OUTSIDE_NAMED]]
-    more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    named = few([f"{name} ({as_text(place)})" for name, place in found.items()], OUTSIDE_NAMED)
     return (
-        f"not of this working tree: {', '.join(named)}{more}. Imports run that code, whatever is edited here: "
+        f"not of this working tree: {named}. Imports run that code, whatever is edited here: "
         "install the project into an environment made here"
     )
 
@@ -195,9 +195,9 @@ async def probe(
         dialect = dialects.BABASHKA
     for code in dialect.mends:
         await _runs(connection, str(code))
-    process_id = _number(facts.get("pid"))
+    process_id = as_int(facts.get("pid"))
     if process_id is None and dialect.process_id:
-        process_id = _number(await _evaluate(connection, dialect, dialect.process_id))
+        process_id = as_int(await _evaluate(connection, dialect, dialect.process_id))
     limits, keeps_limits = await _probe_print_limits(connection, dialect, opened, ops)
     isolation = dialect.keeps_apart or await _probe_isolation(connection, opened, ops)
     lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
@@ -360,7 +360,7 @@ def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: b
 
 
 def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) -> tuple[str, ...]:
-    java = _number(facts.get("java"))
+    java = as_int(facts.get("java"))
     if java is None or java < ATTACH_NEEDED_FROM_JAVA or "interrupt" not in support or facts.get("attach"):
         return ()
     note = (
@@ -368,7 +368,3 @@ def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) 
         "-Djdk.attach.allowAttachSelf; without it an interrupt ends only code that waits"
     )
     return (note,)
-
-
-def _number(value: object) -> int | None:
-    return as_int(value) if isinstance(value, int | str) else None

@@ -20,7 +20,7 @@ import anyio
 from codriver.editing import HY
 from codriver.editing.changed_statements import changed_functions
 from codriver.editing.code_names import CONFTEST, LISP, PYTHON
-from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, few
 from codriver.files.working_trees import files_of
 from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
@@ -67,8 +67,7 @@ class TestsRun:
         files = [name for name, test in self.only if test == COLLECTION]
         if self.namespace or len(files) < len(self.only):
             return self.namespace or f"{len(self.only)} affected tests"
-        more = f" and {len(files) - SHOWN_FILES} more" if len(files) > SHOWN_FILES else ""
-        return ", ".join(files[:SHOWN_FILES]) + more
+        return few(files, SHOWN_FILES)
 
 
 @dataclass(frozen=True, slots=True)

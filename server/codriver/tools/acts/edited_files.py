@@ -26,7 +26,7 @@ from codriver.core.values import LIVE, MAIN_SESSION, Request
 from codriver.editing import FileResult
 from codriver.editing.changed_statements import imported_names
 from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, Change, Snapshot
-from codriver.errors import CodriverError, RefusedError
+from codriver.errors import CodriverError, RefusedError, few
 from codriver.files import Links, Rules
 from codriver.lisp.parinfer import balance
 from codriver.lisp.reader import TooManyFormsError, explain, read
@@ -38,7 +38,7 @@ from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.session_choice import Target, in_lane, server_of
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver.tools.truth.conflicts import other_editor
-from codriver.tools.truth.drift_notes import EDITED, drift_of, few, is_of, notes_of_load
+from codriver.tools.truth.drift_notes import EDITED, drift_of, is_of, notes_of_load
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,7 +21,7 @@ from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.values import Form, Request
-from codriver.errors import RefusedError, refused
+from codriver.errors import RefusedError, few, refused
 from codriver.lisp.definitions import definitions
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import removal
@@ -34,7 +34,7 @@ from codriver.tools.calls.base import UNLISTED, Answer, Call
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
-from codriver.tools.truth.drift_notes import drift_of, few, notes_of_load
+from codriver.tools.truth.drift_notes import drift_of, notes_of_load
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl

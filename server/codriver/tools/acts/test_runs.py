@@ -22,7 +22,7 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import Request, TestSelection
-from codriver.errors import CodriverError, RefusedError, refused
+from codriver.errors import CodriverError, RefusedError, cut, refused
 from codriver.files.working_trees import walk
 from codriver.log.transcripts import read
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
@@ -554,7 +554,7 @@ def row_json(row: Json, workspace: Path) -> dict[str, object]:
 def _in_short(row: dict[str, object]) -> dict[str, object]:
     """A result by its name, its line and the first words of what it was."""
     actual = str(row.get("actual", "")).partition("\n")[0]
-    actual = actual if len(actual) <= FIRST_CHARACTERS else f"{actual[:FIRST_CHARACTERS]}…"
+    actual = cut(actual, FIRST_CHARACTERS)
     kept: dict[str, object] = {name: row[name] for name in ("test", "ns", "outcome", "line") if name in row}
     return {**kept, "actual": actual} if actual else kept
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from codriver.core import callers, repl_connections
 from codriver.core.actions import ClientTold
 from codriver.core.values import MAIN_SESSION
+from codriver.errors import cut
 from codriver.log.transcripts import read
 from codriver.tools.answers.answer_texts import is_same
 from codriver.tools.calls.session_choice import key_of
@@ -69,9 +70,7 @@ def notes_of_background(call: Call, who: str, evaluation: Evaluation) -> list[st
 
 
 def _line(call: Call, evaluation: Evaluation) -> str:
-    code = " ".join(evaluation.head[: 4 * CODE_CHARACTERS].split())
-    if len(code) > CODE_CHARACTERS:
-        code = code[: CODE_CHARACTERS - 1] + "…"
+    code = cut(" ".join(evaluation.head[: 4 * CODE_CHARACTERS].split()), CODE_CHARACTERS)
     how: str = evaluation.status
     if evaluation.failure:
         how += f": {evaluation.failure.type or evaluation.failure.message}"

@@ -29,7 +29,7 @@ from pydantic import Field
 from codriver.core import callers
 from codriver.core.records import dataclass
 from codriver.core.values import LIVE
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, cut
 from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
 from codriver.repls.contract.reports import FRAME
 from codriver.tools.calls.base import UNLISTED, Arguments
@@ -295,8 +295,7 @@ def _where(frame: re.Match[str], workspace: str) -> str:
 
 def _cut(text: str, most: int) -> str:
     """A text in one line of so many characters."""
-    line = " ".join(text.split("\n"))
-    return line if len(line) <= most else f"{line[:most]}…"
+    return cut(" ".join(text.split("\n")), most)
 
 
 def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:
@@ -526,7 +525,7 @@ def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
             del kept["file"]
         own = f"{file}:{row.get('line')} in "
         kept["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(own)]
-    if len(actual := str(row.get("actual", ""))) > MOST_ACTUAL:
-        kept["actual"] = f"{actual[:MOST_ACTUAL]}…"
+    if "actual" in row:
+        kept["actual"] = cut(str(row["actual"]), MOST_ACTUAL)
     known = {"frames": not kept.get("frames"), "ns": named == row.get("ns")}
     return {name: value for name, value in kept.items() if not known.get(name)}

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.editing.references import Wanted, find_references
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, cut
 from codriver.lisp.reader import top_level_forms
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.questions import Complete, FindSource, ListNames, Lookup
@@ -161,7 +161,7 @@ async def describe_references(
     search = partial(find_references, call.services.workspace, wanted, suffixes)
     found = await call.services.work.files.run(call.client, search)
     clean = call.services.log.without_secrets
-    lines = [f"{one.file}:{one.line}: {_cut(clean(one.text), LINE_CHARACTERS)}" for one in found.places]
+    lines = [f"{one.file}:{one.line}: {cut(clean(one.text), LINE_CHARACTERS)}" for one in found.places]
     rows, note, left = fit(lines, budget(call))
     fields: dict[str, object] = {"references": rows, "count": len(rows)}
     if found.omitted + left:
@@ -233,11 +233,7 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
 
 def _line(one: Listed, clean: Callable[[str], str]) -> str:
     """A symbol in one line: its name, parameters and documentation; also its kind, where it is nothing to call."""
-    parameters = _cut(clean(one.parameters), PARAMETERS_CHARACTERS)
+    parameters = cut(clean(one.parameters), PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
     kind = f" ({one.type})" if one.type in {*SPACES, "macro"} else ""
-    return _cut(clean(f"{one.name}{blank}{parameters}{kind}{' — ' if one.doc else ''}{one.doc}"), LINE_CHARACTERS)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return cut(clean(f"{one.name}{blank}{parameters}{kind}{' — ' if one.doc else ''}{one.doc}"), LINE_CHARACTERS)

@@ -20,6 +20,7 @@ from codriver import files
 from codriver.errors import refused
 from codriver.files import Links, Rules
 from codriver.repls.contract.adapter_values import ClojureDocs
+from codriver.wire.untrusted import as_maps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -155,20 +156,16 @@ def _entries(data: bytes) -> list[tuple[str, str]]:
 
 def _entry(var: Mapping[str, object]) -> dict[str, object]:
     """The parts of a var that are shown."""
-    also = [item["to-var"] for item in _maps(var.get("see-alsos"))]
+    also = [item["to-var"] for item in as_maps(var.get("see-alsos"))]
     return {
         "ns": var["ns"],
         "name": var["name"],
         "doc": var.get("doc"),
         "href": var.get("href"),
-        "see-alsos": [f"{item['ns']}/{item['name']}" for item in _maps(also)],
-        "examples": [item["body"] for item in _maps(var.get("examples"))],
-        "notes": [item["body"] for item in _maps(var.get("notes"))],
+        "see-alsos": [f"{item['ns']}/{item['name']}" for item in as_maps(also)],
+        "examples": [item["body"] for item in as_maps(var.get("examples"))],
+        "notes": [item["body"] for item in as_maps(var.get("notes"))],
     }
-
-
-def _maps(items: object) -> list[Mapping[str, object]]:
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:

@@ -30,7 +30,7 @@ from codriver import files
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
 from codriver.core.values import NOT_LISP
 from codriver.editing.file_languages import is_python
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, few
 from codriver.files.working_trees import walk
 from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError
@@ -42,7 +42,7 @@ from codriver.tools.calls.session_choice import server_of
 from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger, LispDrift, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
@@ -69,7 +69,6 @@ UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
 PASSES: Final = "pass"
 NEVER_LIVE: Final = "no test of these has run in the REPL with this code: call without fresh, too, to see differences"
 MOST_STALE: Final = 3
-MOST_NAMES: Final = 5
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 
 
@@ -190,12 +189,6 @@ def stale_line(one: Difference) -> str:
     if one.kind == "former":
         return f"{one.full} implements the former protocol {one.of}: load {one.module}, too"
     return f"{one.full} is still the old {one.of}: load {one.module}, too"
-
-
-def few(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    """Some of the names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:

@@ -32,7 +32,7 @@ from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules
 from codriver.net.server_record import LARGEST_PORT
-from codriver.repls.jupyter.messages import text_of
+from codriver.wire.untrusted import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

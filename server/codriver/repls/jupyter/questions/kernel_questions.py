@@ -19,8 +19,8 @@ import anyio
 from codriver.errors import CodriverError, RefusedError
 from codriver.repls.contract.adapter_values import SyntaxFault
 from codriver.repls.contract.errors import OpTimedOutError
-from codriver.repls.jupyter.messages import NOTHING, mapping_of, text_of, texts_of
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
+from codriver.wire.untrusted import NOTHING, mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,11 +18,11 @@ from codriver.core.values import Capability, Failure
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter_values import AppEvents, SeamShown
 from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError
-from codriver.repls.jupyter.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions.kernel_questions import silently, told_by
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
 from codriver.repls.seam import seam_providers
 from codriver.repls.seam.seam_providers import FrameReader, learn_sensitive
+from codriver.wire.untrusted import mapping_of, text_of
 
 if TYPE_CHECKING:
     from codriver.core.values import Request

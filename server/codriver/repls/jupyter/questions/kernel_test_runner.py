@@ -23,13 +23,12 @@ from codriver.repls.contract.adapter_values import (
 from codriver.repls.contract.errors import EvaluationFailedError, NamespaceMissingError
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.jupyter.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions.kernel_questions import silently, told_by
 from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
 from codriver.repls.jupyter.running.execution import Execution
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
 from codriver.repls.shared import TestEvaluations, alternatives, marked, tests_of
-from codriver.wire.untrusted import as_map
+from codriver.wire.untrusted import as_map, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -38,12 +38,11 @@ from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.contract.reports import read_frame
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.server_dialect import dump_of, read_python
-from codriver.repls.jupyter.messages import mapping_of, text_of
 from codriver.repls.jupyter.questions.kernel_questions import MOST_CHECKED, Questions, expression, expression_now
 from codriver.repls.jupyter.running.execution import OUR_FOLDER
 from codriver.repls.programs import python_text
 from codriver.repls.shared import marked, read_trace, with_locals
-from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text
+from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

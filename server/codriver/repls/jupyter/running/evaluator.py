@@ -30,7 +30,6 @@ from codriver.repls.contract.adapter_values import (
     Output,
 )
 from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
-from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
 from codriver.repls.jupyter.running.execution import (
     CUT_BY_SERVER,
     Execution,
@@ -40,6 +39,7 @@ from codriver.repls.jupyter.running.execution import (
     report_of,
 )
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
+from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

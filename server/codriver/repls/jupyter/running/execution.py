@@ -25,7 +25,8 @@ from codriver.repls.contract.adapter_values import PICTURES, Display, InputNeede
 from codriver.repls.contract.adapter_values import text_of as text_of_bundle
 from codriver.repls.contract.reports import FRAME
 from codriver.repls.jupyter import messages
-from codriver.repls.jupyter.messages import RATE_LIMIT, mapping_of, text_of, texts_of
+from codriver.repls.jupyter.messages import RATE_LIMIT
+from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

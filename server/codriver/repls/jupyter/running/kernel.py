@@ -29,7 +29,7 @@ from codriver.core.mappings import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
-from codriver.repls.jupyter.messages import mapping_of, text_of, texts_of
+from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.mappings import Recent
 from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
-from codriver.repls.jupyter.messages import text_of
 from codriver.repls.jupyter.running.execution import Execution, failure_of, report_of
+from codriver.wire.untrusted import text_of
 
 if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Event, Listener

@@ -23,6 +23,7 @@ from codriver.errors import RefusedError
 from codriver.log.control_characters import one_line
 from codriver.repls.contract.errors import ReplUnreachableError
 from codriver.repls.jupyter.finding.notebook_servers import HttpExchange
+from codriver.wire.untrusted import as_map, as_maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -103,12 +104,12 @@ class ServerApi:
 
     async def kernels(self) -> tuple[KernelModel, ...]:
         """The kernels that run there. A Kernel Gateway does not tell unless it is told to."""
-        return tuple(map(_kernel, _list(await self._call("GET", "/api/kernels"))))
+        return tuple(map(_kernel, as_maps(await self._call("GET", "/api/kernels"))))
 
     async def sessions(self) -> tuple[ServerSession, ...]:
         """The notebooks and consoles that are open there. A Kernel Gateway has none."""
-        found = _list(await self._call("GET", "/api/sessions"))
-        return tuple(ServerSession(str(one.get("path", "")), _kernel(_object(one.get("kernel")))) for one in found)
+        found = as_maps(await self._call("GET", "/api/sessions"))
+        return tuple(ServerSession(str(one.get("path", "")), _kernel(as_map(one.get("kernel")))) for one in found)
 
     async def kernel(self, kernel: str) -> KernelModel:
         """One kernel.
@@ -116,7 +117,7 @@ class ServerApi:
         Raises:
             KernelGoneError: there is none of this id.
         """
-        return _kernel(_object(await self._call("GET", _path(kernel))))
+        return _kernel(as_map(await self._call("GET", _path(kernel))))
 
     async def start(self, spec: str, env: Mapping[str, str]) -> KernelModel:
         """A new kernel of a kernelspec, the server's default one where `spec` is empty.
@@ -124,7 +125,7 @@ class ServerApi:
         Of `env` a gateway takes the variables `KERNEL_…`, and a Jupyter Server none.
         """
         wanted = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
-        return _kernel(_object(await self._call("POST", "/api/kernels", wanted, timeout_s=START_S)))
+        return _kernel(as_map(await self._call("POST", "/api/kernels", wanted, timeout_s=START_S)))
 
     async def interrupt(self, kernel: str) -> None:
         """Interrupt what a kernel runs.
@@ -261,14 +262,6 @@ def _json(answer: bytes, base: str) -> object:
             base, 200, "answers with something else than JSON", hint="check the URL: it is not that of the server"
         ) from None
     return told
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _kernel(told: Mapping[str, Any]) -> KernelModel:

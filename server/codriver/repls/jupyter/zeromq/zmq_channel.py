@@ -37,7 +37,6 @@ from codriver.repls.contract.errors import (
 from codriver.repls.jupyter.finding.started_kernels import find_process
 from codriver.repls.jupyter.messages import (
     LEFT_OUT,
-    NOTHING,
     SHORT_BYTES,
     SOCKETS,
     Channel,
@@ -47,7 +46,6 @@ from codriver.repls.jupyter.messages import (
     new_header,
     read_message,
     reading,
-    text_of,
 )
 from codriver.repls.jupyter.zeromq.zmq_socket import (
     CLOSED,
@@ -57,6 +55,7 @@ from codriver.repls.jupyter.zeromq.zmq_socket import (
     open_socket,
 )
 from codriver.wire.framing import left_out_mark
+from codriver.wire.untrusted import NOTHING, text_of
 from codriver.wire.zmtp import SIGNATURE_BYTES, is_greeting
 
 if TYPE_CHECKING:

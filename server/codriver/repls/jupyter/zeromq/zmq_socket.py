@@ -39,8 +39,8 @@ import anyio
 from codriver.core.mappings import Recent
 from codriver.net.tasks import Turns
 from codriver.net.tcp_transport import TcpTransport
-from codriver.repls.jupyter.messages import NOTHING, text_of
 from codriver.wire.framing import HeadAndTail
+from codriver.wire.untrusted import NOTHING, text_of
 from codriver.wire.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
 
 if TYPE_CHECKING:
