@@ -17,6 +17,8 @@ from real_repls import fresh
 from codriver.lisp.reader import top_level_forms
 
 TESTS_MS = 50_000
+MOST_BESIDE = 4
+"""Candidates with the bug and one more change."""
 WORDS = {"+": "-", "-": "+", "*": "+", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "=": "not=", "not=": "=",
          "and": "or", "or": "and", "if": "if-not", "when": "when-not", "nil?": "some?", "some?": "nil?",
          "inc": "dec", "dec": "inc", "identical?": "not="}  # fmt: skip
@@ -103,9 +105,10 @@ class Hunt:
     def kept(self, file, text, wrong, name, tests):
         """Whether the text as it was is kept of three candidates, of which the two others leave a test red."""
         own = [code for of, code in mutants(text) if of == name]
-        found = [code for code in dict.fromkeys(own) if code not in (text, wrong)]
+        beside = [code for of, code in mutants(wrong) if of != name]
+        drawn = [*self.chance.sample(own, len(own)), *self.chance.sample(beside, MOST_BESIDE)]
         others = []
-        for code in self.chance.sample(found, len(found)):
+        for code in [code for code in dict.fromkeys(drawn) if code not in (text, wrong)]:
             put(self.client, file, code)
             others += [code] if self.red(tests) else []
             if len(others) > 1:

@@ -381,34 +381,42 @@ class Hunt:
 
     def kept(self, file, text, wrong, name, red_test):
         """Whether the text as it was is kept of three candidates, of which the two others leave the test red."""
-        shown = str(file.relative_to(self.workspace))
         asked = {"test": [red_test], "timeoutMs": TRY_MS}
+        right = file, text
 
-        def tried(codes, **more):
-            edits = [{"type": "create", "filePath": shown, "code": code, "overwrite": True} for code in codes]
+        def tried(fixes, **more):
+            shown = [(str(where.relative_to(self.workspace)), code) for where, code in fixes]
+            edits = [{"type": "create", "filePath": name, "code": code, "overwrite": True} for name, code in shown]
             given = [{"label": f"the {number}th", "edits": [edit]} for number, edit in enumerate(edits)]
             return self.client.call("try_code", candidates=given, **asked, **more)
 
         others = []
-        for codes in self.other_fixes(text, wrong, name):
-            rows = tried(codes).get("candidates", ())
-            others += [code for code, row in zip(codes, rows, strict=False) if row["outcome"] == "failed"]
+        for fixes in self.other_fixes(file, text, wrong, name):
+            rows = tried(fixes).get("candidates", ()) if fixes else ()
+            others += [one for one, row in zip(fixes, rows, strict=False) if row["outcome"] == "failed"]
             if len(others) > 1:
                 break
-        codes = self.chance.sample([text, *others[:2]], len(others[:2]) + 1)
-        answer = tried(codes, keep="first-green")
-        is_right = answer.get("kept") == f"the {codes.index(text)}th" and file.read_text() == text
-        return len(codes) == THREE and is_right and answer["ok"]
+        fixes = self.chance.sample([right, *others[:2]], len(others[:2]) + 1)
+        answer = tried(fixes, keep="first-green")
+        is_right = answer.get("kept") == f"the {fixes.index(right)}th" and file.read_text() == text
+        if not (len(fixes) == THREE and is_right and answer["ok"]):
+            sys.stderr.write(f"not kept: {name} {red_test} of {len(fixes)}: {answer}\n")
+            return False
+        return True
 
-    def other_fixes(self, text, wrong, name):
-        """Drawn texts of the file, some at a time: first other changes of the function, then the bug and one more."""
-        own = [mutated(text, change) for of, change in mutants(text) if of == name]
-        more = [
-            mutated(wrong, change) for of, change in self.chance.sample(list(mutants(wrong)), MOST_TRIED) if of != name
-        ]
-        for codes in (own, more):
-            found = [code for code in dict.fromkeys(codes) if code not in (text, wrong)]
-            yield self.chance.sample(found, min(len(found), MOST_TRIED))
+    def other_fixes(self, file, text, wrong, name):
+        """Drawn fixes, some at a time: of the function, then beside the bug, in its file and in others."""
+        elsewhere = self.chance.choice([one for one, _ in self.pairs if one != file] or [file])
+        beside = elsewhere.read_text()
+        for where, base, is_meant in (
+            (file, text, lambda of: of == name),
+            (file, wrong, lambda of: of != name),
+            (elsewhere, beside, bool),
+        ):
+            changes = [change for of, change in mutants(base) if is_meant(of)]
+            drawn = self.chance.sample(changes, min(len(changes), MOST_TRIED))
+            codes = dict.fromkeys(mutated(base, one) for one in drawn)
+            yield [(where, code) for code in codes if code not in (text, wrong, beside)]
 
 
 def hunted(library, wanted, chance, python):

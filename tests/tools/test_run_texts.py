@@ -133,10 +133,26 @@ def test_a_result_of_which_nothing_was_computed_differs_from_none():
     assert differences(before, now) == []
 
 
-def test_where_no_call_ends_otherwise_one_of_a_function_whose_text_changed_is_told():
-    def marked(mark):
-        rows = told((0, "total", ["[1 2]"], "<fn>"), (1, "price", ["1"], "2"), functions=LISP, lisp=True)
-        return read_run("e1", rows.replace('[["item"], ["item", "&", "more"]], 1, false', f"[], 1, false, {mark}"))
+def marked(mark, *calls):
+    """A run in which `price` has a text of this mark."""
+    rows = told(*calls)
+    return read_run("e1", rows.replace('["item", "amount"], 1, false', f'["item", "amount"], 1, false, {mark}'))
 
-    assert difference_lines(differences(marked(1), marked(2))) == ["#2 (shop/price 1) -> 2, whose text changed"]
-    assert differences(marked(1), marked(1)) == differences(marked("null"), marked(2)) == []
+
+def test_where_no_call_ends_otherwise_one_of_a_function_whose_text_changed_is_told():
+    calls = (0, "total", ["<Cart>"], "<Cart>"), (1, "price", ["{}", "1"], "<Price>")
+    line = "#2 shop.price({}, 1) -> <Price>, its text changed"
+    assert difference_lines(differences(marked(1, *calls), marked(2, *calls))) == [line]
+    assert differences(marked(1, *calls), marked(1, *calls)) == differences(run(*calls), marked(2, *calls)) == []
+
+
+def test_a_function_whose_text_changed_comes_before_one_that_did_not_and_ends_otherwise_behind_it():
+    def runs(place):
+        for mark, ended in ((1, "3"), (2, "4")):
+            calls = [(0, "total", ["<Cart>"], ended), (0, "stored", ["'x'"], "<X>")]
+            calls.insert(place, (0, "price", ["{}", "1"], "<Price>"))
+            yield marked(mark, *calls)
+
+    changed, otherwise = "shop.price({}, 1) -> <Price>, its text changed", "shop.total(<Cart>) 3 -> 4"
+    assert difference_lines(differences(*runs(0))) == [f"#1 {changed}", f"#2 {otherwise}"]
+    assert difference_lines(differences(*runs(1))) == [f"#1 {otherwise}"]

@@ -247,7 +247,7 @@ def test_a_function_of_which_nothing_but_its_text_tells_what_differs_is_named(cl
         client.call("load_file", filePath="src/traced/shop.clj")
         now = traced(client, "(into [] (adding 1) [2])")
         (line,) = walked(client, now, diffWith=before["evaluationId"])
-        assert line == "#1 (shop/adding 1) -> <fn traced.shop/adding/fn>, whose text changed"
+        assert line == "#1 (shop/adding 1) -> <fn traced.shop/adding/fn>, its text changed"
     finally:
         file.write_text(SHOP)
         client.call("load_file", filePath="src/traced/shop.clj")

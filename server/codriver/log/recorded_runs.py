@@ -67,7 +67,7 @@ class Function:
     arities: tuple[tuple[str, ...], ...] | None = None
     """Of a function of a Lisp its lists of parameters, `&` before the one of the rest; None of any other."""
     text_mark: int | None = None
-    """Stands for its text in its file at the run's end; None if that is not told."""
+    """Stands for its code, in Clojure for its text in its file at the run's end; None if that is not told."""
 
     @property
     def name(self) -> str:
@@ -265,8 +265,9 @@ def _timed(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
 
 
 def _function(row: Sequence[Any]) -> Function:
-    module, name, file, line, parameters, count, is_capped = row
-    return Function(module, name, file, line, tuple(parameters), count, bool(is_capped))
+    module, name, file, line, parameters, count, is_capped, *marks = row
+    mark = marks[0] if marks else None
+    return Function(module, name, file, line, tuple(parameters), count, bool(is_capped), text_mark=mark)
 
 
 def _lisp_function(row: Sequence[Any]) -> Function:

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from needs import interpreter, modules
@@ -147,8 +149,18 @@ def test_only_so_many_calls_of_a_function_are_told(python):
     report = recorded(python, "sys.setrecursionlimit(20_000)\nshop.deep(10_000)\nshop.square(1)")
     assert len(report["calls"]) == 201
     assert [row[1:] for row in rows(report)[-2:]] == [("deep", ["9801"], "0"), ("square", ["1"], "1")]
-    assert [(row[1], *row[5:]) for row in report["functions"]] == [("deep", 200, True), ("square", 1, False)]
+    assert [(row[1], *row[5:7]) for row in report["functions"]] == [("deep", 200, True), ("square", 1, False)]
     assert len(recorded(python, "shop.deep(3)")["calls"]) == 4
+
+
+def test_a_function_is_marked_by_its_code_wherever_it_stands(python):
+    defined = "def marked(n):\n    return n in {'a', 'b'} or (lambda: n + 1)()\n"
+
+    def mark(code):
+        (function,) = recorded(python, code + "marked(3)")["functions"]
+        return function[7]
+
+    assert mark(defined) == mark("\n\n" + defined) != mark(defined.replace("n + 1", "n + 2"))
 
 
 def test_calls_of_threads_are_told_with_their_threads(python):
@@ -235,7 +247,11 @@ def test_what_another_tool_has_disabled_stays_so(python):
     assert texts(shown, "value")[-1] == "['square']"
 
 
+TRACERS = {"pytrace": "PyTracer", "sysmon": "SysMonitor"}
 COVERED = """
+import os, sys
+os.environ["COVERAGE_CORE"] = core
+sys.path.append(coverage_at)
 import coverage
 lines = coverage.Coverage(include=[shop.__file__], data_file=None)
 lines.start()
@@ -247,13 +263,18 @@ sorted(lines.get_data().lines(shop.__file__))
 """
 
 
-def test_coverage_py_notes_the_same_lines_beside_a_recording(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "core"), [("python3.11", "pytrace"), ("python3.12", "sysmon"), ("python3.13", "sysmon")]
+)
+def test_coverage_py_notes_the_same_lines_beside_a_recording(tmp_path, name, core):
     modules("coverage")
+    coverage_at = str(Path(find_spec("coverage").origin).parents[1])
     (tmp_path / "shop.py").write_text(SHOP)
-    with contextlib.closing(Repl(tmp_path)) as repl, repl.fresh_session():
-        repl.evaluate("import shop")
+    with contextlib.closing(Repl(tmp_path, python=interpreter(name))) as repl, repl.fresh_session():
+        repl.evaluate(f"import shop\ncore, coverage_at = {core!r}, {coverage_at!r}")
         alone = texts(repl.evaluate(COVERED), "value")
         answer = repl.evaluate(COVERED, **{"codriver/trace": []})
-        assert texts(answer, "value") == alone
+        assert texts(answer, "value") == alone != []
         (told,) = texts(answer, "codriver/run")
         assert [row[1] for row in rows(json.loads(told))] == ["Cart.__init__", "Cart.total", "sum_of", "missing"]
+        assert texts(repl.evaluate("lines._collector.tracer_name()"), "value") == [repr(TRACERS[core])]

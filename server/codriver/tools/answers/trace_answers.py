@@ -33,7 +33,7 @@ MEASURING: Final = frozenset({"python"})
 NOT_HERE: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
 NOT_MEASURED: Final = "this REPL tells neither coverage nor a profile: those of Python do"
 WALK_LINES: Final = 60
-WALK_BYTES: Final = 900
+WALK_BYTES: Final = 780
 
 
 def _names(given: object) -> object:
@@ -150,7 +150,8 @@ async def trace_part(
 
 
 OUTLINE_LINES: Final = 12
-"""Of what an answer about an evaluation says of its run."""
+OUTLINE_BYTES: Final = 680
+"""Of what an answer about an evaluation says of its run; with one look further these are 1,500 bytes."""
 LINE_CHARACTERS: Final = 88
 SLOWEST: Final = 3
 DIFFERENCES: Final = 12
@@ -186,7 +187,8 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
     ending = [*_origin(run), *_slowest(run), *run.notes]
-    return [head, *_tree(run, most - 1 - len(ending)), *ending]
+    left = OUTLINE_BYTES - sum(len(one.encode()) + LINE_BYTES for one in (head, *ending))
+    return [head, *_tree(run, most - 1 - len(ending), left), *ending]
 
 
 def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
@@ -239,17 +241,19 @@ def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_
 
 
 def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: int, most_bytes: int) -> list[str]:
-    """The calls that a call made, and of those within them, level by level, what there is room for, in their order."""
-    level, depth = list(children.get(call.number, ())), 1
+    """The calls that a call made, and of those within them, with repeats folded, what there is room for, by levels."""
+    level, depth = [Group((one,)) for one in children.get(call.number, ())], 1
     shown: dict[int, str] = {}
     while level:
-        for one in level:
-            shown[one.number] = line(one, INDENT * depth)
-            most_bytes -= len(shown[one.number].encode()) + LINE_BYTES
+        for group in level:
+            number = group.told.number
+            shown[number] = line(group.told, INDENT * depth, len(group.calls))
+            most_bytes -= len(shown[number].encode()) + LINE_BYTES
             if depth > 1 and (most_bytes < 0 or len(shown) > most):
-                del shown[one.number]
+                del shown[number]
                 return [shown[number] for number in sorted(shown)]
-        level, depth = [child for one in level for child in children.get(one.number, ())], depth + 1
+        level = [group for one in level for group in _groups(children.get(one.told.number, ()))]
+        depth += 1
     return [shown[number] for number in sorted(shown)]
 
 
@@ -297,24 +301,34 @@ def _groups(calls: Sequence[CallMade]) -> list[Group]:
     return [Group(tuple(group)) for _, group in found]
 
 
-def _tree(run: Run, most: int) -> Iterator[str]:
-    """The lines of the tree: first those that lead to errors, or are called there, then those nearer to its roots."""
-    children, failing = run.children(), _failing(run)
-    waiting: list[tuple[bool, int, int, Group]] = []
+def _tree(run: Run, most: int, most_bytes: int) -> Iterator[str]:
+    """The lines of the tree: first those under the last call that failed, then of others that lead to errors.
 
-    def push(calls: Sequence[CallMade], depth: int, *, is_within: bool = False) -> None:
+    Last come those nearer to the roots. Of calls as deep under the one that failed the newest is told first.
+    """
+    children, failing = run.children(), _failing(run)
+    last = max((call.number for call in run.calls if call.error and call.parent is None), default=0)
+    waiting: list[tuple[int, int, int, Group, int]] = []
+
+    def push(calls: Sequence[CallMade], depth: int, *, root: int = 0, is_within: bool = False) -> None:
         for group in _groups(calls):
-            is_well = not (is_within or any(call.number in failing for call in group.calls))
-            heapq.heappush(waiting, (is_well, depth, group.told.number, group))
+            of, number = root or group.told.number, group.told.number
+            is_last = of == last and last > 0
+            rank = 0 if is_last else 1 if is_within or any(call.number in failing for call in group.calls) else 2
+            heapq.heappush(waiting, (rank, depth, -number if is_last else number, group, of))
 
     push(children.get(0, ()), 0)
-    shown: list[tuple[int, int, Group]] = []
+    shown: list[tuple[int, str]] = []
     while waiting and len(shown) < most:
-        _, depth, number, group = heapq.heappop(waiting)
-        shown.append((number, depth, group))
-        push(children.get(number, ()), depth + 1, is_within=number in failing)
-    for _, depth, group in sorted(shown, key=lambda one: one[0]):
-        yield line(group.told, INDENT * depth, len(group.calls))
+        _, depth, _, group, root = heapq.heappop(waiting)
+        number = group.told.number
+        text = line(group.told, INDENT * depth, len(group.calls))
+        most_bytes -= len(text.encode()) + LINE_BYTES
+        if most_bytes < 0 and shown:
+            break
+        shown.append((number, text))
+        push(children.get(number, ()), depth + 1, root=root, is_within=number in failing)
+    yield from (text for _, text in sorted(shown))
 
 
 def _failing(run: Run) -> set[int]:
@@ -402,27 +416,39 @@ def differences(before: Run, now: Run) -> list[Pair]:
     """The calls of two runs that differ, the first cause first.
 
     That is the first to end of those with the same arguments and another result or error, or else other calls of its
-    own, within which no other is such a one. Then come the rest in the order in which they were begun. A call in one of
-    the two alone is none where more of its function were made than recorded. If none ends otherwise, as with results
-    that are functions, the first calls of functions of another text come first.
+    own, within which no other is such a one: of functions of another text before others. Then come the rest in the
+    order in which they were begun. A call in one of the two alone is none where more of its function were made than
+    recorded. If that cause is a function of the same text, something that is not told, as within an object, made it end
+    so: then calls before it of functions of another text come first, which may have.
     """
     causes: list[Pair] = []
     rest: list[Pair] = []
     capped = {one.name for run in (before, now) for one in run.functions if one.is_capped}
     _compare(Pair(None, None), before.children(), now.children(), capped, causes, rest)
-    causes.sort(key=lambda pair: not pair.ends_otherwise)
-    if not any(pair.ends_otherwise for pair in causes):
-        causes = [*_written_anew(before, now), *causes]
+    causes.sort(key=lambda pair: (not pair.ends_otherwise, not pair.is_written_anew))
+    first = causes[0] if causes else None
+    if first is None or not (first.ends_otherwise and first.is_written_anew):
+        causes = [*_written_anew(before, now, first), *causes]
     return [*causes, *(pair for pair in rest if pair not in causes)]
 
 
-def _written_anew(before: Run, now: Run) -> Iterator[Pair]:
-    """The first calls of functions that have another text than before."""
+def _written_anew(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
+    """The first calls of functions of another text, those that began before the end of a call that ends otherwise."""
     known = {call.function.name: call for call in reversed(before.calls)}
-    for call in {call.function.name: call for call in reversed(now.calls)}.values():
+    end = cause.now if cause is not None and cause.ends_otherwise else None
+    firsts = {call.function.name: call for call in reversed(now.calls)}
+    for call in sorted(firsts.values(), key=lambda one: one.number):
         pair = Pair(known.get(call.function.name), call)
-        if pair.is_written_anew:
+        if pair.is_written_anew and (end is None or call.number < end.number or _is_within(call, end)):
             yield pair
+
+
+def _is_within(call: CallMade, other: CallMade) -> bool:
+    """True for a call that another made, however deep."""
+    above = call.parent
+    while above is not None and above is not other:
+        above = above.parent
+    return above is other
 
 
 def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str]:
@@ -443,7 +469,7 @@ def difference_line(pair: Pair) -> str:
     if not pair.is_alike:
         return shorten(f"#{now.number} {before.said}{outcome(before)} -> {now.said}{outcome(now)}")
     if not pair.ends_otherwise and pair.is_written_anew:
-        return shorten(f"#{now.number} {now.said}{outcome(now)}, whose text changed")
+        return shorten(f"#{now.number} {now.said}{outcome(now)}, its text changed")
     if not pair.ends_otherwise:
         return shorten(f"#{now.number} {now.said} makes other calls")
     return shorten(f"#{now.number} {now.said} {_ended(before)} -> {_ended(now)}")

@@ -161,9 +161,10 @@ class Recording:
     def report(self) -> dict[str, Any]:
         """All of it: `functions`, `calls` in the order in which they began, `threads` and `notes`.
 
-        A function: module, name, file, line, parameters, calls counted, whether there were more. A call: the place of
-        its function, that of its caller's call or -1, that of its thread, microseconds from the beginning, its
-        duration or -1 for one that goes on, texts of arguments, result and error, and how often it yielded.
+        A function: module, name, file, line, parameters, calls counted, whether there were more, and, but for a Lisp's,
+        what stands for its code. A call: the place of its function, that of its caller's call or -1, that of its
+        thread, microseconds from the beginning, its duration or -1 for one that goes on, texts of arguments, result and
+        error, and how often it yielded.
         """
         places: dict[int, int] = {}
         functions: list[list[Any]] = []
@@ -177,7 +178,8 @@ class Recording:
                 places[id(function)] = len(functions)
                 code = function.code
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
-                functions.append([*row, self._parameters(function), function.count, function.is_over])
+                marks = [] if self._is_lisp else [mark_of(code)]  # names in a Lisp's code are made anew at each load
+                functions.append([*row, self._parameters(function), function.count, function.is_over, *marks])
             parent = call[PARENT]
             took = (call[ENDED_NS] - call[BEGAN_NS]) // 1000 if call[ENDED_NS] else -1
             place = numbers.get(id(parent), -1) if parent is not None else -1
@@ -201,6 +203,19 @@ class Recording:
         if function.code.co_flags & VARIABLE:
             names.insert(-1, "&")
         return [names]
+
+
+def mark_of(code: types.CodeType) -> int:
+    """A number that stands for what a code does, wherever it stands in its file."""
+    import binascii
+
+    parts = [mark_of(one) if isinstance(one, types.CodeType) else _plain(one) for one in code.co_consts]
+    return binascii.crc32(code.co_code + repr((code.co_names, code.co_varnames, parts)).encode("utf-8", "replace"))
+
+
+def _plain(constant: object) -> object:
+    """A constant as it is printed alike in each load."""
+    return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
 
 
 def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[Any]], list[Record]]:
