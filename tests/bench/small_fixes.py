@@ -266,13 +266,12 @@ def by_codriver(live, client, bug, red, way, test):
     check(way, not refused["ok"] and "restored" in refused and is_back, f"a wrong fix was kept: {refused}")
     file.write_text(bug.wrong)
     done = ask(client, way, "edit_files", edits=[{**edit, "newText": bug.lines(bug.right)}], **act)
-    is_green = failing(live.workspace, bug.tests) == []
-    is_told = done["ok"] and file.read_text() == bug.right
-    check(way, is_green, "the fix of the script is none")
-    check(way, is_told == is_green, f"the fix is {'right' if is_green else 'wrong'}, told was {json.dumps(done)[:300]}")
+    is_kept = done["ok"] and file.read_text() == bug.right
+    check(way, is_kept, f"the right fix was taken back: {json.dumps(done)[:600]}")
     drift = ask(client, Way(), "what_changed")["differences"]
     check(way, drift == [], f"drift that is none: {drift}")
     file.write_text(bug.right)
+    check(way, failing(live.workspace, bug.tests) == [], "the fix of the script is none")
 
 
 def ask(client, way, tool, **arguments):

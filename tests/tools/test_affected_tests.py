@@ -110,11 +110,35 @@ def test_a_fixture_of_a_module_counts_for_all_tests_that_use_it(live, client):
     assert answer["passed"] == (1 if live.notes_what_runs else 4), answer
 
 
-def test_what_was_red_last_runs_first(client):
+def test_what_was_red_last_and_has_no_part_in_it_takes_no_right_edit_back(live, client):
     assert edit(client, WRONG, onFailure="keep", load=True)["reason"] == "tests-failed"
-    other = {"filePath": "pickled.py", "oldText": "return n", "newText": "return +n"}
-    answer = edit(client, other)
-    assert [row["test"] for row in answer["results"]] == ["test_total"], answer
+    answer = edit(client, {"filePath": "pickled.py", "oldText": "return n", "newText": "return +n"})
+    assert (answer["ok"], answer["redBefore"]) == (True, ["test_total"]), answer
+    assert answer["chosen"].startswith("1 red last")
+    assert "+n" in (live.workspace / "pickled.py").read_text()
+
+
+def test_an_edit_that_mends_nothing_of_what_was_red_is_taken_back(live, client):
+    assert edit(client, WRONG, onFailure="keep", load=True)["reason"] == "tests-failed"
+    for text in ("return n // 4", "return n // 3  # mended"):
+        answer = edit(client, {**HALF, "oldText": "return n // 3", "newText": text})
+        assert (answer["ok"], [row["test"] for row in answer["results"]]) == (False, ["test_total"]), answer
+        assert "restored" in answer
+        assert "return n // 3\n" in (live.workspace / "price.py").read_text()
+    answer = edit(client, {**HALF, "oldText": "return n // 3", "newText": "return n // 2"})
+    assert (answer["ok"], "redBefore" in answer) == (True, False), answer
+
+
+def test_a_fix_of_one_of_two_red_tests_is_kept_and_the_other_named(live, client):
+    file = live.workspace / "test_before.py"
+    file.write_text("import price\n\ndef test_before():\n    assert price.half(2) == 5\n")
+    try:
+        (live.workspace / "price.py").write_text(FILES["price.py"].replace("n // 2", "n // 3"))
+        assert client.call("run_tests", timeoutMs=60_000)["failed"] == 2
+        answer = edit(client, {**HALF, "oldText": "return n // 3", "newText": "return n // 2"})
+        assert (answer["ok"], answer["redBefore"]) == (True, ["test_before"]), answer
+    finally:
+        file.unlink()
 
 
 def test_tests_that_are_chosen_by_names_alone_are_said_to_be(live, client):
@@ -151,13 +175,19 @@ def test_changed_lines_that_no_test_ran_are_told(live, client):
         (live.workspace / "unused.py").unlink()
 
 
-def test_what_fails_without_the_edit_too_is_told_where_it_takes_one_back(live, client):
-    file = live.workspace / "test_before.py"
-    file.write_text("import price\n\ndef test_before():\n    assert price.half(2) == 5\n")
+def test_a_test_never_seen_that_fails_without_the_edit_too_takes_no_right_edit_back(live, client):
+    file = live.workspace / "test_unseen.py"
+    file.write_text("import price\n\ndef test_unseen():\n    assert price.half(2) == 5\n")
+    change = {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"}
     try:
-        answer = edit(client, {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"})
-        assert (answer["ok"], answer["redBefore"]) == (False, ["test_before"]), answer
-        assert answer["hint"].startswith("all of them fail without the edit too")
+        answer = edit(client, change)
+        assert (answer["ok"], answer["passed"], answer["redBefore"]) == (True, 4, ["test_unseen"]), answer
+        assert "RATE = 4 // 2" in (live.workspace / "price.py").read_text()
+        assert client.call("what_changed")["differences"] == []
+        file.write_text("import price\n\ndef test_unseen():\n    assert price.RATE == 2\n")
+        wrong = edit(client, {**change, "oldText": "RATE = 4 // 2\n", "newText": "RATE = 3\n"})
+        assert (wrong["ok"], "restored" in wrong, "redBefore" in wrong) == (False, True, False), wrong
+        assert "RATE = 4 // 2" in (live.workspace / "price.py").read_text()
     finally:
         file.unlink()
 
@@ -170,8 +200,6 @@ def test_importers_for_which_no_time_is_left_take_no_right_edit_back(tmp_path):
         )
         client.call("evaluate_code", code="import price", timeoutMs=60_000)
         (live.workspace / "price.py").write_text(FILES["price.py"].replace("n // 2", "n // 3"))
-        red = client.call("run_tests", namespace="test_flow.py", timeoutMs=60_000)
-        assert red["failed"] == 1, red
         answer = edit(client, {"filePath": "price.py", "oldText": "n // 3", "newText": "n // 2"})
         assert answer["ok"], answer
         assert answer["passed"] >= 1

@@ -254,7 +254,6 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     ended = await act.run(partial(unwatched, call, edit))
     failed = "reason" in steps.fields
     if ended.put_back is not None:
-        await steps.look_before()
         red = f" tests ({steps.fields['evaluationId']})" if "evaluationId" in steps.fields else ""
         files, left = ended.outcome.files, set(ended.put_back.files)
         _tell(call, arguments.who, "edited", [one for one in files if one.shown in left])

@@ -13,6 +13,7 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -33,7 +34,6 @@ from codriver.tools.truth.drift_notes import EDITED, is_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from codriver.core.state import Repl
     from codriver.editing import FileResult
@@ -50,6 +50,7 @@ MOST_FILES: Final = 200
 SHOWN_FILES: Final = 3
 RED_RUNS: Final = 10
 """The newest runs by which it is known what was red last."""
+BY_NAMED: Final = "the names of the changed files"
 BY_NAMES: Final = "chosen by names alone: the tests of files that are named after what changed"
 
 
@@ -77,6 +78,10 @@ class Choice:
     runs: tuple[TestsRun, ...]
     words: str = ""
     notes: tuple[str, ...] = ()
+    red: frozenset[Test] = frozenset()
+    """The tests that were red last."""
+    mended: frozenset[Test] = frozenset()
+    """Those of them that the edit may be there to mend: which executed what it changes, or import it."""
 
 
 async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str]) -> Choice:
@@ -95,21 +100,26 @@ async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Pa
     runs: list[TestsRun] = []
     words: list[str] = []
     notes: list[str] = []
+    red: set[Test] = set()
+    mended: set[Test] = set()
     for key, results in by_repl.items():
-        chosen, said, unseen = await _of_python(call, repls[key], results, found)
-        runs += chosen
-        words += said
-        notes += [f"{unseen}: chosen without what tests executed in the last run"] if unseen else []
+        chosen = await _of_python(call, repls[key], results, found)
+        runs += chosen.runs
+        words += [chosen.words] if chosen.words else []
+        notes += chosen.notes
+        red |= chosen.red
+        mended |= chosen.mended
     for path, name in found.lisp:
         repl = server(path)
         if not isinstance(repl, str):
             runs.append(TestsRun(repl.key, name))
     runs = list(dict.fromkeys(runs))
     if found.lisp:
-        words.append("namespaces that require what changed" if found.requires else "the names of the changed files")
-    is_by_names = bool(runs) and not found.requires and words in ([], ["the names of the changed files"])
+        words.append("namespaces that require what changed" if found.requires else BY_NAMED)
+    is_by_names = bool(runs) and not found.requires and words in ([], [BY_NAMED])
     notes += [BY_NAMES] if is_by_names else []
-    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), tuple(dict.fromkeys(notes)))
+    said = "; ".join(dict.fromkeys(words))
+    return Choice(tuple(runs), said, tuple(dict.fromkeys(notes)), frozenset(red), frozenset(mended))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +168,8 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
     yield from sorted((file for file in distances if is_test(file)), key=lambda one: (distances[one], one))
 
 
-async def _of_python(
-    call: Call, repl: Repl, results: Sequence[FileResult], found: _Found
-) -> tuple[list[TestsRun], list[str], str]:
-    """The runs of one REPL of Python, what they were chosen by, and why it is not known what the last run executed."""
+async def _of_python(call: Call, repl: Repl, results: Sequence[FileResult], found: _Found) -> Choice:
+    """The tests of one REPL of Python. A note says why it is not known what the last run executed."""
     functions: list[tuple[str, str]] = []
     is_more = False
     for result in results:
@@ -192,22 +200,39 @@ async def _of_python(
         (len(red), "red last"), (len(executed.tests), "that executed what changed"),
         (len(shown), "files that import it"), (len(named), "files named after it"),
     )  # fmt: skip
-    words = [f"{count} {what}" for count, what in counted if count and what != counted[3][1]]
-    return runs, words if words or not named else ["the names of the changed files"], executed.unseen
+    words = "; ".join(f"{count} {what}" for count, what in counted if count and what != counted[3][1])
+    near = {found.real[file] for file in found.importing} | {found.real[workspace / name] for _, name in found.named}
+    near |= {found.real[path] for path in changed}
+    executing = set(executed.tests)
+    mended = {
+        test
+        for test, place in red.items()
+        if test in executing or (place in near and (is_more or place not in executed.files))
+    }
+    unseen = (f"{executed.unseen}: chosen without what tests executed in the last run",) if executed.unseen else ()
+    return Choice(tuple(runs), words or (BY_NAMED if named else ""), unseen, frozenset(red), frozenset(mended))
 
 
 def _shown(file: Path, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() if file.is_relative_to(workspace) else str(file)
 
 
-async def _red_last(call: Call, repl: Repl) -> list[Test]:
-    """The tests of a REPL that did not pass when they ran last there."""
+async def _red_last(call: Call, repl: Repl) -> dict[Test, str]:
+    """The tests of a REPL that did not pass when they ran last there, each with its file, or namespace."""
     ended: dict[tuple[str, str], tuple[str, Test]] = {}
-    for _, report in (await runs_of_repl(call, repl.id))[:RED_RUNS]:
+    undone = call.services.ledger.tests.taken_back
+    runs = [one for one in await runs_of_repl(call, repl.id, with_fresh=True) if one[0].id not in undone]
+    for _, report in runs[:RED_RUNS]:
         for row in report["results"]:
             known = str(row.get("file") or row["ns"]), str(row["test"])
             ended.setdefault(known, (row["outcome"], (row["ns"], row["test"])))
-    return [test for outcome, test in ended.values() if outcome != "pass"]
+    red = {test: place for (place, _), (outcome, test) in ended.items() if outcome != "pass"}
+    return await call.services.work.files.run(call.client, partial(_of_files_there, red))
+
+
+def _of_files_there(tests: Mapping[Test, str]) -> dict[Test, str]:
+    """The tests but those whose file is gone. Blocks."""
+    return {test: place for test, place in tests.items() if not Path(place).is_absolute() or Path(place).exists()}
 
 
 def words_of_passes(passed: int, choice: Choice) -> dict[str, object]:

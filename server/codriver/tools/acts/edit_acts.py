@@ -20,16 +20,19 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose, with_no_time, words_of_passes
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.submission import check_free
-from codriver.tools.acts.test_runs import TestArguments, look_again, red_before, run_tests
+from codriver.tools.acts.test_runs import TestArguments, ended_anew, is_named, look_again, report_of, run_tests
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
+from codriver.tools.truth.drift_notes import PASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
     from codriver.editing import Outcome, PutBack
+    from codriver.tools.acts.affected_tests import Test
     from codriver.tools.acts.edit_loads import Gone
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.base import Call
@@ -48,7 +51,6 @@ ONLY_HERE: Final = (
     "former definitions; load_file with whole, or restart_repl"
 )
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
-RED_BEFORE: Final = "all of them fail without the edit too: send it again with the tests that are meant named in test"
 NONE_NAMED: Final = "give names in test, or leave test out: then only a load that fails is put back"
 PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
 NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
@@ -80,8 +82,12 @@ class LiveSteps:
         self._has_run_anew = False
         """True once the tests passed in a new process, as the load failed in the REPL alone."""
         self._who = who
-        self._meant: set[tuple[str, str]] = set()
-        """The tests by name that were chosen as they were red last, or executed what was changed."""
+        self._began_ms = 0
+        """When the load began."""
+        self._greened: set[Test] = set()
+        """The tests that were red last, and pass."""
+        self._red_before: dict[Test, None] = {}
+        """The tests that fail, and did without the edit too."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -116,6 +122,7 @@ class LiveSteps:
 
     async def load(self, outcome: Outcome) -> bool:
         """Load what changed."""
+        self._began_ms = self._call.services.now()
         await self._loads.run(outcome.files, self._gone(outcome))
         self.fields = dict(self._loads.failure)
         if not self._loads.is_done and not self.fields and self._hold:
@@ -132,39 +139,44 @@ class LiveSteps:
             return True
         is_affected = list(self._tests) == [AFFECTED]
         choice = await self._choice(outcome, is_affected=is_affected)
-        self._meant = {one for run in choice.runs for one in run.only if one[1] != COLLECTION}
         passed: list[str] = []
         only_here: list[str] = []
         count, has_run = 0, False
+        left: Sequence[TestsRun] = ()
         ends_at = anyio.current_time() + TESTS_S
         for number, run in enumerate(choice.runs):
             left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
             if left_s < LEAST_S and has_run and is_affected:
-                self.fields = with_no_time(words_of_passes(count, choice), choice.runs[number:])
-                return True
+                left = choice.runs[number:]
+                break
             if left_s < LEAST_S:
                 self.fields = {"reason": "timed-out", "message": f"no time was left for the tests of {run.shown}"}
                 return False
             found, is_well = await self._run(run, left_s)
             if not is_well and is_affected and found.get("reason") in NO_TESTS:
                 continue
-            if not is_well and is_affected and has_run and _is_late(found):
-                count += _whole_number(found.get("passed"))
-                self.fields = with_no_time(words_of_passes(count, choice), choice.runs[number:])
-                return True
-            if not is_well:
-                self.fields = _failure(found, run.shown)
+            is_late = found.get("reason") == "timed-out"
+            is_kept = is_well or (is_affected and has_run and _is_late(found))
+            if not is_kept and not (is_affected and await self._is_blameless(found, run, choice, outcome)):
+                self.fields = {**_failure(found, run.shown), **self.fields}
                 return False
-            has_run = True
+            if is_well:
+                self._greened |= choice.red.intersection(run.only)
             named = found.get("onlyInThisRepl")
             only_here += named if isinstance(named, list) else []
             count += _whole_number(found.get("passed"))
+            if is_late:
+                left = choice.runs[number:]
+                break
+            has_run = True
             passed += [f"{row['ns']}/{row['test']}" for row in _rows(found)]
-        if not has_run:
+        if not has_run and not left:
             return self._found_none(outcome)
         more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
         self.fields = words_of_passes(count, choice) if is_affected else {"tests": [*passed[:MOST_NAMED], *more]}
         self.fields |= {"onlyInThisRepl": only_here} if only_here else {}
+        self.fields |= self._told_red_before()
+        self.fields = with_no_time(self.fields, left) if left else self.fields
         return True
 
     async def _run(self, run: TestsRun, left_s: float, *, is_fresh: bool = False) -> tuple[dict[str, object], bool]:
@@ -212,37 +224,88 @@ class LiveSteps:
         if any(result.change.path.suffix != ".py" for result in outcome.files):
             return False
         choice = await self._choice(outcome, is_affected=list(self._tests) == [AFFECTED])
-        count = 0
+        count, failure = 0, self.fields
         for run in choice.runs:
             found, is_well = await self._run(run, self._call.services.durations.tests_s, is_fresh=True)
-            if not is_well and found.get("reason") not in NO_TESTS:
+            if not is_well and found.get("reason") in NO_TESTS:
+                continue
+            if not is_well and not await self._is_blameless(found, run, choice, outcome):
+                self.fields = failure
                 return False
-            count += _whole_number(found.get("passed")) if is_well else 0
+            self._greened |= choice.red.intersection(run.only) if is_well else set()
+            count += _whole_number(found.get("passed"))
         if not count:
+            self.fields = failure
             return False
-        error = self.fields.get("error")
+        error = failure.get("error")
         words = f"{error['class']}: {error['message']}" if isinstance(error, dict) else "its load failed"
         self.fields = {**words_of_passes(count, choice), "loadFailedHere": ONLY_HERE.format(words=words)}
+        self.fields |= self._told_red_before()
         return True
 
-    async def look_before(self) -> None:
-        """Say which of the tests that took the edit back fail without it too, in a new process of Python.
+    async def _is_blameless(self, found: Mapping[str, object], run: TestsRun, choice: Choice, outcome: Outcome) -> bool:
+        """Whether what failed in a run, or ended it, did so before the edit too, which is to be kept if all passes.
 
-        Those that were red last, which it was to mend, or executed what it changed are none of them.
+        An edit that leaves red what it may be there to mend, and mends nothing, is to blame for that.
         """
-        if self.fields.get("reason") != "tests-failed" or list(self._tests) != [AFFECTED]:
-            return
-        evaluation = evaluation_of(self._call.state, str(self.fields["evaluationId"]))
-        repl = self._call.state.repls.get(evaluation.repl)
-        names: tuple[str, ...] = ()
-        if repl is not None and repl.dialect == "python":
-            with suppress(RefusedError, ReplDisconnectedError):
-                wait_s = self._call.services.durations.tests_s
-                names = await red_before(self._call, evaluation, self._who, wait_s, self._meant)
-        if names:
-            count = _whole_number(self.fields.get("failed")) + _whole_number(self.fields.get("errors"))
-            self.fields |= {"redBefore": list(names)[:MOST_NAMED]}
-            self.fields |= {"hint": RED_BEFORE} if len(names) >= count else {}
+        if not self._hold or "evaluationId" not in found:
+            return False
+        evaluation = evaluation_of(self._call.state, str(found["evaluationId"]))
+        report = await report_of(self._call, evaluation)
+        if report is None or not evaluation.over:
+            return False
+        only_here = found.get("onlyInThisRepl")
+        here = set(only_here) if isinstance(only_here, list) else set()
+        failed = {(row["ns"], row["test"]) for row in report["results"] if row["outcome"] != PASSES}
+        failed -= {one for one in failed if one[1] in here}
+        ran = {(row["ns"], row["test"]) for row in report["results"]}
+        self._greened |= {one for one in choice.red.intersection(run.only) if one not in failed and _is_in(one, ran)}
+        stays = failed & choice.red
+        if stays & choice.mended and not self._greened:
+            return False
+        asked = failed - choice.red
+        slow: set[Test] = set()
+        stopped = report.get("stopped")
+        if stopped and not (is_named(stopped) or report["passed"]):
+            return False
+        if stopped and is_named(stopped) and (late := (stopped["ns"], stopped["test"])) not in choice.red:
+            slow = set() if await self._passes_alone(evaluation, late) else {late}
+        before = await self._ended_before(evaluation, outcome, asked, slow - asked)
+        was_red = {one for one in asked | slow if before.get(one, PASSES) != PASSES}
+        self._red_before |= dict.fromkeys(sorted({*stays, *was_red}))
+        self.fields = self._told_red_before()
+        return was_red == asked | slow
+
+    async def _passes_alone(self, evaluation: Evaluation, test: Test) -> bool:
+        """Whether a test that was ended for its time passes in a new process: then it was late, and does not hang."""
+        with suppress(RefusedError, ReplDisconnectedError):
+            ended = await ended_anew(self._call, evaluation, self._who, [test], self._call.services.durations.tests_s)
+            return ended.get(test) == PASSES
+        return False
+
+    async def _ended_before(self, evaluation: Evaluation, outcome: Outcome, *groups: set[Test]) -> Mapping[Test, str]:
+        """The outcomes of tests with the files as they were before the edit, each group in a new process of Python."""
+        call, repl = self._call, self._call.state.repls.get(evaluation.repl)
+        asked = [group for group in groups if group]
+        ended: dict[Test, str] = {}
+        if not asked or repl is None or repl.dialect != "python":
+            return ended
+        with suppress(RefusedError, ReplDisconnectedError), call.services.ledger.saves.writing():
+            try:
+                async with call.services.editor.as_before(outcome) as is_before:
+                    for group in asked if is_before else ():
+                        wait_s = call.services.durations.tests_s
+                        ended |= await ended_anew(call, evaluation, self._who, group, wait_s)
+            finally:
+                for result in outcome.files:
+                    path = result.change.path
+                    await call.services.work.files.run(call.client, partial(unwatched_save, call.services, path))
+        return ended
+
+    def _told_red_before(self) -> dict[str, object]:
+        names = [test for _, test in self._red_before]
+        more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
+        return {"redBefore": [*names[:MOST_NAMED], *more]} if names else {}
 
     def _found_none(self, outcome: Outcome) -> bool:
         """The end of an edit without a test that ran: false if only a passing edit is to be kept."""
@@ -260,6 +323,9 @@ class LiveSteps:
 
     async def put_back(self) -> tuple[Sequence[str], str]:
         """Put back the definitions."""
+        for one in self._call.state.evaluations.values():
+            if one.kind == "run-tests" and one.repl in self._loads.repls and (one.started_at or 0) >= self._began_ms:
+                self._call.services.ledger.tests.taken_back[one.id] = True
         return await self._end_holds(keep=False)
 
     async def _end_holds(self, *, keep: bool) -> tuple[Sequence[str], str]:
@@ -334,6 +400,11 @@ def _failure(found: Mapping[str, object], name: str) -> dict[str, object]:
 def _is_late(found: Mapping[str, object]) -> bool:
     """True where the time alone ended a run of tests, none having failed."""
     return found.get("reason") == "timed-out" and not (found.get("failed") or found.get("errors"))
+
+
+def _is_in(test: Test, ran: Iterable[Test]) -> bool:
+    """Whether a test ran; of a file's collection, whether any of its tests did."""
+    return test in ran or (test[1] == COLLECTION and any(home == test[0] for home, _ in ran))
 
 
 def _rows(found: Mapping[str, object]) -> list[Mapping[str, object]]:

@@ -51,7 +51,7 @@ from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_o
 from codriver.tools.truth.drift_notes import PASSES, notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.core.values import Evaluation
     from codriver.tools.calls.base import Json
@@ -403,7 +403,7 @@ async def _run(call: Call, evaluation: Evaluation, who: str, tests: TestSelectio
     if not current.over:
         with anyio.CancelScope(shield=True):
             await stop(call, identity, f"the red tests ran longer than {wait_s:g} s in a new process")
-    return current
+    return evaluation_of(call.state, identity)
 
 
 async def _in_question(call: Call, evaluation: Evaluation, report: Json, *, is_all: bool) -> list[Json]:
@@ -453,21 +453,22 @@ def newest_edit(workspace: Path) -> int:
     return newest // 10**6
 
 
-async def red_before(
-    call: Call, evaluation: Evaluation, who: str, wait_s: float, meant: Container[tuple[str, str]]
-) -> tuple[str, ...]:
-    """The tests that failed in a run, but those `meant`, and fail in a new process now that an edit was put back."""
-    report = await report_of(call, evaluation)
-    rows = [row for row in report["results"] if row["outcome"] != PASSES] if report is not None else []
-    rows = [row for row in rows if (row["ns"], row["test"]) not in meant][:MOST_AGAIN]
-    if not rows:
-        return ()
-    tests = TestSelection(only=tuple((row["ns"], row["test"]) for row in rows), fresh=True, again=True)
-    begun = await _run(call, evaluation, who, tests, min(wait_s, MOST_S))
-    fresh = await report_of(call, begun) if begun.over else None
-    ended = outcomes(fresh) if fresh is not None else {}
-    red = {known for known, outcome in ended.items() if outcome != PASSES}
-    return tuple(row["test"] for row in rows if (row.get("file") or row["ns"], row["test"]) in red)
+async def ended_anew(
+    call: Call, evaluation: Evaluation, who: str, tests: Iterable[tuple[str, str]], wait_s: float
+) -> dict[tuple[str, str], str]:
+    """The outcomes of tests, by namespace and name, in a new process with the files as they are now.
+
+    Those that it did not come to within `wait_s` are left out, but for the one that it was ended in.
+    """
+    only = tuple(tests)
+    begun = await _run(call, evaluation, who, TestSelection(only=only, fresh=True, again=True), min(wait_s, MOST_S))
+    report = await report_of(call, begun) if begun.over else None
+    ended: dict[tuple[str, str], str] = {}
+    for row in report["results"] if report is not None else ():
+        if ended.get((row["ns"], row["test"]), PASSES) == PASSES:
+            ended[row["ns"], row["test"]] = row["outcome"]
+    stopped = report.get("stopped") if report is not None else None
+    return {**ended, (stopped["ns"], stopped["test"]): "error"} if stopped else ended
 
 
 def told_only_live(call: Call, evaluation: Evaluation) -> dict[str, object]:
@@ -498,11 +499,15 @@ async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluat
     return [(one, report) for one, report in reports if report is not None]
 
 
-async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
-    """The runs of a REPL's sessions that are over and not forgotten with their reports, the newest first."""
+async def runs_of_repl(call: Call, repl: str, *, with_fresh: bool = False) -> list[tuple[Evaluation, Json]]:
+    """The runs of a REPL's sessions that are over and not forgotten with their reports, the newest first.
+
+    `with_fresh`: those in new processes too, but for second runs.
+    """
     runs = [one for one in call.state.evaluations.values() if one.kind == "run-tests" and one.over and one.repl == repl]
     reports = [(one, await report_of(call, one)) for one in reversed(runs)]
-    return [(one, report) for one, report in reports if report is not None and not report.get("fresh")]
+    kinds = ("again",) if with_fresh else ("fresh", "again")
+    return [(one, report) for one, report in reports if report is not None and not any(map(report.get, kinds))]
 
 
 async def report_of(call: Call, evaluation: Evaluation) -> Json | None:

@@ -117,6 +117,8 @@ class TestsRun:
     """Of runs whose red tests ran again in a new process: those that passed there."""
     only_fresh: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
     """Of those of which some did: the tests that passed in the REPL, and not there."""
+    taken_back: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
+    """Runs of code that an act tried and took back: they say nothing of the code that is there."""
     put_off: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
     """Who asked for runs that outlasted their call, so that their red tests have not run again yet."""
     compared: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
