@@ -1,5 +1,7 @@
 """Basilisp in the worker."""
 
+import os
+
 import pytest
 from live_server import until
 from worker_client import asked_for_input, begun, text, texts
@@ -87,3 +89,17 @@ def test_lisp_expands_completes_and_looks_up(lisp):
 def test_lisp_keeps_its_last_values(lisp):
     lisp.evaluate("41")
     assert texts(lisp.evaluate("(inc *1)"), "value") == ["42"]
+
+
+def test_a_reload_in_the_second_of_an_edit_runs_what_the_file_says(lisp, tmp_path):
+    lisp.evaluate(f"(import sys) (.insert sys/path 0 {str(tmp_path)!r})".replace("'", '"'))
+    for number in range(10):
+        file = tmp_path / f"quick{number}.lpy"
+        file.write_text(f"(ns quick{number})\n(def rate 1)\n")
+        stamp = int(file.stat().st_mtime)
+        lisp.evaluate(f"(require 'quick{number})")
+        file.write_text(f"(ns quick{number})\n(def rate 2)\n")
+        os.utime(file, (stamp, stamp))
+        said = lisp.evaluate(f"(require 'quick{number} :reload) quick{number}/rate")
+        assert texts(said, "value")[-1:] == ["2"], said
+    lisp.evaluate("(.pop sys/path 0)")

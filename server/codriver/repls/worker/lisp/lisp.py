@@ -25,6 +25,7 @@ from ..basics.error_report import (
 from ..basics.frame_spaces import FRAME, frames_of, of_red_test
 from ..basics.printing import asked_limits, limits
 from ..basics.source_files import lines_of
+from ..python.loaded_texts import SETTLED_NS, ImportStamps
 from .held_lisp import LispHolds, LispLoaded, LispValues, print_string
 
 TYPE_CHECKING = False
@@ -70,6 +71,7 @@ class Lisp(Dialect):
         self._compiler, self._reader, self._runtime, self._symbol = compiler, reader, runtime, symbol
         importlib.import_module("basilisp.main").init()
         importlib.import_module("basilisp.core")
+        _believe_no_former_code(importlib.import_module("basilisp.importer").BasilispImporter)
         obj.lrepr.register(str)(print_string)
         lang = importlib.import_module("basilisp.lang.vector"), importlib.import_module("basilisp.lang.interfaces")
         self._values = LispValues(lang[1].ICounted, lang[0].vector, runtime.lrepr)
@@ -413,6 +415,31 @@ def _data_of(parts: dict[str, Any]) -> str:
     return " " + parts["data"] if "data" in parts else ""
 
 
+def _compiled(file: str) -> str:
+    """The file that Basilisp keeps what it compiles of another in."""
+    return os.path.splitext(importlib.util.cache_from_source(file))[0] + ".lpyc"
+
+
+def _believe_no_former_code(importer: Any) -> None:
+    """Let compiled code of the project's files count only where it was written well after its source.
+
+    Basilisp tells them apart by second and size alone, and a quick edit may change neither. Where both are as new, the
+    nanoseconds of the source stand for its second, which four bytes have room for.
+    """
+    former, is_own = importer.path_stats, ImportStamps(lambda: None).is_own
+
+    def path_stats(loader: Any, path: str) -> dict[str, Any]:
+        stats: dict[str, Any] = former(loader, path)
+        with contextlib.suppress(OSError, NotImplementedError):
+            source, compiled = os.stat(path), os.stat(_compiled(path))
+            newest = max(source.st_mtime_ns, source.st_ctime_ns)
+            if is_own(os.path.abspath(path)) and compiled.st_mtime_ns <= newest + SETTLED_NS:
+                return {**stats, "mtime": newest & 0xFFFFFFFF}
+        return stats
+
+    importer.path_stats = path_stats
+
+
 def _warm_up() -> None:
     """Let Basilisp keep what it compiles: else its core takes some 20 s at every start."""
     sys.dont_write_bytecode = False
@@ -427,7 +454,7 @@ def _warm_up() -> None:
         # The environment belongs to somebody else, so the cache goes to a place of the user's own.
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         sys.pycache_prefix = os.path.join(caches, "codriver", "pycache")
-    if not os.path.exists(os.path.splitext(importlib.util.cache_from_source(core))[0] + ".lpyc"):
+    if not os.path.exists(_compiled(core)):
         words = "codriver-worker: Basilisp compiles its core at its first start, for about 20 seconds\n"
         sys.stderr.write(words)
         sys.stderr.flush()
