@@ -198,22 +198,29 @@ IN_WORKSPACE = """\
 
 def require(live, client, form, **more):
     """Evaluate a form that requires namespaces of the workspace."""
-    answer = client.call("evaluate_code", code=IN_WORKSPACE.format(live.workspace, form), **more)
+    code = IN_WORKSPACE.format(live.workspace, form)
+    if live.kind == "lisp":
+        code = f'(import sys) (.insert sys/path 0 "{live.workspace}") {form}'
+    answer = client.call("evaluate_code", code=code, **more)
     assert answer["ok"], answer
+
+
+FORGET = {
+    "jvm": "(remove-ns 'shop.asked)",
+    "lisp": '(remove-ns \'shop.asked) (import sys) (.pop sys/modules "shop.asked" nil)',
+}
 
 
 @pytest.fixture
 def asked(live, client):
     """A namespace that came by `require` and whose name is its place."""
-    if live.kind != "jvm":
-        pytest.skip("Basilisp tells compiled code from a newer text by the second")
     file = live.workspace / "shop" / f"asked.{ENDING[live.kind]}"
     file.parent.mkdir(exist_ok=True)
     file.write_text("(ns shop.asked)\n(defn price [x] (* 2 x))\n(defn other [x] x)\n")
     until(lambda: time.time_ns() > file.stat().st_mtime_ns + 100_000_000, "the next tick")
     require(live, client, "(require 'shop.asked :reload)")
     yield file
-    client.call("evaluate_code", code="(remove-ns 'shop.asked)")
+    client.call("evaluate_code", code=FORGET[live.kind])
     file.unlink()
 
 
@@ -258,8 +265,6 @@ def test_what_the_repl_rebinds_adds_to_and_takes_out_is_told_with_who_did_it(liv
 
 
 def test_former_functions_are_found_where_they_are_held(live, client):
-    if live.kind != "jvm":
-        pytest.skip("functions of Basilisp are Python's, whose code is renewed")
     held = "(ns shop.held (:require [shop.low :as low]))\n(def one low/cost)\n(def many {:a [low/cost]})\n"
     load(live, client, "held", held + "(def made (comp low/cost inc))\n(def kept (atom low/cost))\n(defn other [] 1)\n")
     try:

@@ -21,6 +21,7 @@ from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, cho
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_runs import TestArguments, ended_anew, is_named, look_again, report_of, run_tests
+from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 from codriver.tools.truth.drift_notes import PASSES
@@ -42,6 +43,7 @@ AFFECTED: Final = "affected"
 TESTS_S: Final = 50.0
 """For all tests of one act: a client waits a minute."""
 LEAST_S: Final = 1.0
+LATE_S: Final = 10.0
 MOST_NAMED: Final = 20
 TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
                "stoppedIn", "stacks", "onlyInThisRepl")  # fmt: skip
@@ -250,9 +252,10 @@ class LiveSteps:
         """
         if not self._hold or "evaluationId" not in found:
             return False
-        evaluation = evaluation_of(self._call.state, str(found["evaluationId"]))
-        report = await report_of(self._call, evaluation)
-        if report is None or not evaluation.over:
+        # Of a run that is ended, what it says comes late where the machine is busy.
+        evaluation = await wait(self._call, str(found["evaluationId"]), LATE_S)
+        report = await report_of(self._call, evaluation) if evaluation.over else None
+        if report is None:
             return False
         only_here = found.get("onlyInThisRepl")
         here = set(only_here) if isinstance(only_here, list) else set()

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 
 FIELDS = ("_refers", "_aliases", "_imports", "_import_aliases", "_import_refers")
+FUNCTION = type(lambda: None)
+COLLECTIONS = ("basilisp.lang.vector", "basilisp.lang.map", "basilisp.lang.set", "basilisp.lang.list")
+REFERENCES = {"basilisp.lang.atom": "_state", "basilisp.lang.volatile": "value"}
+"""What holds the value of each, by module."""
+WALKED, DEEP = 10_000, 6
+"""Parts of values that are looked into in all, and how deep."""
 VAR = ("_root", "_meta", "_is_bound")
 METHODS = ("_methods", "_prefers")
 
@@ -170,12 +176,12 @@ def _table_of(function: Any) -> Any:
 
 
 class LispLoaded:
-    """The loaded code of one worker, asked again and again. It is given the language's own keywords and maps."""
+    """The loaded code of one worker, asked again and again. It is given the language's own modules."""
 
-    def __init__(self, keywords: types.ModuleType, maps: types.ModuleType) -> None:
+    def __init__(self, keywords: types.ModuleType, maps: types.ModuleType, names: types.ModuleType) -> None:
         keys = (keywords.keyword(name) for name in ("file", "line", "interface"))
         self._file, self._line, self._interface = keys
-        self._map = maps.PersistentMap
+        self._map, self._munge = maps.PersistentMap, names.munge
         self._began_ms = time.time_ns() // 1_000_000
         self._numbers = itertools.count(1)
         self._seen: dict[tuple[str, str], tuple[object, object, int, int]] = {}
@@ -243,12 +249,68 @@ class LispLoaded:
                 face = value.val_at(self._interface) if type(value) is self._map else None
                 if is_class(face):
                     faces.setdefault(str(qualname_of(face)), []).append((face, name + "/" + own))
-        old = []
+        old = _held_functions(ours, self._munge)
         for name, _, held in ours:
             for own, var in held:
                 if is_class(var.root):
                     old += [[name, own, *row] for row in _former(var.root, heirs, faces)]
         return old, _instances(heirs)
+
+
+def _held_functions(
+    ours: Iterable[tuple[str, Any, list[tuple[str, Any]]]], munge: Callable[[str], str]
+) -> list[list[str]]:
+    """The rows of vars that hold a function of a former load, in collections, references and functions too."""
+    current: dict[tuple[str, str], tuple[types.CodeType, str]] = {}
+    for name, _, held in ours:
+        for own, var in held:
+            code = _code_of(var.root)
+            if code is not None and munge(own) == code.co_name:
+                current[code.co_filename, code.co_name] = code, name + "/" + own
+    rows: dict[tuple[str, ...], None] = {}
+    left = [WALKED]
+    for name, _, held in ours:
+        for own, var in held:
+            for code in _codes_in(var.root, left, DEEP):
+                now = current.get((code.co_filename, code.co_name))
+                if now is not None and now[0] is not code:
+                    rows[name, own, "old", now[1]] = None
+    return [list(row) for row in rows]
+
+
+def _codes_in(value: Any, left: list[int], depth: int) -> Iterator[types.CodeType]:
+    """The code of each function in a value, as deep as that is looked at. No code of the user's is run."""
+    left[0] -= 1
+    if depth < 1 or left[0] < 0:
+        return
+    kind = type(value)
+    parts: Iterable[Any] = ()
+    code = _code_of(value)
+    if code is not None:
+        yield code
+        parts = _enclosed(value)
+    elif kind in (list, tuple, set, frozenset) or kind.__module__ in COLLECTIONS:
+        parts = value.items() if kind.__name__ == "PersistentMap" else value
+    elif kind is dict:
+        parts = list(value.items())
+    elif kind.__module__ in REFERENCES:
+        parts = (getattr(value, REFERENCES[kind.__module__], None),)
+    for part in itertools.islice(parts, max(left[0], 0)):
+        yield from _codes_in(part, left, depth - 1)
+
+
+def _enclosed(function: types.FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # it holds nothing yet
+            yield cell.cell_contents
+
+
+def _code_of(value: Any) -> types.CodeType | None:
+    """The code of a function; of one with metadata that of the function within. None of what is no function."""
+    while type(value) is FUNCTION and "__wrapped__" in value.__dict__:
+        value = value.__dict__["__wrapped__"]
+    code: types.CodeType | None = value.__code__ if type(value) is FUNCTION else None
+    return code
 
 
 def _former(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
