@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
 FIELDS = ("_refers", "_aliases", "_imports", "_import_aliases", "_import_refers")
 FUNCTION = type(lambda: None)
-COLLECTIONS = ("basilisp.lang.vector", "basilisp.lang.map", "basilisp.lang.set", "basilisp.lang.list")
-REFERENCES = {"basilisp.lang.atom": "_state", "basilisp.lang.volatile": "value"}
-"""What holds the value of each, by module."""
+COLLECTIONS = (".vector", ".map", ".set", ".list")
+"""The modules of the language that these are of."""
+REFERENCES = {".atom": "_state", ".volatile": "value"}
+"""By the module of each the field that holds its value."""
 WALKED, DEEP = 10_000, 6
 """Parts of values that are looked into in all, and how deep."""
 VAR = ("_root", "_meta", "_is_bound")
@@ -182,6 +183,7 @@ class LispLoaded:
         keys = (keywords.keyword(name) for name in ("file", "line", "interface"))
         self._file, self._line, self._interface = keys
         self._map, self._munge = maps.PersistentMap, names.munge
+        self._language = maps.__name__.rpartition(".")[0]
         self._began_ms = time.time_ns() // 1_000_000
         self._numbers = itertools.count(1)
         self._seen: dict[tuple[str, str], tuple[object, object, int, int]] = {}
@@ -249,7 +251,7 @@ class LispLoaded:
                 face = value.val_at(self._interface) if type(value) is self._map else None
                 if is_class(face):
                     faces.setdefault(str(qualname_of(face)), []).append((face, name + "/" + own))
-        old = _held_functions(ours, self._munge)
+        old = _held_functions(ours, self._language, self._munge)
         for name, _, held in ours:
             for own, var in held:
                 if is_class(var.root):
@@ -257,9 +259,7 @@ class LispLoaded:
         return old, _instances(heirs)
 
 
-def _held_functions(
-    ours: Iterable[tuple[str, Any, list[tuple[str, Any]]]], munge: Callable[[str], str]
-) -> list[list[str]]:
+def _held_functions(ours: Iterable[Any], language: str, munge: Callable[[str], str]) -> list[list[str]]:
     """The rows of vars that hold a function of a former load, in collections, references and functions too."""
     current: dict[tuple[str, str], tuple[types.CodeType, str]] = {}
     for name, _, held in ours:
@@ -271,32 +271,34 @@ def _held_functions(
     left = [WALKED]
     for name, _, held in ours:
         for own, var in held:
-            for code in _codes_in(var.root, left, DEEP):
+            for code in _codes_in(var.root, language, left, DEEP):
                 now = current.get((code.co_filename, code.co_name))
                 if now is not None and now[0] is not code:
                     rows[name, own, "old", now[1]] = None
     return [list(row) for row in rows]
 
 
-def _codes_in(value: Any, left: list[int], depth: int) -> Iterator[types.CodeType]:
+def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterator[types.CodeType]:
     """The code of each function in a value, as deep as that is looked at. No code of the user's is run."""
     left[0] -= 1
     if depth < 1 or left[0] < 0:
         return
     kind = type(value)
+    module = home_of(kind)
+    home = module[len(language) :] if type(module) is str and module.startswith(language) else ""
     parts: Iterable[Any] = ()
     code = _code_of(value)
     if code is not None:
         yield code
         parts = _enclosed(value)
-    elif kind in (list, tuple, set, frozenset) or kind.__module__ in COLLECTIONS:
-        parts = value.items() if kind.__name__ == "PersistentMap" else value
+    elif kind in (list, tuple, set, frozenset) or home in COLLECTIONS:
+        parts = value.items() if qualname_of(kind) == "PersistentMap" else value
     elif kind is dict:
         parts = list(value.items())
-    elif kind.__module__ in REFERENCES:
-        parts = (getattr(value, REFERENCES[kind.__module__], None),)
+    elif home in REFERENCES:
+        parts = (getattr(value, REFERENCES[home], None),)
     for part in itertools.islice(parts, max(left[0], 0)):
-        yield from _codes_in(part, left, depth - 1)
+        yield from _codes_in(part, language, left, depth - 1)
 
 
 def _enclosed(function: types.FunctionType) -> Iterator[Any]:
