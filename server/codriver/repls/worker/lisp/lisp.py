@@ -25,7 +25,6 @@ from ..basics.error_report import (
 from ..basics.frame_spaces import FRAME, frames_of, of_red_test
 from ..basics.printing import asked_limits, limits
 from ..basics.source_files import lines_of
-from ..python.loaded_texts import SETTLED_NS, ImportStamps
 from .held_lisp import LispHolds, LispLoaded, LispValues, print_string
 
 TYPE_CHECKING = False
@@ -46,6 +45,9 @@ SOURCE_LINES = 2000
 """How much of a file is told from where a definition begins."""
 
 
+INSTALLED = {"site-packages", "dist-packages"}
+SETTLED_NS = 10 * 10**9
+"""From the write of a source to that of its compiled code: no compilation of what stood there before takes as long."""
 ARITY = re.compile(r"__arity(\d+|_rest)$")
 """The end of the names of a function's arities. Source: Basilisp's `compiler/generator.py`."""
 ARITIES = "multi_arity_args"
@@ -427,14 +429,15 @@ def _believe_no_former_code(importer: Any) -> None:
     Basilisp tells them apart by second and size alone, and a quick edit may change neither. Where both are as new, the
     nanoseconds of the source stand for its second, which four bytes have room for.
     """
-    former, is_own = importer.path_stats, ImportStamps(lambda: None).is_own
+    former = importer.path_stats
 
     def path_stats(loader: Any, path: str) -> dict[str, Any]:
         stats: dict[str, Any] = former(loader, path)
         with contextlib.suppress(OSError, NotImplementedError):
             source, compiled = os.stat(path), os.stat(_compiled(path))
             newest = max(source.st_mtime_ns, source.st_ctime_ns)
-            if is_own(os.path.abspath(path)) and compiled.st_mtime_ns <= newest + SETTLED_NS:
+            is_installed = not INSTALLED.isdisjoint(path.split(os.sep))
+            if not is_installed and compiled.st_mtime_ns <= newest + SETTLED_NS:
                 return {**stats, "mtime": newest & 0xFFFFFFFF}
         return stats
 
