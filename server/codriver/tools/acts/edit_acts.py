@@ -246,7 +246,7 @@ class LiveSteps:
         return True
 
     async def _is_blameless(self, found: Mapping[str, object], run: TestsRun, choice: Choice, outcome: Outcome) -> bool:
-        """Whether what failed in a run, or ended it, did so before the edit too, which is to be kept if all passes.
+        """True where all that failed in a run, or ended it, did so before the edit too.
 
         An edit that leaves red what it may be there to mend, and mends nothing, is to blame for that.
         """
@@ -260,12 +260,16 @@ class LiveSteps:
         only_here = found.get("onlyInThisRepl")
         here = set(only_here) if isinstance(only_here, list) else set()
         failed = {(row["ns"], row["test"]) for row in report["results"] if row["outcome"] != PASSES}
-        failed -= {one for one in failed if one[1] in here}
         ran = {(row["ns"], row["test"]) for row in report["results"]}
         self._greened |= {one for one in choice.red.intersection(run.only) if one not in failed and _is_in(one, ran)}
+        failed -= {one for one in failed if one[1] in here}
         stays = failed & choice.red
         if stays & choice.mended and not self._greened:
-            return False
+            passing = {one for one in choice.red.intersection(run.only) if one[1] in here}
+            former = await self._ended_before(evaluation, outcome, passing)
+            self._greened = {one for one in passing if former.get(one, PASSES) != PASSES}
+            if not self._greened:
+                return False
         asked = failed - choice.red
         slow: set[Test] = set()
         stopped = report.get("stopped")
@@ -280,7 +284,7 @@ class LiveSteps:
         return was_red == asked | slow
 
     async def _passes_alone(self, evaluation: Evaluation, test: Test) -> bool:
-        """Whether a test that was ended for its time passes in a new process: then it was late, and does not hang."""
+        """True where a test that was ended for its time passes in a new process: it was late, and does not hang."""
         with suppress(RefusedError, ReplDisconnectedError):
             ended = await ended_anew(self._call, evaluation, self._who, [test], self._call.services.durations.tests_s)
             return ended.get(test) == PASSES
@@ -406,7 +410,7 @@ def _is_late(found: Mapping[str, object]) -> bool:
 
 
 def _is_in(test: Test, ran: Iterable[Test]) -> bool:
-    """Whether a test ran; of a file's collection, whether any of its tests did."""
+    """True where a test ran; of a file's collection, where any of its tests did."""
     return test in ran or (test[1] == COLLECTION and any(home == test[0] for home, _ in ran))
 
 

@@ -424,7 +424,7 @@ def _compiled(file: str) -> str:
 
 
 def _believe_no_former_code(importer: Any) -> None:
-    """Let compiled code of the project's files count only where it was written well after its source.
+    """Let compiled code of the project's files count only if written well after its source.
 
     Basilisp tells them apart by second and size alone, and a quick edit may change neither. Where both are as new, the
     nanoseconds of the source stand for its second, which four bytes have room for.
