@@ -20,6 +20,9 @@ from hypothesis import HealthCheck, settings
 os.environ["TESTS_OF_CODRIVER_FORK"] = "1"
 from live_server import own_settings, serving  # it starts servers in the way that the variable says
 
+# A JVM of the tests is over before a second compiler pays, which takes two thirds of the processor of its start.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # What is imported and collected lives as long as the tests; it is looked through once, when it is there.
 gc.disable()
 

@@ -7,7 +7,6 @@ import pytest
 import real_repls
 from live_server import Live, serving, until
 from needs import NODE_MODULES
-from real_kernels import variables
 
 import codriver_seam
 
@@ -94,8 +93,6 @@ LISP_STEPS = (
     "(+ 1 2)",
     "(shop/login)",
 )
-BRIEF_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs that live for some seconds, of which each document and each replay starts one: half of their time."""
 LISP_FORMATS = {"test": "test_it", "script": "it_script", "comment": "it_comment"}
 
 
@@ -104,8 +101,7 @@ def lisp(request, tmp_path_factory):
     """A server with a REPL of a Lisp that is not ours, whose application declares a value sensitive."""
     real_repls.need(request.param)
     word, ending = {"jvm": ("clojure", "clj"), "nbb": ("nbb", "cljs")}[request.param]
-    with variables(JDK_JAVA_OPTIONS=BRIEF_JVM):
-        live = Live(tmp_path_factory.mktemp(request.param), "--repl", word)
+    live = Live(tmp_path_factory.mktemp(request.param), "--repl", word)
     try:
         source = live.workspace / "src"
         (source / "codriver").mkdir(parents=True)

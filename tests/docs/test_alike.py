@@ -10,7 +10,8 @@ class Item:
     """A test as pytest has it, as far as it is looked at."""
 
     def __init__(self, path, function, value):
-        self.path, self.originalname, self.callspec = path, function, SimpleNamespace(params={"name": value})
+        self.path, self.function, self.name = path, function, f"{function}[{value}]"
+        self.callspec = SimpleNamespace(params={"name": value})
 
 
 def chosen(path, functions, family):
@@ -23,7 +24,7 @@ def chosen(path, functions, family):
 def test_of_a_family_each_promise_of_the_contract_has_one_and_each_member_has_some(family):
     functions = [f"test_{number}" for number in range(30)]
     kept = chosen("repls/test_adapter_values.py", functions, family)
-    assert [item.originalname for item in kept] == functions
+    assert [item.function for item in kept] == functions
     assert {item.callspec.params["name"] for item in kept} == set(family)
 
 

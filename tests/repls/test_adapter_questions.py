@@ -234,6 +234,18 @@ async def test_tests_of_basilisp_run_with_the_failing_ones_first(name):
             await opened.run_tests("suite.lpy", "nosuch")
 
 
+@pytest.mark.parametrize("name", ["basilisp", "lisp"])
+async def test_what_takes_basilisp_long_to_compile_is_compiled_once(name):
+    kept = '(python/len (python/vars (.get (.-modules (python/__import__ "sys")) "_codriver_forms")))'
+    async with adapter(name) as (opened, events):
+        await evaluate(opened, evaluation("(ns suite.once (:require [basilisp.test :refer [deftest]]))", "(deftest a)"))
+        for test in ("a", None):
+            assert (await opened.run_tests("suite.once", test)).tests == 1
+            await evaluate(opened, evaluation(kept))
+        once, again = values(events)[-2:]
+        assert again == once
+
+
 @pytest.mark.parametrize("name", ["jvm", "nbb", "basilisp", "lisp"])
 async def test_asking_leaves_the_callers_last_values_alone(name):
     with fresh(name) as running:

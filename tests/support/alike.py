@@ -1,4 +1,4 @@
-"""Kinds of REPLs and clients that are so alike that a promise held by one of them is mostly held by the others.
+"""REPLs, clients and settings that are so alike that a promise held by one of them is mostly held by the others.
 
 A test that runs for several of a family runs for one of them, each test for another one, so that each still runs with
 most that differs about it. With `CODRIVER_TESTS=all`, or where tests are named, it runs for all.
@@ -11,10 +11,18 @@ from zlib import crc32
 REPLS = (("jvm", "leiningen", "tools.nrepl"), ("lisp", "basilisp"), ("ipykernel", "xpython"))
 CLIENTS = (("claude-code", "copilot", "codex"), ("gemini", "qwen", "opencode"))
 """Cline, droid and auggie are like no other."""
-REAL_CLIENTS, CONTRACT = "setup/test_real_", "repls/test_adapter_"
-"""How the paths begin of files whose tests choose for themselves: those of others share what they start."""
+PATHS_OF_PYTHON = ("relative", "trailing colon", "its own path", "a link")
+"""PYTHONPATHs that lead into a checkout."""
+CHOOSING = (
+    ("setup/test_real_", CLIENTS),
+    ("repls/test_adapter_", REPLS),
+    ("trust/test_python_path.py", (PATHS_OF_PYTHON,)),
+    ("trust/test_cancellation.py", (("asyncio", "uvloop"),)),
+    ("commands/test_export_secrets.py", (("jvm", "nbb"),)),
+)
+"""By the beginning of a path, families of which each test there chooses for itself. Others share what they start."""
 SEED = "2"
-"""With this one, every client is chosen by a test that runs it."""
+"""With this one, every member of each family is chosen by some test."""
 
 
 def is_whole(config):
@@ -28,10 +36,11 @@ def left_out(items, path_of):
     groups = defaultdict(list)
     for item in items:
         path = path_of(item)
-        chooser = path + (item.originalname if path.startswith((REAL_CLIENTS, CONTRACT)) else "")
-        for family in CLIENTS if path.startswith(REAL_CLIENTS) else REPLS:
+        families = next((families for start, families in CHOOSING if path.startswith(start)), None)
+        for family in families or REPLS:
             for value in item.callspec.params.values() if hasattr(item, "callspec") else ():
                 if isinstance(value, str) and value in family:
+                    chooser = path + (item.name.replace(value, "", 1) if families else "")
                     groups[chooser, family].append((value, item))
     out = set()
     for (chooser, family), members in groups.items():

@@ -49,8 +49,15 @@ def environ(folder):
     if own := _own_python():
         kept["PATH"] = os.pathsep.join([own, kept.get("PATH", "")])
     folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
-    # The event loop that everybody has; the other one has a test of its own.
-    return {"JUPYTER_RUNTIME_DIR": str(folder / "jupyter"), **kept, **folders, "CODRIVER_EVENT_LOOP": "asyncio"}
+    return {
+        "JUPYTER_RUNTIME_DIR": str(folder / "jupyter"),
+        # Of a second that the import of pytest takes, its plugins here are four fifths.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        **kept,
+        **folders,
+        # The event loop that everybody has; the other one has a test of its own.
+        "CODRIVER_EVENT_LOOP": "asyncio",
+    }
 
 
 def own_settings(folder):

@@ -3,6 +3,7 @@
 import pytest
 from live_server import serving, until
 from python_projects import project
+from real_kernels import variables
 from tests_tool import ask, counts
 
 SHOP = "def price(n):\n    return n * 2\n"
@@ -50,7 +51,8 @@ def test_known():
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pytest-runs")
     project(folder, has_pytest=True)
-    with serving(folder, "--repl", "python") as running:
+    # Here pytest has all its plugins, as projects have it.
+    with variables(PYTEST_DISABLE_PLUGIN_AUTOLOAD=""), serving(folder, "--repl", "python") as running:
         with running.client() as client:
             value(client, "1")
         yield running

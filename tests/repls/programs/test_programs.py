@@ -16,7 +16,9 @@ from codriver.repls.worker.basics.error_report import SECRET
 PLACE = Path(programs.__file__).parent
 LISP = sorted(path for path in PLACE.rglob("*") if path.suffix in (".clj", ".cljc", ".cljs", ".lpy"))
 PYTHON = sorted(path for path in PLACE.glob("*/*.py") if path.stem != "__init__")
-HOLES = re.compile(r"(?<![\w\"/.$])(?:BODY|CLASS|HAS|KNOWN|LOWER|MEANT|RESOLVED|SESSION|TEXTS|VALUE)(?![\w\"])")
+HOLES = re.compile(
+    r"(?<![\w\"/.$])(?:ARGUMENTS|BODY|CLASS|FORM|HAS|KNOWN|LOWER|MEANT|NAME|RESOLVED|SESSION|TEXTS|VALUE)(?![\w\"])"
+)
 ALL = [one for one in vars(dialects).values() if isinstance(one, Dialect)]
 
 
@@ -41,6 +43,14 @@ def test_what_is_sent_has_no_hole_and_no_comment_left(dialect):
     assert [HOLES.findall(code) for code in sent if HOLES.search(code)] == []
     if dialect.name not in ("python", "hy"):
         assert [code for code in sent if re.search(r"^\s*;", code, re.MULTILINE)] == []
+
+
+def test_questions_that_differ_by_what_they_ask_alone_are_of_one_function():
+    one, other = (dialects.BASILISP.expression("source", ns="shop", name=name) for name in ("price", "$ns"))
+    (form,) = {re.search(r'"form-\w+"', code)[0] for code in (one, other)}
+    assert other == one.replace('"price"', '"$ns"')
+    assert HOLES.search(one) is None
+    assert form in one
 
 
 @pytest.mark.parametrize("name", REMOVALS)

@@ -67,6 +67,10 @@ class Dialect:
     """
     before: Mapping[str, str] = field(default_factory=dict)
     """By capability, what the expression requires: a form is compiled whole before any of it runs."""
+    kept: Code | None = None
+    """Code that calls the function of the text `FORM`, compiled once and kept as `NAME`, with `ARGUMENTS`."""
+    keeps: frozenset[str] = frozenset()
+    """The capabilities whose expressions are kept so: to compile them takes longer than all that they do."""
     confirm: Mapping[str, str] = field(default_factory=dict)
     """By capability, code that runs only where the server brings along what `ask` needs; evaluated once, at first."""
     tooling: tuple[str, ...] = ()
@@ -171,8 +175,21 @@ class Dialect:
         literals = {name: self._literal(words) for name, words in names.items()}
         if isinstance(expand := names.get("expand"), str):
             literals["expand"] = expand
-        code = _NAME.sub(lambda match: literals.get(match[1], match[0]), self.ask[capability])
+        code = self.ask[capability]
+        if capability in self.keeps:
+            code = self._call(code)
+        code = _NAME.sub(lambda match: literals.get(match[1], match[0]), code)
         return f"{self.keeps_last}{self.before.get(capability, '')}{self.as_json(code)}"
+
+    def _call(self, code: str) -> str:
+        """The call of a function that is kept: its parameters are what the question fills in."""
+        names = sorted(set(_NAME.findall(code)))
+        body = _NAME.sub(r"asked-\1", code)
+        form = f"(fn [{' '.join([f'asked-{name}' for name in names])}] {body})"
+        digest = hashlib.blake2b(form.encode(), digest_size=6).hexdigest()
+        holes = {"NAME": self.quote(f"form-{digest}"), "FORM": self.quote(form)}
+        holes["ARGUMENTS"] = " ".join([f"${name}" for name in names])
+        return re.sub("NAME|FORM|ARGUMENTS", lambda match: holes[match[0]], str(self.kept))
 
     def question(self, expression: str) -> str:
         """The code whose value is that of `expression`, as one JSON text."""
