@@ -18,6 +18,7 @@ CHOOSING = (
     ("repls/test_adapter_", REPLS),
     ("trust/test_python_path.py", (PATHS_OF_PYTHON,)),
     ("trust/test_cancellation.py", (("asyncio", "uvloop"),)),
+    ("trust/test_hostile_checkout.py", (("presence", "project", "all"),)),
     ("commands/test_export_secrets.py", (("jvm", "nbb"),)),
 )
 """By the beginning of a path, families of which each test there chooses for itself. Others share what they start."""

@@ -143,14 +143,13 @@ def variables(folder):
     return {**environ(folder), "HOME": str(folder / "home"), "CODRIVER_SECRET_FOR_TESTS": SECRET}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [SETTINGS + FILES + PRESENCE, FILES, PRESENCE],
-    ids=["all", "project", "presence"],
-)
+PLACES = {"all": SETTINGS + FILES + PRESENCE, "project": FILES, "presence": PRESENCE}
+
+
+@pytest.mark.parametrize("names", PLACES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_command_reads_writes_or_hangs_beyond_the_workspace(checkout, tmp_path, secret, shape, names):
-    checkout(shape, names)
+    checkout(shape, PLACES[names])
     for command in (*COMMANDS, HOOKS):
         said, status, memory = run(command, tmp_path)
         assert status in (0, 1, 3, 4), (command, said)
