@@ -9,12 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import do_without
 
+from codriver.editing import notebooks as ours_of
 from codriver.editing.notebooks import (
-    MARK,
     NoSuchCellError,
     NotANotebookError,
-    read_notebook,
-    with_outputs,
     with_source,
 )
 
@@ -89,7 +87,7 @@ def written(book, layout, *, end="\n", newline="\n", mark=""):
 def test_a_run_cell_leaves_the_file_that_its_writer_would_have_written(data):
     book, new, count = data.draw(notebooks()), data.draw(outputs), data.draw(counts)
     index, layout = data.draw(st.sampled_from(code_cells(book))), data.draw(st.sampled_from(list(LAYOUTS)))
-    choices = {"end": ["\n", "", " \n\n"], "newline": ["\n", "\r\n"], "mark": ["", MARK]}
+    choices = {"end": ["\n", "", " \n\n"], "newline": ["\n", "\r\n"], "mark": ["", "\ufeff"]}
     about = {name: data.draw(st.sampled_from(choice)) for name, choice in choices.items()}
     expected = written(ran(book, index, new, count), layout, **about)
     assert with_outputs(written(book, layout, **about), "x.ipynb", index, new, count) == expected
@@ -182,6 +180,14 @@ def test_the_bytes_are_those_of_nbformat_which_finds_them_valid():
     assert (ended.stdout, len(cases) >= 40) == ("all are the same\n", True), ended.stderr[-2000:]
 
 
+def read_notebook(text, name):
+    return ours_of.read_notebook(text.encode(), name)
+
+
+def with_outputs(text, *about):
+    return ours_of.with_outputs(text.encode("utf-8", "surrogatepass"), *about).decode()
+
+
 def book(*cells, **more):
     return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5, **more}, indent=1) + "\n"
 
@@ -220,7 +226,10 @@ def test_a_cell_tells_its_source_whole_its_count_and_whether_it_failed():
         ('{"nbformat": 4}', "no cells"),
         (book()[:-3], "expected , or }"), (book() + "{}", "behind its last brace"), (book(nbformat=3), "nbformat is 3"),
         (book(cells=1), "expected ["), (book(1), "expected {"), (book({}), "an empty one"), ("[" * 10**5, "line 1"),
-        ('{"a": ' + "[" * 10**5, "too deep"), (book(code())[:-1].replace(":", "", 1), "expected :"),
+        ('{"metadata": ' + "[" * 10**5 + "]" * 10**5 + "}", "too deep"),
+        ('{"a": ' + "[" * 10**5, "without an end"), ('{"a": [}', "closes another"), ('{"a": "x', "without an end"),
+        ('{"nbformat": ' + "4" * 5000 + "}", "too many digits"), ('{"a": }', "expected a value"),
+        (book(code())[:-1].replace(":", "", 1), "expected :"),
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_notebook_is_refused_with_the_place(text, why):

@@ -53,10 +53,12 @@ def notebook(data):
     text = data.decode()
     for cell in found.cells[:3]:
         assert found.cell(str(cell.index)) in found.cells
-        changed = with_outputs(text, "a.ipynb", cell.index, [PRINTED], 7)
+        changed = with_outputs(data, "a.ipynb", cell.index, [PRINTED], 7).decode()
         again = notebook_in(changed.encode(), "a.ipynb").cells[cell.index]
         assert again.execution_count == 7
-        assert ["".join(one["text"]) for one in again.outputs] == [PRINTED["text"]]
+        assert again.outputs == ("stream",)
+        stored = json.loads(changed.removeprefix("\ufeff"))["cells"][cell.index]["outputs"]
+        assert ["".join(one["text"]) for one in stored] == [PRINTED["text"]]
         before, after = (_without(version, cell.index) for version in (text, changed))
         assert before == after
 

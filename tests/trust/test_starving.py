@@ -266,6 +266,16 @@ def test_heavy_notebooks_of_four_clients_hold_up_nobody_and_leave_nothing_behind
         assert memory_mib(live) - before < 250
 
 
+def test_one_wide_character_does_not_make_a_notebook_heavy(tmp_path):
+    """Python's text of it would take 256 MiB, and its outputs once more."""
+    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+        output = f'{{"output_type":"stream","text":"{"x" * 60 * 2**20}\U0001f600"}}'
+        (live.workspace / "wide.ipynb").write_text(f'{{"cells":[{CELL.replace("[]", f"[{output}]")}],"nbformat":4}}')
+        before = memory_mib(live)
+        assert client.call("list_cells", filePath="wide.ipynb")["cells"] == ["0 code x, 1 output"]
+        assert memory_mib(live) - before < 150
+
+
 def test_a_notebook_of_many_cells_is_listed_while_others_are_answered(live, victim):
     with live.client(name="hungry") as hungry:
         (live.workspace / "many.ipynb").write_text(f'{{"cells":[{",".join([CELL] * 20_000)}],"nbformat":4}}')

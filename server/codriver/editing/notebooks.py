@@ -2,36 +2,46 @@
 
 The text is not written anew from its JSON: the spans of values in it are found, and these alone are replaced, so
 that indentation, escapes, the order of keys and what follows the last brace remain those of whoever wrote the file.
+
+All is read from the bytes of the file, and what nobody asks for, outputs first of all, is passed over: one wide
+character makes a text of 64 MiB one of 256 in Python's memory.
 Source: nbformat 4.5, "The Notebook file format"; what is written is what nbformat writes.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from dataclasses import dataclass
-from json.decoder import JSONDecodeError
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import RefusedError
-from codriver.wire.untrusted import excess
+from codriver.wire.untrusted import end_of_text, excess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-MARK: Final = "\ufeff"
-_SPACE = re.compile(r"[ \t\r\n]*")
+    Reader = Callable[[bytes, int], tuple[Any, int]]
+    """What reads the value at a place and gives it with its end."""
+
+_SPACE = re.compile(rb"[ \t\r\n]*")
+_BRACKET = re.compile(rb'["\[\]{}]')
+_BARE = re.compile(rb'[^\s,\]}\[{":]*')
+"""A number, or a name."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COUNTED = re.compile(r"(?:cell-)?(\d{1,9})")
 _SPLIT = frozenset({"application/javascript", "image/svg+xml"})
 """The types of text that stand as lists of lines, beside those of `text/`."""
 _ORDER: Final = ("output_type", "name", "execution_count", "metadata", "data", "text", "ename", "evalue", "traceback")
-_decode = json.JSONDecoder().raw_decode
+CHECKED_BYTES: Final = 64 * 1024
+MOST_VALUE_BYTES: Final = 20 * 2**20
+"""One value of those that are read, such as a source: more than is run at once."""
 MAX_ELEMENTS: Final = 300_000
 """Values and containers in one notebook: pictures are long and few, and each element takes a hundred bytes at least."""
 MAX_DEPTH: Final = 100
-NO_READERS: Final[Mapping[str, Callable[[str, int], tuple[Any, int]]]] = MappingProxyType({})
+NO_READERS: Final[Mapping[str, Reader]] = MappingProxyType({})
 
 
 class NotANotebookError(RefusedError):
@@ -43,6 +53,15 @@ class NotANotebookError(RefusedError):
         self.why = why
         hint = "give a Jupyter notebook; one of nbformat 3 is converted by jupyter nbconvert --to notebook --inplace"
         super().__init__(f"{name} is no notebook of nbformat 4: {why}", hint=hint)
+
+
+class _BrokenError(ValueError):
+    """The bytes are no JSON, or hold what is not read, at a place."""
+
+    def __init__(self, problem: str, place: int) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.place = place
 
 
 class NoSuchCellError(RefusedError):
@@ -66,9 +85,11 @@ class Cell:
     index: int
     id: str | None
     type: str
-    source: str
+    stored_source: bytes
+    """Its source as the file has it: JSON."""
     execution_count: int | None
-    outputs: tuple[Mapping[str, Any], ...]
+    outputs: tuple[str, ...]
+    """The type of each output."""
 
     @property
     def name(self) -> str:
@@ -76,9 +97,14 @@ class Cell:
         return self.id or f"cell-{self.index}"
 
     @property
+    def source(self) -> str:
+        """Its text, read anew each time."""
+        return _joined(json.loads(self.stored_source.decode()))
+
+    @property
     def has_error(self) -> bool:
         """Whether its outputs tell a failure."""
-        return any(one.get("output_type") == "error" for one in self.outputs)
+        return "error" in self.outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +134,7 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """One member of a JSON object: where its key and its value stand in the text, and the value."""
+    """One member of a JSON object: where its key and its value stand, and the value, where it was read."""
 
     lead: str
     """The space before the key."""
@@ -151,37 +177,38 @@ def notebook_in(data: bytes, name: str) -> Notebook:
     """
     if heavy := excess(data, max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH):
         raise NotANotebookError(name, f"it holds {heavy.problem}, which is more than is read of a notebook")
+    check = codecs.getincrementaldecoder("utf-8")()
     try:
-        return read_notebook(data.decode(), name)
+        for start in range(0, len(data), CHECKED_BYTES):
+            check.decode(data[start : start + CHECKED_BYTES])
+        check.decode(b"", final=True)
     except UnicodeDecodeError:
-        why = "it is not UTF-8"
-    except NotANotebookError as error:
-        why = error.why
-    raise NotANotebookError(name, why)  # out here: the errors before it hold the whole text
+        raise NotANotebookError(name, "it is not UTF-8") from None
+    return read_notebook(data, name)
 
 
-def read_notebook(text: str, name: str) -> Notebook:
-    """The notebook in a file's text. `name`: as refusals call it.
+def read_notebook(data: bytes, name: str) -> Notebook:
+    """The notebook in a file's bytes, which are UTF-8. `name`: as refusals call it.
 
     Raises:
         NotANotebookError: it is none.
     """
-    top = _top(text, name)
-    cells = [{key: member.value for key, member in cell.items()} for cell in top["cells"].value]
+    top = _top(data, name)
     metadata = top["metadata"].value if "metadata" in top else {}
     spec = metadata.get("kernelspec") if isinstance(metadata, dict) else None
     kernel = spec.get("name") if isinstance(spec, dict) else None
     info = metadata.get("language_info") if isinstance(metadata, dict) else None
     said = [one.get(key) for one, key in ((info, "name"), (spec, "language")) if isinstance(one, dict)]
     language = next((one.lower() for one in said if isinstance(one, str)), "")
-    found = tuple(map(_cell, range(len(cells)), cells))
+    cells = top["cells"].value
+    found = tuple(_cell(data, index, cell) for index, cell in enumerate(cells))
     return Notebook(name, found, kernel if isinstance(kernel, str) else "", language)
 
 
 def with_outputs(
-    text: str, name: str, index: int, outputs: Sequence[Mapping[str, Any]], execution_count: int | None
-) -> str:
-    """The text with the outputs and the execution count of the cell `index` replaced, and all else as it is.
+    data: bytes, name: str, index: int, outputs: Sequence[Mapping[str, Any]], execution_count: int | None
+) -> bytes:
+    """The bytes of a file with the outputs and the execution count of the cell `index` replaced, and all else as it is.
 
     A cell that lacks one of them gets it where nbformat would have it. `outputs` are those of nbformat, their texts
     whole or as lists of lines.
@@ -189,7 +216,7 @@ def with_outputs(
     Raises:
         NotANotebookError: it is none.
     """
-    top = _top(text, name)
+    top = _top(data, name)
     members = top["cells"].value[index]
     style = _style(top, members)
     stored = [_stored(output, is_sorted=style.is_sorted) for output in outputs]
@@ -198,9 +225,13 @@ def with_outputs(
         _edit(members, "outputs", style.shown(stored), style),
     ]
     # Of two that come in at one place, the later key is put there first.
+    pieces: list[bytes | memoryview] = []
+    rest = len(data)
+    view = memoryview(data)
     for start, end, new in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-        text = text[:start] + new + text[end:]
-    return text
+        pieces += (view[end:rest], new.encode())
+        rest = start
+    return b"".join((view[:rest], *reversed(pieces)))
 
 
 def with_source(text: str, name: str, index: int, source: str) -> str:
@@ -209,13 +240,14 @@ def with_source(text: str, name: str, index: int, source: str) -> str:
     Raises:
         NotANotebookError: it is none.
     """
-    top = _top(text, name)
+    data = text.encode("utf-8", "surrogatepass")
+    top = _top(data, name)
     members = top["cells"].value[index]
-    is_whole = "source" in members and isinstance(members["source"].value, str)
+    is_whole = "source" in members and data[members["source"].start : members["source"].start + 1] == b'"'
     style = _style(top, members)
     value = source if is_whole else source.splitlines(keepends=True)
     start, end, new = _edit(members, "source", style.shown(value), style)
-    return text[:start] + new + text[end:]
+    return b"".join((data[:start], new.encode(), data[end:])).decode("utf-8", "surrogatepass")
 
 
 def left_out(characters: int) -> dict[str, Any]:
@@ -224,106 +256,194 @@ def left_out(characters: int) -> dict[str, Any]:
     return {"output_type": "stream", "name": "stderr", "text": words}
 
 
-def _top(text: str, name: str) -> dict[str, _Member]:
+def _top(data: bytes, name: str) -> dict[str, _Member]:
     """The members of the notebook itself, checked as far as they are used; of its cells the members of each.
 
     Raises:
         NotANotebookError: it is none.
     """
-    start = _past_space(text, len(MARK) if text.startswith(MARK) else 0)
+    start = _past_space(data, len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
+    problem, place = "", 0
     try:
-        top, end = _members(text, start, {"cells": _elements})
-        rest = text[_past_space(text, end) :]
-    except JSONDecodeError as error:
-        raise NotANotebookError(name, f"line {error.lineno}, column {error.colno}: {error.msg}") from error
-    except RecursionError as error:
-        raise NotANotebookError(name, "it is nested too deep") from error
-    except ValueError as error:  # Python refuses to read some
-        raise NotANotebookError(name, "it holds a number of too many digits") from error
+        top, end = _members(data, start, {"cells": _elements, "metadata": _value, "nbformat": _value})
+    except _BrokenError as error:
+        problem, place = error.problem, error.place
+    if problem:  # out here: the errors before it hold the whole file
+        line = data.rfind(b"\n", 0, place) + 1
+        column = len(data[line:place].decode(errors="replace")) + 1
+        raise NotANotebookError(name, f"line {data.count(10, 0, place) + 1}, column {column}: {problem}")
+    is_over = _past_space(data, end) == len(data)
     version = top["nbformat"].value if "nbformat" in top else None
-    if rest or version != 4:
-        why = "there is text behind its last brace" if rest else f"its nbformat is {json.dumps(version)}"
+    if not is_over or version != 4:
+        why = f"its nbformat is {json.dumps(version)}" if is_over else "there is text behind its last brace"
         raise NotANotebookError(name, why)
     if "cells" not in top or not all(top["cells"].value):
         raise NotANotebookError(name, "it has no cells, or an empty one")
     return top
 
 
-def _past_space(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
+def _past_space(data: bytes, place: int) -> int:
+    match = _SPACE.match(data, place)
     return match.end() if match else place
 
 
-def _expect(text: str, place: int, characters: str) -> str:
+def _expect(data: bytes, place: int, characters: bytes) -> bytes:
     """The character at a place, which has to be one of these.
 
     Raises:
-        JSONDecodeError: it is not.
+        _BrokenError: it is not.
     """
-    found = text[place : place + 1]
+    found = data[place : place + 1]
     if not found or found not in characters:
-        raise JSONDecodeError(f"expected {' or '.join(characters)}", text, place)
+        raise _BrokenError(f"expected {' or '.join(characters.decode())}", place)
     return found
 
 
-def _members(
-    text: str, place: int, readers: Mapping[str, Callable[[str, int], tuple[Any, int]]] = NO_READERS
-) -> tuple[dict[str, _Member], int]:
-    """The members of the object at a place, and its end. Of two with one key the last counts, as for all readers.
-
-    `readers`: of these keys, what reads the value at a place and gives it with its end.
+def _value(data: bytes, place: int) -> tuple[Any, int]:
+    """The value at a place, and its end.
 
     Raises:
-        JSONDecodeError: it is no object.
+        _BrokenError: it is none, or too long.
     """
-    _expect(text, place, "{")
+    _, end = _passed(data, place)
+    if end - place > MOST_VALUE_BYTES:
+        raise _BrokenError(f"a value of {end - place:,} bytes is longer than any that is read of a notebook", place)
+    text = data[place:end].decode("utf-8", "surrogatepass")
+    try:
+        return json.loads(text), end
+    except json.JSONDecodeError as error:
+        at = place + len(text[: error.pos].encode("utf-8", "surrogatepass"))
+        raise _BrokenError(error.msg, at) from None
+    except RecursionError:
+        raise _BrokenError("it is nested too deep", place) from None
+    except ValueError:  # Python refuses to read some
+        raise _BrokenError("it holds a number of too many digits", place) from None
+
+
+def _checked(data: bytes, place: int) -> tuple[None, int]:
+    """The end of a value that can be read, and is not kept.
+
+    Raises:
+        _BrokenError: it cannot.
+    """
+    return None, _value(data, place)[1]
+
+
+def _passed(data: bytes, place: int) -> tuple[None, int]:
+    """The end of the value at a place, of which nothing is made: its texts and numbers are as they are.
+
+    Raises:
+        _BrokenError: it has none.
+    """
+    first = data[place : place + 1]
+    if first == b'"':
+        end = end_of_text(data, place + 1)
+        if data[end - 1 : end] != b'"' or end == place + 1:
+            raise _BrokenError("a text without an end", place)
+        return None, end
+    if first not in (b"[", b"{"):
+        bare = _BARE.match(data, place)
+        if bare is None or not bare[0]:
+            raise _BrokenError("expected a value", place)
+        return None, bare.end()
+    open_brackets = bytearray()
+    at = place
+    while mark := _BRACKET.search(data, at):
+        at, kind = mark.end(), mark[0]
+        if kind == b'"':
+            _, at = _passed(data, mark.start())
+        elif kind in b"[{":
+            open_brackets += kind
+        elif open_brackets.pop() + 2 != kind[0]:
+            raise _BrokenError("a bracket that closes another", mark.start())
+        if not open_brackets:
+            return None, at
+    raise _BrokenError("a bracket without an end", place)
+
+
+def _members(data: bytes, place: int, readers: Mapping[str, Reader] = NO_READERS) -> tuple[dict[str, _Member], int]:
+    """The members of the object at a place, and its end. Of two with one key the last counts, as for all readers.
+
+    `readers`: of these keys the values are read, those of others are passed over.
+
+    Raises:
+        _BrokenError: it is no object.
+    """
+    _expect(data, place, b"{")
     members: dict[str, _Member] = {}
     before = place + 1
-    key_at = _past_space(text, before)
-    if text[key_at : key_at + 1] == "}":
+    key_at = _past_space(data, before)
+    if data[key_at : key_at + 1] == b"}":
         return members, key_at + 1
     while True:
-        _expect(text, key_at, '"')
-        key, key_end = _decode(text, key_at)
-        colon_at = _past_space(text, key_end)
-        _expect(text, colon_at, ":")
-        start = _past_space(text, colon_at + 1)
-        value, end = readers.get(key, _decode)(text, start)
-        members[key] = _Member(text[before:key_at], key_at, text[key_end:start], start, end, value)
-        comma_at = _past_space(text, end)
-        if _expect(text, comma_at, ",}") == "}":
+        _expect(data, key_at, b'"')
+        key, key_end = _value(data, key_at)
+        colon_at = _past_space(data, key_end)
+        _expect(data, colon_at, b":")
+        start = _past_space(data, colon_at + 1)
+        value, end = readers.get(key, _passed)(data, start)
+        lead, colon = data[before:key_at].decode(), data[key_end:start].decode()
+        members[key] = _Member(lead, key_at, colon, start, end, value)
+        comma_at = _past_space(data, end)
+        if _expect(data, comma_at, b",}") == b"}":
             return members, comma_at + 1
         before = comma_at + 1
-        key_at = _past_space(text, before)
+        key_at = _past_space(data, before)
 
 
-def _elements(text: str, place: int) -> tuple[list[dict[str, _Member]], int]:
-    """The members of each object of the array at a place, and its end.
+def _each(data: bytes, place: int, reader: Reader) -> tuple[list[Any], int]:
+    """The values of the array at a place, each as the reader reads it, and the array's end.
 
     They are read one by one, as a thread that reads a large text at once stops all others.
 
     Raises:
-        JSONDecodeError: it is no array of objects.
+        _BrokenError: it is no array, or the reader cannot read it.
     """
-    _expect(text, place, "[")
-    elements: list[dict[str, _Member]] = []
-    place = _past_space(text, place + 1)
-    if text[place : place + 1] == "]":
-        return elements, place + 1
+    _expect(data, place, b"[")
+    found: list[Any] = []
+    place = _past_space(data, place + 1)
+    if data[place : place + 1] == b"]":
+        return found, place + 1
     while True:
-        members, end = _members(text, place)
-        elements.append(members)
-        comma_at = _past_space(text, end)
-        if _expect(text, comma_at, ",]") == "]":
-            return elements, comma_at + 1
-        place = _past_space(text, comma_at + 1)
+        value, end = reader(data, place)
+        found.append(value)
+        comma_at = _past_space(data, end)
+        if _expect(data, comma_at, b",]") == b"]":
+            return found, comma_at + 1
+        place = _past_space(data, comma_at + 1)
+
+
+def _elements(data: bytes, place: int) -> tuple[list[dict[str, _Member]], int]:
+    """The members of each cell of the array at a place, and its end."""
+    return _each(data, place, lambda data, at: _members(data, at, _CELL_READERS))
+
+
+def _outputs(data: bytes, place: int) -> tuple[list[str], int]:
+    """The types of a cell's outputs, and the end of the outputs."""
+    if data[place : place + 1] != b"[":
+        return [], _passed(data, place)[1]
+    found, end = _each(data, place, _output_type)
+    return [one for one in found if one is not None], end
+
+
+def _output_type(data: bytes, place: int) -> tuple[str | None, int]:
+    if data[place : place + 1] != b"{":
+        return _passed(data, place)
+    members, end = _members(data, place, {"output_type": _value})
+    kind = members["output_type"].value if "output_type" in members else ""
+    return kind if isinstance(kind, str) else "", end
+
+
+_CELL_READERS: Final[Mapping[str, Reader]] = MappingProxyType({
+    "id": _value, "cell_type": _value, "execution_count": _value, "source": _checked, "outputs": _outputs,
+})  # fmt: skip
 
 
 def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:
     """The layout of a cell, by its own keys and the first ones of the file."""
     first, outer = next(iter(cell.values())), next(iter(top.values()))
     later = [member.lead for member in cell.values()][1:]
-    colon = first.colon if _SPACE.sub("", first.colon) == ":" and "\n" not in first.colon else ": "
+    colon = first.colon if first.colon.strip() == ":" and "\n" not in first.colon else ": "
     is_sorted = list(cell) == sorted(cell)
     _, is_broken, base = first.lead.rpartition("\n")
     if not is_broken:
@@ -344,15 +464,16 @@ def _edit(members: Mapping[str, _Member], key: str, value: str, style: _Style) -
     return last.end, last.end, f",{last.lead}{new}"
 
 
-def _cell(index: int, cell: Mapping[str, Any]) -> Cell:
-    identity, count, outputs = cell.get("id"), cell.get("execution_count"), cell.get("outputs")
+def _cell(data: bytes, index: int, members: Mapping[str, _Member]) -> Cell:
+    cell = {key: member.value for key, member in members.items()}
+    identity, count, source = cell.get("id"), cell.get("execution_count"), members.get("source")
     return Cell(
         index=index,
         id=identity if isinstance(identity, str) else None,
         type=str(cell.get("cell_type")),
-        source=_joined(cell.get("source")),
+        stored_source=data[source.start : source.end] if source else b"null",
         execution_count=count if isinstance(count, int) else None,
-        outputs=tuple(one for one in outputs if isinstance(one, dict)) if isinstance(outputs, list) else (),
+        outputs=tuple(cell.get("outputs") or ()),
     )
 
 

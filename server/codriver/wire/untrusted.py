@@ -113,7 +113,7 @@ def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MA
         place, kind = mark.end(), mark[0]
         marks += 1
         if kind == b'"':
-            began, place = place, _end_of_text(line, place)
+            began, place = place, end_of_text(line, place)
             if identity is None and depth == 1 and line[began:place] == b'id"':
                 found = _IDENTITY.match(line, place)
                 identity = found[1] if found else None
@@ -130,7 +130,7 @@ def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MA
     return None
 
 
-def _end_of_text(line: bytes, place: int) -> int:
+def end_of_text(line: bytes, place: int) -> int:
     """The place after the quote that ends the text, or the end of the line."""
     while place < len(line):
         last = place

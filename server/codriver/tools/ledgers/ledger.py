@@ -466,5 +466,5 @@ def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None
     if data is None or digest_of(data) != write.stamp:
         raise FilesChangedError([write.shown])
     outputs = [*run.outputs, *([left_out(run.omitted)] if run.omitted else [])]
-    made.append(with_outputs(data.decode(), write.shown, write.index, outputs, run.execution_count).encode())
+    made.append(with_outputs(data, write.shown, write.index, outputs, run.execution_count))
     return made[-1]
