@@ -159,7 +159,9 @@ def zmtp(data):
         except zmtp_wire.ZmtpError:
             return None
         assert sum(message.held_bytes for message in found) <= len(whole)
-        return found, assembler.unsigned
+        joined = [(one.header, one.parent, one.metadata, *map(b"".join, (one.head, one.tail)), one.left_out)
+                  for one in found]  # fmt: skip
+        return joined, assembler.unsigned
 
     assert fed([whole]) == fed(cut)
 

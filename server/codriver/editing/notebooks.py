@@ -134,7 +134,7 @@ class Notebook:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """One member of a JSON object: where its key and its value stand, and the value, where it was read."""
+    """One member of a JSON object: the places of its key and its value, and the value if it was read."""
 
     lead: str
     """The space before the key."""
