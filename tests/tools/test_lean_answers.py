@@ -6,7 +6,7 @@ import pytest
 from live_server import serving
 
 from codriver.core.state import Seen
-from codriver.tools.answers.lean_answers import Reader, lean
+from codriver.tools.answers.lean_answers import Reader, lean, lean_run
 
 FULL = {
     "ok": True,
@@ -178,3 +178,21 @@ def test_a_restart_is_told_by_the_generation(live):
         answer = lean_call(dora, "evaluate_code", code="7+7", timeoutMs=60_000)
         assert (answer["result"], answer["generation"]) == ("14", 2)
         assert lean_call(dora, "evaluate_code", code="7+8") == {"ok": True, "result": "15"}
+
+
+def results(rows, folder):
+    return lean_run({"results": rows}, folder)["results"]
+
+
+def test_of_many_that_failed_the_first_is_told_whole_and_nothing_that_says_nothing(tmp_path):
+    lines = ("assert [1] == [2]", "  ", "  At index 0 diff: 1 != 2", "  Use -v to get more diff",
+             "    self=<T object at 0x7f1>,", "    n=1")  # fmt: skip
+    said = "\n".join(lines)
+    rows = [{"test": f"test_{n}", "outcome": "fail", "line": n, "actual": f"{n}: {said}"} for n in range(3)]
+    few = results(rows[:2], tmp_path)
+    assert [row["actual"] for row in few] == [
+        f"{n}: assert [1] == [2]\n  At index 0 diff: 1 != 2\n    n=1" for n in range(2)
+    ]
+    first, *others = results(rows, tmp_path)
+    assert first == few[0]
+    assert [row["actual"] for row in others] == ["1: assert [1] == [2]", "2: assert [1] == [2]"]

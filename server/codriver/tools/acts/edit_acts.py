@@ -45,6 +45,8 @@ TESTS_S: Final = 50.0
 LEAST_S: Final = 1.0
 LATE_S: Final = 10.0
 MOST_NAMED: Final = 20
+MOST_RED: Final = 5
+"""Tests that are named though they fail without the edit too: run_tests tells them all."""
 TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
                "stoppedIn", "stacks", "onlyInThisRepl")  # fmt: skip
 """The fields that an answer tells of tests that failed."""
@@ -311,8 +313,8 @@ class LiveSteps:
 
     def _told_red_before(self) -> dict[str, object]:
         names = [test for _, test in self._red_before]
-        more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
-        return {"redBefore": [*names[:MOST_NAMED], *more]} if names else {}
+        more = [f"{len(names) - MOST_RED} more"] if len(names) > MOST_RED else []
+        return {"redBefore": [*names[:MOST_RED], *more]} if names else {}
 
     def _found_none(self, outcome: Outcome) -> bool:
         """The end of an edit without a test that ran: false if only a passing edit is to be kept."""

@@ -55,6 +55,10 @@ AND_DIFFERENCE = ", get_evaluation with diffWith compares two"
 """What follows where no forks do that unasked."""
 MOST_ACTUAL: Final = 500
 """Characters of a result's words: what follows explains its parts, and the stack trace has it."""
+MOST_TOLD_WHOLE, SHORT_ACTUAL = 2, 100
+"""Results that are told whole: of more, the first, and of the others so many characters of their first line."""
+SAYS_NOTHING: Final = re.compile(r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)")
+"""Lines of a failure in pytest, or in hypothesis, that tell nothing of it."""
 AT_ONCE_MS = 100
 """An evaluation that takes less took no time for its reader."""
 
@@ -490,6 +494,8 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
     """
     rows = fields.get("results")
     rows = _alike([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
+    if len(rows) > MOST_TOLD_WHOLE:
+        rows = [rows[0], *map(_in_short, rows[1:])]
     known = {
         "failed": not fields.get("failed"),
         "errors": not fields.get("errors"),
@@ -498,6 +504,12 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
     }
     kept = {name: value for name, value in fields.items() if not known.get(name)}
     return {name: rows if name == "results" else value for name, value in kept.items()}
+
+
+def _in_short(row: dict[str, object]) -> dict[str, object]:
+    """A failed test among others by its name, its place and the first words of its failure."""
+    kept = {name: value for name, value in row.items() if name != "frames"}
+    return {**kept, "actual": cut(str(row["actual"]).partition("\n")[0], SHORT_ACTUAL)} if "actual" in row else kept
 
 
 def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -526,6 +538,6 @@ def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
         own = f"{file}:{row.get('line')} in "
         kept["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(own)]
     if "actual" in row:
-        kept["actual"] = cut(str(row["actual"]), MOST_ACTUAL)
+        kept["actual"] = cut(SAYS_NOTHING.sub("", str(row["actual"])), MOST_ACTUAL)
     known = {"frames": not kept.get("frames"), "ns": named == row.get("ns")}
     return {name: value for name, value in kept.items() if not known.get(name)}
