@@ -26,6 +26,7 @@ from codriver.commands.log import comment_signs
 from codriver.commands.options import workspace_above
 from codriver.files.paths import server_folder
 from codriver.net.registration import claim
+from codriver.net.server_record import is_claimed
 from relay.relay_process import claimed
 
 
@@ -581,13 +582,20 @@ def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):
         assert live.run("stop").stdout == "no server runs for this workspace\n"
 
 
-def test_files_of_a_server_that_was_killed_are_no_server_to_stop(tmp_path):
+@pytest.mark.parametrize("is_reaped", [True, False])
+def test_a_server_that_was_killed_is_said_to_have_died_and_its_files_go(tmp_path, is_reaped):
     with serving(tmp_path, "--repl", "none") as live:
+        folder = live.port_file.parent
         live.process.kill()
-        live.process.wait(WAIT_S)
+        if is_reaped:
+            live.process.wait(WAIT_S)
+        until(lambda: is_claimed(folder) is False, "the end of the server")
+        token = ", token" if (folder / "token").exists() else ""
         assert live.run("stop").stdout == (
-            f"no server runs for this workspace: pid {live.process.pid}, which its files name, is gone\n"
+            f"no server runs for this workspace: the last one, pid {live.process.pid}, has died and not ended; "
+            f"its files were removed: port, server.json{token}\n"
         )
+        assert live.run("stop").stdout == "no server runs for this workspace\n"
 
 
 HELD_BACK = """

@@ -29,7 +29,7 @@ from codriver.commands.options import (
     workspace_option,
 )
 from codriver.commands.terminal import Styled, patience, reading, say, say_json
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, StartError
 from codriver.files.paths import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
@@ -347,13 +347,12 @@ def _ask_to_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
 
 def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
     """Say why nothing was stopped: files name a process that is not known to be the server."""
-    if not is_running(claimed.pid):
-        say(f"no server runs for this workspace: pid {claimed.pid}, which its files name, is gone")
-    elif server_record.is_claimed(folder) is False:
-        say(
-            f"no server runs for this workspace: {folder} names pid {claimed.pid}, which does not hold its lock, so it "
-            "is something else; the files are left over and do no harm"
-        )
+    if not is_running(claimed.pid) or server_record.is_claimed(folder) is False:
+        removed: list[str] = []
+        with suppress(StartError):  # then the next start does it
+            removed = registration.remove_left_over(folder)
+        files = f"; its files were removed: {', '.join(removed)}" if removed else ""
+        say(f"no server runs for this workspace: the last one, pid {claimed.pid}, has died and not ended{files}")
     else:
         lock = server_record.lock_file(folder)
         say(

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 LOCK_S = 3.0
 """How long a start waits for one that holds the lock: a server that ends frees it at once, one that starts comes up."""
 LOCK_POLL_S = 0.02
+NAMES = ("port", "server.json", "token")
+"""The files that a server publishes."""
 
 
 class AlreadyRunningError(StartError):
@@ -165,7 +167,7 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
         record = live_server() if was_private and not is_certain else None
         if record is not None:
             raise AlreadyRunningError(folder, record)
-        for name in ("port", "server.json", "token"):
+        for name in NAMES:
             _remove(folder, name)
         held = Claim(folder)
         try:
@@ -174,6 +176,19 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
             held.withdraw()
     finally:
         os.close(lock)
+
+
+def remove_left_over(folder: Path) -> list[str]:
+    """Remove the files of a server that died, by the claim that it lost; the names of those that were there.
+
+    Raises:
+        StartError: another server holds the claim, or the folder cannot be used.
+    """
+    record, token = read_record(folder), read_token(folder)
+    with claim(folder, is_alive=lambda _: False, lock_s=0):
+        if record is not None and token:
+            _close_door(_door(record), token)
+    return [name for name, found in zip(NAMES, (record, record, token), strict=True) if found]
 
 
 def stop_for_good(workspace: Path) -> None:
