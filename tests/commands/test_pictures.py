@@ -146,6 +146,31 @@ def test_a_terminal_that_cannot_is_told_of_the_picture_in_words(live):
     assert b"\x1b" not in terminal.output
 
 
+OTHERS = {
+    "image/gif": b"GIF89a\1\0\1\0\x80\0\0\0\0\0\xff\xff\xff!\xf9\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;",
+    "image/jpeg": b"\xff\xd8\xff\xc0\0\x0b\x08\0\1\0\1\1\1\x11\0\xff\xd9",
+    "image/webp": b"RIFF\x1a\0\0\0WEBPVP8L\x0d\0\0\0\x2f\0\0\0\x10\7\x10\x11\x11\x88\x88\xfe\7\0",
+}
+
+
+@pytest.mark.parametrize("way", ["kitty", "sixel"])
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_picture_that_a_terminal_cannot_take_is_told_with_the_command_that_saves_it(live, tmp_path, way, kind):
+    address = f"data:{kind};base64,{base64.b64encode(OTHERS[kind]).decode()}"
+    shown = f"type('Shown', (), {{'__repr__': lambda _: {address!r}}})()"
+    with live.client() as client:
+        one = client.call("evaluate_code", code=shown, detail=True, maxImages=0)["evaluationId"]
+    with Terminal(live.command("image", one), live.environ, columns=200) as terminal:
+        while b"\x1b[c" not in terminal.output:
+            terminal.read(0.1)
+        terminal.press(TAKES[way])
+        assert terminal.end() == 0
+    words = f"{kind} 1x1, 1 KB (not shown, as {way} takes PNG alone: codriver image {one} -n 1 -o FILE saves it)"
+    assert words.encode() in terminal.output, terminal.output
+    ran(live, "image", one, "-n", "1", "-o", str(tmp_path / "p"))
+    assert (tmp_path / "p").read_bytes() == OTHERS[kind]
+
+
 def test_a_picture_is_sent_whole_by_each_protocol():
     content = os.urandom(10_000)
     pieces = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", encoded("kitty", "image/png", content))

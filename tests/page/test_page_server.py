@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import real_kernels
+import real_repls
 from application import SEAM
 from live_server import WAIT_S, serving, until
 from other_user import BECOME, needs_root
@@ -251,6 +252,72 @@ def test_what_a_kernel_shows_is_told_in_its_own_kind(tmp_path):
         assert shown({"text/plain": "x", "text/latex": "$x^2$"}) == {"latex": "$x^2$"}
         assert "<b>hi</b>" in page.frame(shown({"text/plain": "x", "text/html": "<b>hi</b>"})["address"])[2]
         assert shown({"text/plain": "x"}) == {}
+
+
+UNDER_WAY = {
+    "jvm": """(ns steps-test (:require [clojure.test :refer [deftest is]]))
+(deftest a (is (= 1 1)))
+(deftest b (is (/ 1 0)))
+(deftest z (while (not (.exists (java.io.File. "GO"))) (Thread/sleep 10)) (is true))
+""",
+    "basilisp": """(ns steps-test (:require [basilisp.test :refer [deftest is]]) (:import os time))
+(def begun (atom 0))
+(defn step []
+  (when (< (swap! begun inc) 3) (throw (python/ValueError "no")))
+  (while (not (os.path/exists "GO")) (time/sleep 0.01)))
+(deftest b (step))
+(deftest b-too (step))
+(deftest b-as-well (step))
+""",
+    "nbb": """(ns steps-test (:require [cljs.test :refer [deftest is async]] ["fs" :as fs]))
+(deftest a (is (= 1 1)))
+(deftest b (throw (js/Error. "no")))
+(defn wait [done] (if (fs/existsSync "GO") (done) (js/setTimeout #(wait done) 10)))
+(deftest z (async done (wait done)))
+""",
+    "squint": """(ns steps-test (:require [clojure.test :refer [deftest is]] ["fs" :as fs]))
+(deftest a (is (= 1 1)))
+(deftest b (throw (js/Error. "no")))
+(defn wait [done] (if (fs/existsSync "GO") (done) (js/setTimeout (fn [] (wait done)) 10)))
+(deftest ^:async z (js-await (js/Promise. wait)))
+""",
+    "ipykernel": """import pathlib, time
+def test_a(): pass
+def test_b(): raise ValueError("no")
+def test_z():
+    while not pathlib.Path("GO").exists(): time.sleep(0.01)
+""",
+}
+"""Three tests, of which one is red and the last waits for a file; in Basilisp, which sorts none, two are red."""
+
+
+@pytest.mark.parametrize("name", UNDER_WAY)
+def test_a_run_of_tests_tells_how_far_it_is_and_where_it_is_red(tmp_path, name):
+    code = UNDER_WAY[name].replace("GO", str(tmp_path / "go"))
+    if name == "ipykernel":
+        options = ("--kernel", f"it={real_kernels.kernel(name).file}")
+    else:
+        options = ("--nrepl", f"it={real_repls.repl(name).endpoint}")
+    with serving(tmp_path, *options, "--repl", "none") as live, live.client() as client, live.client() as other:
+        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        named = "steps-test"
+        if name == "ipykernel":
+            named = "test_steps.py"
+            (live.workspace / named).write_text(code)
+        else:
+            assert client.call("evaluate_code", code=code, timeoutMs=60_000)["ok"]
+        page = opened(live)
+        begun = client.begin_call("run_tests", namespace=named, timeoutMs=120_000)
+        with Events(page) as events:
+            row = events.row(kind="tests", done=2, of=3)
+            told = other.call("get_evaluation", evaluationId=row["id"], detail=True)
+            red, *others = told["results"]
+            assert row["red"] == 1 + len(others)
+            assert red["test"].removeprefix("test_")[0] == "b"
+            assert red.get("frames") or name in ("nbb", "squint")  # whose errors have none
+            (tmp_path / "go").touch()
+            client.answer(begun)
+            events.row(id=row["id"], tests=3, red=row["red"])
 
 
 def test_a_search_finds_what_stands_anywhere_in_the_texts_of_the_log(page, client):

@@ -129,11 +129,18 @@ def show(pictures: Sequence[Held]) -> bool:
         return False
     for one in pictures:
         shown = encoded(way, one.picture.kind, one.content)
-        how = f"shown by {way}" if shown else f"{way} cannot show it; -o saves it"
-        say(one_line(f"codriver image {one.evaluation} -n {one.number}: {one.picture.words} ({how})"), err=True)
+        command = f"codriver image {one.evaluation} -n {one.number}"
+        how = f"shown by {way}" if shown else f"not shown, {_why_not(way, one.picture)}: {command} -o FILE saves it"
+        say(one_line(f"{command}: {one.picture.words} ({how})"), err=True)
         if shown:
             draw(f"{shown}\n")
     return True
+
+
+def _why_not(way: Way, one: Picture) -> str:
+    if one.kind != "image/png":
+        return f"as {way} takes PNG alone"
+    return "as it is interlaced, or too large to be decoded here"
 
 
 def show_or_save(

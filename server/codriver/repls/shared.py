@@ -234,7 +234,8 @@ def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
     fields = as_map(data)
     results = [result_of(as_map(item), dialect) for item in as_list(fields.get("results"))]
     times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
-    run = replace(run_of(results, tests=as_int(fields.get("tests")), output=output), times=times)
+    run = run_of(results, tests=as_int(fields.get("tests")), output=output)
+    run = replace(run, times=times, of=as_int(fields.get("of")))
     stopped = as_map(fields.get("stopped"))
     return replace(run, stopped=result_of(stopped, dialect)) if stopped else run
 

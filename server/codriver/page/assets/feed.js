@@ -1,7 +1,7 @@
 // The rows of all that happened, put together from updates.
-export const LIVE = new Set(["queued", "running", "needs-input"]);
+const LIVE = new Set(["queued", "running", "needs-input"]);
 const BROKEN = new Set(["failed", "lost", "interrupted"]);
-export const MOST = 20000;
+const MOST = 20000;
 const OUTPUT = 1400;
 const HUES = 8;
 

@@ -18,7 +18,7 @@ const MEDIA = 132, CLOCK_MS = 500, STRIP = 12, SEEK_MS = 400;
 const feed = new Feed();
 const open = new Map();
 const filters = { kind: "all", who: "" };
-let found = new Set(), seeking = 0, wanted = "", current = null, unseen = 0, view = "live", gaps = 0;
+let found = new Set(), seeking = 0, wanted = "", current = null, unseen = 0, view = "live", due, gaps = 0;
 
 const heightOf = (row) => {
 	const detail = open.get(row.key);
@@ -144,10 +144,11 @@ function toggle(row) {
 	touched(row);
 }
 
-/** Goes to the row of an evaluation, and opens it. */
+/** Goes to the row of an evaluation, and opens it: as soon as it comes. */
 function leadTo(id) {
 	const row = feed.byId.get(`${feed.life}/${id}`) ?? [...feed.rows].reverse().find((one) => one.id === id);
-	if (!row) return false;
+	due = row ? "" : id;
+	if (!row) return;
 	choosePanel("live");
 	if (!row.isShown) {
 		Object.assign(filters, { kind: kindOf(row) === "app" ? "app" : "all", who: "" });
@@ -158,7 +159,6 @@ function leadTo(id) {
 	if (!open.has(row.key)) toggle(row);
 	list.show(row, { middle: true });
 	choose(row);
-	return true;
 }
 
 function move(by) {
@@ -268,6 +268,7 @@ const heard = {
 		tellNewest();
 		tellGone();
 		if (wanted) seek();
+		if (due) leadTo(due);
 	},
 	header(data) { evicted = data.evicted; header.show(data, feed.ahead); tellGone(); },
 	gap() { gaps += 1; tellGone(); },

@@ -23,7 +23,7 @@ from codriver.errors import cut, few
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST, StackFrame, TestResult, TestRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 TEXT_CHARS = 4000
@@ -108,7 +108,9 @@ class TestProgress:
 
     __test__ = False  # for pytest: it is none
 
-    def __init__(self) -> None:
+    def __init__(self, frames: Callable[[Mapping[str, object]], tuple[StackFrame, ...]] = lambda _row: ()) -> None:
+        """`frames`: those that the row of a failure tells."""
+        self._frames = frames
         self.run: TestRun | None = None
         """The tests that have ended; None before the first has. `results` are those that did not pass."""
         self._held = ""
@@ -147,7 +149,7 @@ class TestProgress:
     def _read(self, record: str) -> bool:
         try:
             fields = json.loads(record)
-            red = [_result(row) for row in fields["rows"]]
+            red = [replace(_result(row), frames=self._frames(row)) for row in fields["rows"]]
             tests, passed, of = int(fields["tests"]), int(fields["passed"]), fields.get("of")
         except (ValueError, KeyError, TypeError):
             return False

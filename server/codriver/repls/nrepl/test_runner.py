@@ -26,14 +26,14 @@ from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.responses import COVER, RUN, TRACE, Reply, check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION
-from codriver.repls.shared import TestEvaluations, alternatives, marked, tests_of
+from codriver.repls.shared import TestEvaluations, alternatives, frames_of, marked, tests_of
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from codriver.core.values import Request
-    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter_values import Ended, Listener, StackFrame
     from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.call_traces import CallTraces
     from codriver.repls.nrepl.probe import ProbeResult
@@ -114,7 +114,7 @@ class TestRunner:
     async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
         if evaluation is None:
             return await self._choose(asked, session, None)
-        self._progress[evaluation] = TestProgress()
+        self._progress[evaluation] = TestProgress(self._frames)
         try:
             return await self._choose(asked, session, evaluation)
         finally:
@@ -138,6 +138,9 @@ class TestRunner:
         results = tuple(self._marked(result) for result in run.results)
         stopped = self._marked(run.stopped) if run.stopped else None
         return located(replace(run, results=results, stopped=stopped), self._workspace)
+
+    def _frames(self, row: Mapping[str, object]) -> tuple[StackFrame, ...]:
+        return marked(frames_of(row, self._dialect), self._workspace)
 
     def _marked(self, result: TestResult) -> TestResult:
         return replace(result, frames=marked(result.frames, self._workspace)) if result.frames else result

@@ -6,6 +6,7 @@ What the tests print is told as it comes. The run waits for its turn as an evalu
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -27,7 +28,7 @@ from codriver.repls.jupyter.questions.kernel_questions import silently, told_by
 from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
 from codriver.repls.jupyter.running.execution import Execution
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
-from codriver.repls.shared import TestEvaluations, alternatives, marked, tests_of
+from codriver.repls.shared import TestEvaluations, alternatives, frames_of, marked, tests_of
 from codriver.wire.untrusted import as_map, mapping_of, text_of
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class KernelTestRunner:
 
     def so_far(self, evaluation: str) -> TestRun | None:
         """The tests that have ended of a run under way."""
-        return next((run.progress.run for run in self._under_way if run.evaluation == evaluation), None)
+        found = next((run.progress.run for run in self._under_way if run.evaluation == evaluation), None)
+        return self._marked(found) if found is not None else None
 
     async def interrupt(self) -> Interruption:
         """Stop the run that was begun first, or take it back where it waits for its turn."""
@@ -126,7 +128,7 @@ class _Run:
 
     def __init__(self, evaluation: str | None, listener: Listener, kernel: Kernel) -> None:
         self.printed: list[str] = []
-        self.progress = TestProgress()
+        self.progress = TestProgress(partial(frames_of, dialect=WORKER_PYTHON))
         self.waiting: anyio.CancelScope | None = None
         """Of its wait for a turn, as long as the code can be taken back."""
         self.over = anyio.Event()

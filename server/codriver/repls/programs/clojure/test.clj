@@ -4,8 +4,8 @@
 (if (and (seq $ns) (empty? $files) (not (find-ns (symbol $ns)))
   (try (require (symbol $ns)) false (catch java.io.FileNotFoundException _ true)))
  {:missing true}
- (let [results (atom []) seen (atom #{}) now (atom nil) times (atom [])
-  _ (intern (create-ns 'codriver.tests) 'run {:results results :seen seen :now now :times times})
+ (let [results (atom []) seen (atom #{}) now (atom nil) times (atom []) of (atom nil)
+  _ (intern (create-ns 'codriver.tests) 'run {:results results :seen seen :now now :times times :of of})
   on-path? (fn [^String n ^String f] (clojure.java.io/resource
              (str (-> n (.replace "-" "_") (.replace "." "/")) (subs f (.lastIndexOf f ".")))))
   _ (doseq [[n f] $files :when (not (find-ns (symbol n)))]
@@ -53,6 +53,7 @@
       :frames (when (instance? Throwable (:actual m)) (frames (:actual m)))
       :file (place (:file m) (:file vm)) :line (:line m) :var-file (path (:file vm)) :var-line (:line vm)}))))]
   (mark "load" nil)
+  (reset! of (count tests))
   (binding [clojure.test/report report clojure.test/*test-out* *out*]
    (doseq [[n vs] (group-by (comp :ns meta) tests)] (clojure.test/test-vars vs)))
   {:tests (count @seen) :times (take 20000 @times)

@@ -1,7 +1,7 @@
 ;; The part of a run that was over when the run was interrupted.
 
 (let [run @(resolve 'codriver.tests/run) now @(:now run) v (:var now) m (meta v)]
- {:tests (- (count @(:seen run)) (if v 1 0)) :times (take 20000 @(:times run))
+ {:tests (- (count @(:seen run)) (if v 1 0)) :of @(:of run) :times (take 20000 @(:times run))
   :results (take 2000 (sort-by (comp {"error" 0 "fail" 1 "pass" 2} :outcome)
    (remove (fn [row] (and v (= [(str (ns-name (:ns m))) (str (:name m))] [(:ns row) (:test row)]))) @(:results run))))
   :stopped (when v {:test (str (:name m)) :ns (str (ns-name (:ns m))) :outcome "error" :file (:file m)

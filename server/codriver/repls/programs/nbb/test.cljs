@@ -33,6 +33,7 @@
        (swap! now assoc :now nil)
        (swap! now update :times conj [(str (ns-name n)) (str t) (/ (- (js/performance.now) (:at @now)) 1e3)])))
       (when (#{:pass :fail :error} kind) (swap! now update :results conj (told m))))))
+   (swap! state assoc :of (count vars))
    (set! (.-codriverTests js/globalThis) state)
    (cljs.test/set-env! (reduce (fn [env n] (reduce (fn [env [k s]]
        (if-let [v (get (ns-interns n) s)] (assoc-in env [k (ns-name n)] @v) env)) env

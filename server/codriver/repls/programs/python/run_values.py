@@ -38,7 +38,7 @@ RED_TEST = "_codriver_red_test"
 """The module that keeps the frames of the last red test, as `codriver.repls.worker.basics.frame_spaces` finds them."""
 HY_SESSION = "hy-nrepl-session-"
 RECORD = "\x1e"
-TOLD = ("test", "ns", "outcome", "message", "actual", "file", "line")
+TOLD = ("test", "ns", "outcome", "message", "actual", "file", "line", "frames")
 
 
 def shown(module: str) -> str:

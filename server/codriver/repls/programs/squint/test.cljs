@@ -8,7 +8,7 @@
   meant? MEANT
   listed (filterv (fn [t] (or (empty? $spaces) (some (fn [n] (= n (:ns (meta t)))) $spaces))) known)
   chosen (filterv (fn [t] (if (= "" $name) (meant? (:ns (meta t)) (:name (meta t))) (= $name (:name (meta t))))) listed)
-  state {:done false :results [] :times [] :tests 0 :test nil}
+  state {:done false :results [] :times [] :tests 0 :test nil :of (count chosen)}
   ended (fn [_] (set! codriver-tests/*current-reporter* "cljs.test/default") (aset state "done" true))]
  (cond
   (and (not= "" $ns) (nil? home)) {:missing true}
