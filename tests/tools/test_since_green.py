@@ -1,4 +1,4 @@
-"""Red tests that were green before an act: compared in forks, unasked, after the answer."""
+"""Red tests that were green before an act, a load or a redefinition: compared in forks, unasked, after the answer."""
 
 import sys
 
@@ -107,9 +107,33 @@ def silent(client, red):
     return told(client, red) == []
 
 
-def test_a_red_test_of_which_no_act_is_known_is_not_compared(client, prices):
+@pytest.mark.parametrize("loads", [True, False])
+def test_what_was_edited_elsewhere_is_compared_with_what_was_loaded(client, prices, loads):
     prices.write_text(PRICES.replace("0.9", "0.8"))
-    assert silent(client, run(client, test="test_price"))
+    if loads:
+        assert client.call("load_file", filePath="prices.py")["ok"]
+    red = run(client)
+    until(lambda: told(client, red) == [SAID], "the difference")
+
+
+def test_what_was_evaluated_is_compared_with_what_the_file_defines(client, prices):
+    code = "def rebate(amount):\n    return 0.8 if amount > 10 else 1"
+    assert client.call("evaluate_code", code=code, namespace="prices")["ok"]
+    red = run(client, load=False)
+    until(lambda: told(client, red) == [SAID], "the difference")
+    assert client.call("evaluate_code", code="prices.rebate(20)")["result"] == "0.8"
+
+
+def test_a_red_test_is_not_compared_where_nothing_was_defined_since(client, prices):
+    value(client, "import os")
+    body = "def test_env():\n    assert not prices.os.environ.get('PRICES')\n"
+    (prices.parent / "test_prices.py").write_text(f"{TESTS}\n\n{body}")
+    assert run(client, test="test_env")["ok"]
+    value(client, "os.environ['PRICES'] = 'dear'")
+    try:
+        assert silent(client, run(client, test="test_env"))
+    finally:
+        value(client, "del os.environ['PRICES']")
 
 
 def test_a_rerun_that_ends_otherwise_says_nothing(client, prices):

@@ -190,6 +190,35 @@ def test_without_namespaces_an_open_transaction_is_refused(unshielded):
         unshielded.evaluate("db.rollback(); db.close()")
 
 
+ONCE = """class once:
+    known = set()
+
+    def __init__(self, function):
+        if function.__name__ in self.known:
+            raise KeyError("it is known already")
+        self.known.add(function.__name__)
+        self.function = function
+
+    def __call__(self, n):
+        return self.function(n)
+
+
+@once
+def price(n):
+    return n + 1
+"""
+
+
+def test_a_decorator_that_takes_a_function_once_does_not_run_again(repl):
+    (repl.folder / "dear.py").write_text(ONCE)
+    repl.evaluate("import dear")
+    repl.evaluate("1")
+    candidate = {"files": [edited(repl, ONCE.replace("n + 1", "n * 2"), "dear.py")], "code": "dear.price(4)"}
+    (told,) = attempt(repl, candidate)["told"]
+    assert (told.get("error"), told.get("value")) == (None, "8")
+    assert texts(repl.evaluate("dear.price(4)"), "value") == ["5"]
+
+
 def rerun_of(repl, text):
     """A request for the tests of a file to run again in forks, as things are and with another text of the shop."""
     (repl.folder / "test_shop.py").write_text(TEST)
@@ -206,6 +235,8 @@ def rerun_of(repl, text):
             "folders": [str(repl.folder)],
             "wallMs": 60_000,
             "isRecorded": True,
+            "sinceMs": 2**62,
+            "evaluated": "",
         }
     )
 

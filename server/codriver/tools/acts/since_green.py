@@ -1,4 +1,7 @@
-"""Tests that an act turned red: run again in forks, as things are and with the files of before, and compared.
+"""Tests that an act turned red: run again in forks, as things are and with the definitions of before, and compared.
+
+These are files as edits found them, the texts that loads of other edits replaced, which the REPL remembers, and those
+of modules in which evaluated code bound names anew.
 
 Nobody waits for it: it begins when the answer about the red run is on its way, and whatever is evaluated next ends it.
 The first difference is told by the caller's next answer, and by whoever asks for the run.
@@ -42,6 +45,8 @@ TIMES: Final = 4
 MOST_WALL_MS: Final = 8000
 """Of a rerun: 2 s, and so often what the red run took, as a busy machine is as slow for both."""
 MOST_FILES: Final = 20
+MOST_CODE: Final = 100_000
+"""Characters of evaluated code, in which names are looked for."""
 MOST_BYTES: Final = 200
 WORDS: Final = "since it was green: "
 SIDES: Final = ("now", "before")
@@ -91,16 +96,17 @@ async def _difference(call: Call, evaluation: Evaluation, runs: Sequence[TestRun
     report = next((told for one, told in runs if one.id == evaluation.id), None)
     if report is None or report.get("again") or report.get("stopped"):
         return ""
-    row, green_ms = _turned_red(evaluation, report, [one for one in runs if one[0].number < evaluation.number])
-    if row is None:
+    row, green = _turned_red(evaluation, report, [one for one in runs if one[0].number < evaluation.number])
+    if row is None or green is None:
         return ""
-    former = await _former(call, green_ms)
-    if not former:
-        return ""
+    since_ms = green.started_at or 0
+    former = await _former(call, since_ms)
     repl = call.state.repls[evaluation.repl]
     root = (repl.profile.project_root if repl.profile is not None else None) or ""
     took_ms = (evaluation.ended_at or 0) - (evaluation.started_at or 0)
-    asked = {**_trial(call, row, former, root), "wallMs": min(WALL_MS + TIMES * took_ms, MOST_WALL_MS)}
+    evaluated = _evaluated(call, green, evaluation)
+    known = {"sinceMs": since_ms, "evaluated": evaluated}
+    asked = {**_trial(call, row, former, root), **known, "wallMs": min(WALL_MS + TIMES * took_ms, MOST_WALL_MS)}
     told = await call.services.repls.adapter(repl.id).ask(Rerun(json.dumps(asked)))
     if len(told) != len(SIDES) or not _is_same_end(row, told[0]) or set(told[1].get("ended", {}).values()) != {PASSES}:
         return ""
@@ -108,8 +114,8 @@ async def _difference(call: Call, evaluation: Evaluation, runs: Sequence[TestRun
     return await call.services.work.texts.run(call.client, compare)
 
 
-def _turned_red(evaluation: Evaluation, report: Json, runs: Sequence[TestRun]) -> tuple[Json | None, int]:
-    """The first red test that was green when it ran last, and the moment when that run began; no slow one."""
+def _turned_red(evaluation: Evaluation, report: Json, runs: Sequence[TestRun]) -> tuple[Json | None, Evaluation | None]:
+    """The first red test that was green when it ran last, and that run; no slow one."""
     slow = {(ns, test) for ns, test, seconds in report.get("times", ()) if seconds > MOST_TEST_S}
     for row in report["results"]:
         if row["outcome"] == PASSES or row["test"] == COLLECTION or (row["ns"], row["test"]) in slow:
@@ -117,8 +123,23 @@ def _turned_red(evaluation: Evaluation, report: Json, runs: Sequence[TestRun]) -
         known = row.get("file") or row["ns"], row["test"]
         last = next((run for run in runs if known in outcomes(run[1])), None)
         if last is not None and outcomes(last[1])[known] == PASSES and last[0].generation == evaluation.generation:
-            return row, last[0].started_at or 0
-    return None, 0
+            return row, last[0]
+    return None, None
+
+
+def _evaluated(call: Call, green: Evaluation, red: Evaluation) -> str:
+    """The code that was evaluated between two runs, with the names of its namespaces; the end of very much."""
+    between = [
+        one
+        for one in call.state.evaluations.values()
+        if one.kind == "evaluate" and one.repl == red.repl and green.number < one.number < red.number
+    ]
+    codes = [
+        f"{one.namespace}\n{entry.text}"
+        for one in between
+        for entry in call.services.log.entries(evaluation=one.id, category=("evaluatedCode",))
+    ]
+    return "\n".join(codes)[-MOST_CODE:]
 
 
 async def _former(call: Call, since_ms: int) -> Former:

@@ -15,7 +15,7 @@ import gc
 import sys
 import types
 
-from ..basics.class_spaces import space_of
+from ..basics.class_spaces import home_of, is_class, space_of
 from .renewal import is_same_code, own_code
 from .statements import CLASS, GUARD, span_of
 from .static_attributes import own_space
@@ -66,6 +66,31 @@ class FileCodes:
         return found[0] if len(found) == 1 else None
 
 
+MOST_REACHED = 20_000
+PLAIN = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.CodeType, types.BuiltinFunctionType)
+
+
+def reached(space: dict[str, Any]) -> Iterator[object]:
+    """The objects that the names of a module hold, however far, up to a number; not those that other modules own."""
+    home, seen, level = space.get("__name__"), {id(space)}, list(space.values())
+    while level and len(seen) < MOST_REACHED:
+        inner: list[object] = []
+        for one in level:
+            kind = type(one)
+            if id(one) in seen or kind in PLAIN:
+                continue
+            seen.add(id(one))
+            yield one
+            if kind is types.FunctionType:
+                # Its globals are a module's.
+                inner += [*(one.__closure__ or ()), *(one.__defaults__ or ()), *one.__dict__.values()]
+            elif not is_class(one):
+                inner += (each for each in gc.get_referents(one) if not is_class(each))
+            elif home_of(one) == home:
+                inner += space_of(one).values()
+        level = inner
+
+
 def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
     """By id of each code of the old text that code, and the one of the new text that is to be in its place.
 
@@ -111,16 +136,24 @@ def _within(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class LivingCode:
-    """The functions of one file that live, and what else holds its code, at one moment."""
+    """The functions of one file that live, and what else holds its code, at one moment.
 
-    def __init__(self, file: str, old: FileCodes) -> None:
+    `space`: the names of its module, from which they are looked for as well where the collector tells of none.
+    """
+
+    def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:
         places: dict[Place, list[types.CodeType]] = {}
         for code in old.all:
             places.setdefault((code.co_name, code.co_firstlineno), []).append(code)
         self._functions: dict[int, list[types.FunctionType]] = {}
         self._running: dict[int, list[str]] = {}
         self._caches: list[Any] = []
-        for one in gc.get_objects():
+        found = gc.get_objects()
+        if gc.get_freeze_count():
+            # As in a fork that tries something: the collector tells of no object that was there before.
+            known = set(map(id, found))
+            found += [one for one in reached(space) if id(one) not in known]
+        for one in found:
             kind = type(one)
             if kind is types.FunctionType:
                 loaded = _as_loaded(one.__code__, file, places)

@@ -130,6 +130,11 @@ class Load:
         return self._bound
 
 
+MOST_FORMER = 20
+MOST_FORMER_BYTES = 2**20
+"""Of the texts that loads replaced, packed: those of the newest loads are kept."""
+
+
 class LoadedTexts:
     """The loads of this process' own modules, for its life. `tells_main`: whether `__main__` is the project's too."""
 
@@ -137,6 +142,8 @@ class LoadedTexts:
         self.loads: dict[str, Load] = {}
         self.former: list[tuple[str, str, weakref.ref[Any]]] = []
         """Module, name and object of former loads."""
+        self._replaced: list[tuple[int, str, bytes]] = []
+        """When, in ms, a load replaced the text of a file, with that text, packed."""
         self.tells_main = tells_main
         self._lock = threading.RLock()
         self._news = threading.Event()
@@ -215,11 +222,27 @@ class LoadedTexts:
             known = self.loads.get(name)
             load = Load(module, file, None)
             load.keep(take_text(load, text, read_file(file)), known)
+            if known is not None and (before := known.data) is not None and before != load.data:
+                self._keep_former(file, zlib.compress(before, PACKED))
             load.left.settle()
             for own, kept in standing.items():
                 load.left.put_back(own, kept)
             self._remember(name, load)
             return load
+
+    def _keep_former(self, file: str, packed: bytes) -> None:
+        self._replaced.append((time.time_ns() // 10**6, file, packed))
+        del self._replaced[:-MOST_FORMER]
+        while sum(len(one[2]) for one in self._replaced) > MOST_FORMER_BYTES:
+            del self._replaced[0]
+
+    def former_since(self, when_ms: int) -> dict[str, bytes]:
+        """By file the text that was loaded then, of those of which another was loaded since."""
+        found: dict[str, bytes] = {}
+        for replaced_ms, file, packed in self._replaced:
+            if replaced_ms >= when_ms:
+                found.setdefault(file, zlib.decompress(packed))
+        return found
 
     def rebind(self, name: str, own: str) -> Callable[[], None] | None:
         """Remember that a load gave a module another object by a name of its own; the way back, if there is one."""

@@ -120,7 +120,7 @@ class MinimalLoad:
         functions = [pair for pair in functions if pair[0].kind == pair[1].kind == FUNCTION]
         self._former = {id(new.node): old for old, new in functions}
         codes = successors(*self._codes, self.comparison.same, functions)
-        self._living = living = LivingCode(self._file, self._codes[0])
+        self._living = living = LivingCode(self._file, self._codes[0], self._space)
         left = {id(one): one for one in living.renew(codes, self._held.note)}
         for change in self.comparison.changes:
             if change.some.name in self._kept:

@@ -329,6 +329,10 @@ class Python(Dialect):
     def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
         return names(wanted, namespace, self.home)
 
+    def former_texts(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
+        """See `Dialect`."""
+        return {**self._drift.texts_of_evaluated(evaluated), **self._texts.former_since(since_ms)}
+
     def take_streams(self) -> None:
         """From here on the process is the user's, and what is loaded is seen."""
         self._texts.begin()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import gc
 import os
+import re
 import sys
 import types
 
@@ -247,6 +248,16 @@ class Drift:
             return {}
         found = {row["name"] for row in self._bound_anew(name, module, load, []) if row["kind"] != GONE}
         return {own: kept for own, (_, kept) in differing(space_of_module(module), load.left).items() if own in found}
+
+    def texts_of_evaluated(self, evaluated: str) -> dict[str, bytes]:
+        """By file the loaded text of each module that has a name bound anew since, which evaluated code mentions."""
+        words = set(re.findall(r"\w+", evaluated))
+        found: dict[str, bytes] = {}
+        for name, load in list(self.texts.loads.items()) if words else ():
+            data = load.data if name.rpartition(".")[2] in words else None
+            if data is not None and any(words.issuperset(own.split(".")) for own in self.standing(name)):
+                found[load.file] = data
+        return found
 
     def importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
         """The modules that import a name of a module by name: the name of each, the name there, and the one here."""

@@ -236,7 +236,7 @@ def is_possible() -> bool:
 def try_all(dialect: Dialect, job: Job) -> None:
     """Answer the op that tries candidates."""
     if sys.platform == "linux":  # elsewhere the op is not there
-        told = _begun(dialect, job, is_unasked=False).wait()
+        told = _begun(dialect, job, json.loads(job.message["code"]), is_unasked=False).wait()
         job.send({"value": json.dumps(told), "ns": dialect.name_of(job.session.namespace)})
 
 
@@ -249,11 +249,12 @@ class Reruns:
 
     def begin(self, job: Job, *, is_free: bool) -> None:
         """Fork for a job, on the main thread; a thread of ours tells what came of it."""
-        if not (is_free and is_possible()):
-            job.connection.answer(job.message, {"status": ["done"]})
-            return
         try:
-            attempt = self._under_way = _begun(self._dialect, job, is_unasked=True)
+            asked = json.loads(job.message["code"])
+            if not (is_free and is_possible() and _has_former(self._dialect, asked)):
+                job.connection.answer(job.message, {"status": ["done"]})
+                return
+            attempt = self._under_way = _begun(self._dialect, job, asked, is_unasked=True)
         except Exception as error:
             job.connection.refuse(job.message, "failed", f"{type(error).__name__}: {error}")
             return
@@ -271,9 +272,19 @@ class Reruns:
             self._under_way = None
 
 
-def _begun(dialect: Dialect, job: Job, *, is_unasked: bool) -> UnderWay:
+def _has_former(dialect: Dialect, asked: Mapping[str, Any]) -> bool:
+    """Give the last candidate the texts that modules had, in the place of what it has of their files; if it has any."""
+    files = asked["candidates"][-1]["files"]
+    former = dialect.former_texts(asked["sinceMs"], asked["evaluated"])
+    files[:] = [one for one in files if one["path"] not in former]
+    for path, data in former.items():
+        text = data.decode("utf-8-sig", "replace")
+        files.append({"path": path, "data": data.decode("latin-1"), "text": text, "lines": None})
+    return bool(files)
+
+
+def _begun(dialect: Dialect, job: Job, asked: Mapping[str, Any], *, is_unasked: bool) -> UnderWay:
     """The candidates of a request, under way. Those that nobody asked for never write files that are not shielded."""
-    asked: dict[str, Any] = json.loads(job.message["code"])
     trial = Trial(dialect, job, asked)
     folders = [*asked["folders"], os.environ.get("TMPDIR") or TEMPORARY]
     needs_files = is_unasked or trial.needs_files
