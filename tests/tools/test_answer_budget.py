@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from live_server import serving
 from pydantic_core import to_json
 
-from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, head, json_bytes, shorten, tail
+from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, fit, head, json_bytes, shorten, tail
 
 TEXTS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
 JSON = st.recursive(
@@ -81,6 +81,13 @@ def client(tmp_path_factory):
         live.client(name="claude-code") as connected,
     ):
         yield connected
+
+
+def test_of_a_flood_among_rows_a_third_of_its_share_is_shown():
+    rows = [{"text": "a" * 300}, {"text": "b" * 3000}]
+    (short, flood), note, omitted = fit(rows, 500)
+    assert (kept(short["text"]), kept(flood["text"])) == ("a" * 200, "b" * 66)
+    assert (note[:31], omitted) == ("2 texts are shortened to 200 by", 0)
 
 
 def test_the_log_answers_within_the_length_of_any_answer_and_gives_more_when_asked(client):

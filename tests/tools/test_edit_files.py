@@ -69,6 +69,16 @@ def test_a_refusal_names_every_problem_and_shows_the_lines(client, greet):
     assert greet.read_text() == GREET
 
 
+def test_a_file_that_is_there_now_as_it_was_sent_is_not_told_again(live, client):
+    sent = {"type": "create", "filePath": "sent.edn", "code": "{:a 1}\n"}
+    row = {"filePath": "sent.edn", "applied": True, "created": True, "edits": [{"index": 0, "line": 1}]}
+    assert client.call("edit_files", edits=[sent], detail=False)["files"] == [row]
+    more = [{**sent, "filePath": "more.edn"}, {"type": "append", "filePath": "more.edn", "code": "{:b 2}"}]
+    assert "diff" in client.call("edit_files", edits=more, detail=False)["files"][0]
+    (live.workspace / "sent.edn").unlink()
+    (live.workspace / "more.edn").unlink()
+
+
 def test_every_type_of_edit_is_there(client, greet, live):
     call = {"filePath": "src/greet.clj", "line": 7, "targetLineText": '(greeting "Ada"))'}
     greeting = {"filePath": "src/greet.clj", "line": 3, "targetLineText": "(defn greeting [name]"}

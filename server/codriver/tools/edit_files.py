@@ -290,9 +290,8 @@ async def _describe(
     call: Call, arguments: EditFilesArguments, wanted: Sequence[Wanted], outcome: Outcome
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
     """The rows of an answer and its fields, with what linters say, after the log was told."""
-    types = [edit.type for edit in arguments.edits]
     is_whole = arguments.dry_run or wants_detail(call, arguments)
-    rows = _rows(outcome.files, types, applied=not arguments.dry_run, is_whole=is_whole)
+    rows = _rows(outcome.files, arguments.edits, applied=not arguments.dry_run, is_whole=is_whole)
     _add_elsewhere(rows, wanted, outcome.elsewhere)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
     if arguments.dry_run:
@@ -355,7 +354,7 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
 
 
 def _rows(
-    files: Sequence[FileResult], types: Sequence[str], *, applied: bool, is_whole: bool = True
+    files: Sequence[FileResult], edits: Sequence[EditArguments], *, applied: bool, is_whole: bool = True
 ) -> list[dict[str, object]]:
     """One row a file; unless all of it is wanted, without the differences that its reader wrote as they are."""
     rows: list[dict[str, object]] = []
@@ -367,10 +366,10 @@ def _rows(
         if result.change.after is None:
             row["deleted"] = True
         if result.done:
-            row["edits"] = [_edit_row(index, types[index], done) for index, done in result.done.items()]
-            if result.change.path.suffix == HY and any(types[index] == "rename" for index in result.done):
+            row["edits"] = [_edit_row(index, edits[index].type, done) for index, done in result.done.items()]
+            if result.change.path.suffix == HY and any(edits[index].type == "rename" for index in result.done):
                 row["note"] = HY_NOTE
-        if not is_whole and result.done and all(types[index] == TEXT for index in result.done):
+        if not is_whole and _is_as_written(result, edits):
             row["edits"] = [{"index": index, "line": done.new_line} for index, done in result.done.items()]
             rows.append(row)
             continue
@@ -381,6 +380,13 @@ def _rows(
             row["diffCut"] = True
         rows.append(row)
     return rows
+
+
+def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
+    """Whether the file differs by nothing but text that its reader sent."""
+    if result.is_new and len(result.done) == 1:
+        return result.change.after == (edits[next(iter(result.done))].code or "").encode()
+    return bool(result.done) and all(edits[index].type == TEXT for index in result.done)
 
 
 def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:

@@ -20,8 +20,8 @@ from codriver.errors import refused
 from codriver.log.logbook import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
 from codriver.net.fair_threads import NoTurnError
-from codriver.tools.answers.answer_budget import budget, budget_asked, fit, images_for, shorten
-from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES, FLOODS
+from codriver.tools.answers.answer_budget import FLOODS, budget, budget_asked, fit, images_for, shorten
+from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
 from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.client_traits import traits_of
 

@@ -30,6 +30,8 @@ MARK_BYTES = 40
 
 ALWAYS_WHOLE_BYTES = 200
 """Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
+FLOODS = 10
+"""A text of which more than so many times its share of bytes is left out is a flood: nobody reads it whole."""
 IMAGE_BYTES = 4 * 2**20
 """The base64 of all images of an answer. What models read of one is 5 MB at most."""
 MOST_IMAGES = 100
@@ -106,11 +108,11 @@ def _escaped(text: str) -> bytes:
     return encode_basestring(text).encode("utf-8", "replace")[1:-1]
 
 
-def shorten(value: object, max_bytes: int) -> tuple[object, str | None]:
+def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, str | None]:
     """The JSON value with its long texts shortened, and a note in words where that left something out.
 
-    All texts longer than some length are cut to that length, the greatest with which they have `max_bytes` together; a
-    mark in each says how much it lost.
+    All texts longer than some length are cut to that length, the greatest with which they have `max_bytes` together,
+    and floods to a part of it, one of so many; a mark in each says how much it lost.
     """
     sizes = sorted(json_bytes(text) for text in _texts(value))
     left, cap = max_bytes, 0
@@ -124,7 +126,7 @@ def shorten(value: object, max_bytes: int) -> tuple[object, str | None]:
     count = sum(size > cap for size in sizes)
     texts = "1 text is" if count == 1 else f"{count} texts are"
     note = f"{texts} shortened to {cap} bytes: ask for fewer rows, or with a larger maxTextBytes"
-    return _cut(value, cap), note
+    return _cut(value, cap, cap // floods), note
 
 
 def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
@@ -138,7 +140,7 @@ def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tupl
         return list(rows), None, 0
     texts = [json_bytes(text) for row in rows for text in _texts(row)]
     beside = sum(sizes) - sum(texts) + MARK_BYTES * sum(size > ALWAYS_WHOLE_BYTES for size in texts)
-    shortened, note = shorten(list(rows), max(max_bytes // 2, max_bytes - beside))
+    shortened, note = shorten(list(rows), max(max_bytes // 2, max_bytes - beside), floods=3)
     kept: list[object] = []
     left = max_bytes
     assert isinstance(shortened, list)  # noqa: S101  # as it was given
@@ -165,16 +167,16 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _cut(value: object, cap: int) -> object:
+def _cut(value: object, cap: int, of_flood: int) -> object:
     if isinstance(value, str):
-        cut = head(value, cap)
+        cut = head(value, of_flood if len(value) > (FLOODS + 1) * cap else cap)
         if not cut.omitted:
             return value
         return f"{cut.text}… ({cut.omitted} more characters)"
     if isinstance(value, list | tuple):
-        return [_cut(item, cap) for item in value]
+        return [_cut(item, cap, of_flood) for item in value]
     if isinstance(value, dict):
-        return {key: _cut(item, cap) for key, item in value.items()}
+        return {key: _cut(item, cap, of_flood) for key, item in value.items()}
     return value
 
 

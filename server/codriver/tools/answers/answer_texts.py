@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.log.growing_text import PART_CHARACTERS
 from codriver.log.transcripts import NOWHERE, read
-from codriver.tools.answers.answer_budget import MOST_BYTES, Cut, head, json_bytes, tail
+from codriver.tools.answers.answer_budget import FLOODS, MOST_BYTES, Cut, head, json_bytes, tail
 from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ NOTE_BYTES = 250
 """The note on what a text lacks, and the mark in its place."""
 
 STREAMS: tuple[Part, ...] = ("stderr", "stdout")
-FLOODS = 10
-"""A stream of which more than so many times an answer's bytes are left out is a flood: nobody reads it whole."""
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
 """What is shown of a flood: how it began, and where it has come to."""
 
