@@ -1,6 +1,6 @@
 """Many clients: tool calls a second beside the SDK's own server, and one notification to 200 clients.
 
-Run with `python tests/bench/clients_bench.py`.
+Run with `python tests/bench/run.py clients`.
 """
 
 import contextlib

@@ -5,7 +5,7 @@ Beside them a server that only translates, which shows how much of it any server
 embedded Python, beside a server that evaluates in its own process. And a value of 3 MB from the embedded Python, which
 the answer shows in part and the server keeps whole.
 
-Run with `python tests/bench/evaluate_bench.py`; the first part needs the JVM nREPL that the tests need.
+Run with `python tests/bench/run.py evaluate`; the first part needs the JVM nREPL that the tests need.
 """
 
 import socket

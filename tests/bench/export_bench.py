@@ -1,6 +1,6 @@
 """Fifty sessions exported, in Python, Basilisp and Clojure: all green in a process of their own, and red when changed.
 
-Run with `python tests/bench/export_bench.py`; it needs the JVM nREPL and the Basilisp that the tests need.
+Run with `python tests/bench/run.py export`; it needs the JVM nREPL and the Basilisp that the tests need.
 """
 
 import sys

@@ -1,6 +1,6 @@
 """How cost grows: with the size of the log, of an output and of a file, and with the number of clients.
 
-Run with `python tests/bench/growth_bench.py`. Each curve's verdict is its exponent: the slope between the logarithms
+Run with `python tests/bench/run.py growth`. Each curve's verdict is its exponent: the slope between the logarithms
 of its ends. 1 is linear; a straight line with a cost that does not grow stays below. Plots: `run.py --plots DIR`.
 """
 

@@ -1,6 +1,6 @@
 """What lanes and the notes on conflicts cost an evaluation where nothing conflicts: microseconds, medians side by side.
 
-Run with `python tests/bench/lanes_bench.py`.
+Run with `python tests/bench/run.py lanes`.
 """
 
 import time

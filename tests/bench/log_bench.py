@@ -1,6 +1,6 @@
 """100,000 lines of output into the log: is the server still there for others, and what does it cost?
 
-Run with `python tests/bench/log_bench.py`. First the embedded REPL prints, then JVM nREPL, while another client pings
+Run with `python tests/bench/run.py log`. First the embedded REPL prints, then JVM nREPL, while another client pings
 every 10 ms: how late are the answers? Then an nREPL that sends each line as a message of its own at full speed: the
 time until all is in the log and answered, against decoding the same bytes alone, in turns.
 """

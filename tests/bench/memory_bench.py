@@ -1,6 +1,6 @@
 """Memory of the server: at rest, for each client, and with a full log. Linux, by the resident set in /proc.
 
-Run with `python tests/bench/memory_bench.py`.
+Run with `python tests/bench/run.py memory`.
 """
 
 import subprocess

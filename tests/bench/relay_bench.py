@@ -1,6 +1,6 @@
 """Measures the relay beside a bare interpreter, a direct socket, and other ways from stdio to TCP.
 
-Run it with `python tests/bench/relay_bench.py`. All of a table's rows are measured in turns within one run against one
+Run it with `python tests/bench/run.py relay`. All of a table's rows are measured in turns within one run against one
 scripted server, which answers every line at once. `mcp-remote` (npm) and `mcp-proxy` (PyPI) are measured where they are
 on the PATH; they reach servers over HTTP only, so they have a scripted server of their own, which answers as fast.
 """

@@ -1,6 +1,6 @@
 """Long texts in files beside long texts in memory: what do they cost the server, and whoever else talks to it?
 
-Run with `python tests/bench/spill_bench.py`. Two servers, one with `spillMaxBytes = 0`, take turns. While each is told
+Run with `python tests/bench/run.py spill`. Two servers, one with `spillMaxBytes = 0`, take turns. While each is told
 much, another client pings every 10 ms. Memory is the highest resident set since the server's start, by /proc (Linux).
 """
 

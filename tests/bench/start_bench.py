@@ -1,6 +1,6 @@
 """Start times: the server until it answers `initialize`, and until its first evaluation; the one-shot `codriver eval`.
 
-Run with `python tests/bench/start_bench.py`. Everything runs in turns in one run; each server gets a folder of its own.
+Run with `python tests/bench/run.py start`. Everything runs in turns in one run; each server gets a folder of its own.
 """
 
 import contextlib

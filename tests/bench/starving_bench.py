@@ -1,6 +1,6 @@
 """A victim's pings beside hungry clients: standing queries, slow queries, files, messages of brackets and long text.
 
-Run with `python tests/bench/starving_bench.py`.
+Run with `python tests/bench/run.py starving`.
 """
 
 import contextlib

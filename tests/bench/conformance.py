@@ -1,0 +1,128 @@
+"""The published conformance suite of MCP against a server with the plain way, and one that leaves all to the SDK.
+
+`python tests/bench/conformance.py [SCENARIO ...]`: a table of scenarios by servers, over a bridge from streamable HTTP,
+which the suite speaks, to the relay. The resource that it watches is the log here. Those scenarios are left out that
+want other things of a made-up server. Wants npx; the suite is `@modelcontextprotocol/conformance`.
+"""
+
+import argparse
+import http.server
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from contextlib import contextmanager
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1] / "support")]
+
+from both_ways import two_servers  # noqa: E402  # of the folder just added
+
+SUITE = "@modelcontextprotocol/conformance@0.1.10"
+SCENARIOS = (
+    "server-initialize", "ping", "logging-set-level", "tools-list", "resources-list", "resources-subscribe",
+    "resources-unsubscribe", "prompts-list",
+)  # fmt: skip
+WATCHED = b"test://watched-resource", b"codriver://log"
+SESSION = "mcp-session-id"
+LONGEST_S = 120
+
+
+class Bridge(http.server.BaseHTTPRequestHandler):
+    """As much of streamable HTTP as the suite needs: a POST for each message, a relay for each session."""
+
+    protocol_version = "HTTP/1.1"
+    relay = None
+    """What starts a relay to the server that is tried."""
+
+    def do_POST(self):
+        said = self.rfile.read(int(self.headers["content-length"])).replace(*WATCHED)
+        message = json.loads(said)
+        name = self.headers.get(SESSION) or uuid.uuid4().hex
+        if name not in self.server.relays:
+            self.server.relays[name] = type(self).relay()
+        process = self.server.relays[name]
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        if "id" not in message or "method" not in message:
+            self._answer(202, name)
+            return
+        while line := process.stdout.readline():
+            if json.loads(line).get("id") == message["id"]:
+                break
+        self._answer(200, name, line)
+
+    def do_GET(self):
+        self._answer(405, "")
+
+    def do_DELETE(self):
+        self._answer(200, "")
+
+    def _answer(self, status, session, body=b""):
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        if session:
+            self.send_header(SESSION, session)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Say nothing: the table is all that is shown."""
+
+
+@contextmanager
+def bridged(live):
+    """The address of a bridge to a server."""
+
+    def relay():
+        command = [sys.executable, "-m", "codriver_relay", str(live.port_file)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, env=live.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0
+        )
+
+    handler = type("BridgeToOne", (Bridge,), {"relay": staticmethod(relay)})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.handle_error = lambda *_: None  # the suite hangs up as it likes
+    server.relays = {}
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        for process in server.relays.values():
+            process.stdin.close()
+            process.wait(LONGEST_S)
+            process.stdout.close()
+
+
+def outcome(url, scenario):
+    """`passed`, or the end of what the suite says."""
+    command = ["npx", "--yes", SUITE, "server", "--url", url, "--scenario", scenario]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+    return "passed" if done.returncode == 0 else (done.stdout + done.stderr).strip()[-300:]
+
+
+def main():
+    """Try, and print the table; exit status 1 where a scenario fails."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scenarios", nargs="*", default=SCENARIOS)
+    scenarios = parser.parse_args().scenarios
+    found = {}
+    with tempfile.TemporaryDirectory() as folder, two_servers(folder) as servers:
+        for way, live in zip(("plain way", "SDK alone"), servers, strict=True):
+            with bridged(live) as url:
+                found |= {(scenario, way): outcome(url, scenario) for scenario in scenarios}
+    lines = ["| scenario | plain way | SDK alone |", "| --- | --- | --- |"]
+    lines += [f"| {one} | {found[one, 'plain way']} | {found[one, 'SDK alone']} |" for one in scenarios]
+    sys.stdout.write("\n".join(lines) + "\n")
+    raise SystemExit(set(found.values()) != {"passed"})
+
+
+if __name__ == "__main__":
+    main()
