@@ -155,3 +155,29 @@ def test_what_a_module_holds_and_files_of_the_folder_are_asserted(tmp_path):
         assert is_green(live, file)
         (live.workspace / "acc.py").write_text("n = 0\ndef inc(by=1):\n    global n\n    n += 2 * by\n    return n\n")
         assert not is_green(live, file)
+
+
+GATED = "import pathlib, time\nprint('waits')\nwhile not pathlib.Path('gate/open').exists():\n    time.sleep(0.01)"
+
+
+@pytest.mark.parametrize("command", [["replay"], ["export", "--last", "1"]], ids=["replay", "export"])
+def test_what_code_prints_as_it_runs_again_is_there_before_it_has_ended(live, command):
+    gate = live.workspace / "gate" / "open"  # a fresh REPL has links to the folders that are there
+    gate.parent.mkdir(exist_ok=True)
+    gate.touch()
+    with live.client() as client:
+        assert client.call("evaluate_code", code=GATED)["ok"]
+    done, file = written(live, f"gated-{command[0]}.jsonl", "--last", "1")
+    assert done.returncode == 0, done.stderr
+    gate.unlink()
+    words = live.command(command[0], *command[1:], *([str(file)] if command == ["replay"] else []))
+    with subprocess.Popen(
+        words, env=live.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr.readline() == "waits\n"
+        gate.touch()
+        told, rest = running.communicate(timeout=60)
+    assert running.returncode == 0, told + rest
+    assert "waits" not in rest, "a document's own runs are not told"
+    if command == ["replay"]:
+        assert "waits" not in live.run("replay", str(file), "--quiet").stderr

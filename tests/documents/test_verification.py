@@ -92,6 +92,13 @@ def test_a_value_that_came_again_holds_and_another_is_marked_with_both():
     assert notes(checked) == [("same", ""), ("differs", "recorded: 2; in a fresh REPL: 3")]
 
 
+def test_of_code_that_ends_in_a_statement_no_value_was_told_and_none_differs():
+    checked, _ = verified([Recorded("e-1", "a()\nx = 1")], {"a()": Observed("1")})
+    assert notes(checked) == [("ran", ""), ("ran", "")]
+    checked, _ = verified([Recorded("e-1", "x = 1\na()")], {"a()": Observed("1")})
+    assert notes(checked) == [("ran", ""), ("differs", "recorded: no value; in a fresh REPL: 1")]
+
+
 def test_code_with_a_secret_taken_out_is_not_run_and_marked():
     checked, asked = verified([Recorded("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
     assert not asked

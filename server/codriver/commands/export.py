@@ -117,7 +117,8 @@ def export_command(  # noqa: PLR0913  # one argument an option
     """Make a test file, script, rich comment, notebook or recording of what was evaluated; EVALUATION is an id.
 
     It is verified before it is written: the code RUNS AGAIN, with all its effects, in fresh REPLs of the same kind that
-    are started for it and ended after it (a recording is only copied). What does not reproduce is marked or left out.
+    are started for it and ended after it (a recording is only copied). What it prints goes to standard error as it
+    comes. What does not reproduce is marked or left out.
     A notebook keeps pictures; a test says in a line which there were.
     """
     if sum(map(bool, (ids, last, since, query))) > 1:

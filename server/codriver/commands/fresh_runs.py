@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from codriver.documents.page import Format, Origin, Page
     from codriver.documents.recordings import Recorded
     from codriver.documents.verification import Checked
-    from codriver.repls.launch.fresh_repl import Ran
+    from codriver.repls.launch.fresh_repl import Ran, Tell
 
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
 """How the file of a document would end, by dialect, where not with `.clj`."""
@@ -66,6 +67,22 @@ class Progress:
         return f"evaluation {self.begun} of {self.of} runs again in a fresh REPL ({repl})"
 
 
+class Printed:
+    """The output of a fresh run, said on standard error as it comes, without secrets."""
+
+    def __init__(self, clean: Redactor) -> None:
+        self._streams = defaultdict(clean.stream)
+
+    def tell(self, stream: str, text: str) -> None:
+        """Say what a stream has printed, but for what may be the beginning of a secret."""
+        say(self._streams[stream].feed(text), err=True, end="")
+
+    def end(self) -> None:
+        """Say the rest."""
+        for stream in self._streams.values():
+            say(stream.flush(), err=True, end="")
+
+
 @dataclass(frozen=True, slots=True)
 class FreshRuns:
     """Fresh REPLs of one kind for one workspace: `words` start one, and each evaluation may take `timeout_s`."""
@@ -75,26 +92,30 @@ class FreshRuns:
     timeout_s: float
     is_strict: bool = False
     """Whether a picture reproduces only by the same bytes."""
+    is_quiet: bool = False
+    """Whether nothing is said of what the code prints as it is checked."""
     progress: Progress = field(default_factory=Progress)
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
     """Takes out of what fresh REPLs say the secrets of the environment, and what their applications hide."""
 
-    def repl(self) -> AbstractAsyncContextManager[FreshRepl]:
-        """A fresh REPL, for as long as the context lasts."""
+    def repl(self, tell: Tell = lambda _stream, _text: None) -> AbstractAsyncContextManager[FreshRepl]:
+        """A fresh REPL, for as long as the context lasts; `tell` is told what it prints."""
         chosen = load(self.workspace, environ=os.environ).settings.python
         is_accepted = trust.is_accepted
         how = recipe(self.words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=chosen)
         learn = partial(self.clean.learn_sensitive, self.words)
-        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn)
+        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
 
     async def verify(self, evaluations: Sequence[Recorded], dialect: str) -> tuple[Checked, ...]:
-        """Evaluations checked in a fresh REPL."""
-        async with self.repl() as repl:
+        """Evaluations checked in a fresh REPL. What they print is said as it comes."""
+        printed = Printed(self.clean)
+        async with self.repl(*() if self.is_quiet else (printed.tell,)) as repl:
             settings = load(self.workspace, environ=os.environ).settings
             told = PrintLimits(settings.max_length, settings.max_depth)
             self.progress.of = len(evaluations)
             checked = await verified(repl, evaluations, dialect, self.clean, told, self.progress)
             await repl.run("0")  # before it runs, and as it ends, the application tells what it hides by now
+            printed.end()
         judged = map(strictly, checked) if self.is_strict else checked
         return tuple(without_secrets(one, self.clean) for one in judged)
 

@@ -57,7 +57,8 @@ def replay_command(
     """Run the code of FILE, which `codriver export --format recording` wrote, in a fresh REPL, and compare.
 
     The code runs with all its effects, so read a recording that is not yours first. Values that differ in nothing but
-    addresses, times and their like are the same; so are pictures of the same kind and size, with a word on it.
+    addresses, times and their like are the same; so are pictures of the same kind and size, with a word on it. What the
+    code prints goes to standard error as it comes.
     """
     import anyio  # noqa: PLC0415  # as below
 
@@ -67,7 +68,7 @@ def replay_command(
     recording = _read(file)
     if repl is None and recording.repl not in by_word():
         raise click.UsageError(f"the recording names a command line, {recording.repl!r}: say it yourself with --repl")
-    runs = FreshRuns(workspace, repl or recording.repl, timeout, is_strict=pictures == STRICT)
+    runs = FreshRuns(workspace, repl or recording.repl, timeout, is_strict=pictures == STRICT, is_quiet=is_quiet)
     with patience(lambda: runs.progress.words(runs.words)):
         checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
     cases = _cases(recording, checked, file.stem)

@@ -176,7 +176,9 @@ def _verify(
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
     values, aside = list(evaluation.values), list[str]()
     checked: list[Checked] = []
-    for step in steps_of(evaluation.code, dialect):
+    steps = steps_of(evaluation.code, dialect)
+    is_told = _tells_values(evaluation, steps, dialect)
+    for step in steps:
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
             yield Question(f"(require '{entered[1]})")  # it may have been loaded before
         is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
@@ -187,7 +189,7 @@ def _verify(
             left = [value for value in values if not _pictures(value)]
             checked.append(_failed(step, evaluation, observed.raised, left))
             break
-        observed = _own(observed, step, dialect)
+        observed = _own(observed, step, dialect) if is_told else replace(observed, value=None)
         came = _came(step, evaluation, observed, values, aside, dialect)
         if dialect == "python" and came.verdict == "differs" and came.value is not None:
             told = yield Question("_", namespace, is_told=True)
@@ -237,9 +239,20 @@ def _loading(evaluation: Recorded) -> str:
     return f"(require '{namespace})" if namespace else f'(load-file "{evaluation.file}")'
 
 
+def _is_expression(step: Step, dialect: str) -> bool:
+    """Whether a step has a value; all steps of a Lisp have one."""
+    return dialect != "python" or step.role == "expression"
+
+
+def _tells_values(evaluation: Recorded, steps: Sequence[Step], dialect: str) -> bool:
+    """Whether values were told of the steps: Python's REPL tells none of code that ends in a statement."""
+    has_told = bool(evaluation.values or evaluation.err or evaluation.ending)
+    return has_told or all(_is_expression(step, dialect) for step in steps[-1:])
+
+
 def _own(observed: Observed, step: Step, dialect: str) -> Observed:
     """The observation of a step, in which a value that is not its own was shown: only expressions have one."""
-    if dialect != "python" or step.role == "expression" or observed.value is None:
+    if _is_expression(step, dialect) or observed.value is None:
         return observed
     return replace(observed, value=None, told=(*observed.told, observed.value))
 

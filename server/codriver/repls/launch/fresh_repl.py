@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from codriver.repls.launch.recipes import Recipe
 
     Learn = Callable[[Iterable[tuple[str, str]]], None]
+    Tell = Callable[[str, str], None]
 
 ENDLESS: Final = "Endless"
 """The type of the failure of what was interrupted for taking too long."""
@@ -73,9 +74,16 @@ class Heard:
 
 
 def keep_event(
-    heard: Mapping[str, Heard], evaluation: str | None, event: Event, learn: Learn = lambda _texts: None
+    heard: Mapping[str, Heard],
+    evaluation: str | None,
+    event: Event,
+    learn: Learn = lambda _texts: None,
+    tell: Tell = lambda _stream, _text: None,
 ) -> None:
-    """Keep what an adapter tells of an evaluation that is known; `learn` the texts that an application hides."""
+    """Keep what an adapter tells of an evaluation that is known, and `tell` its output by stream as it comes.
+
+    `learn` is told the texts that an application hides.
+    """
     if isinstance(event, SensitiveSeen):
         learn(event.texts)
     found = heard.get(evaluation or "")
@@ -83,6 +91,7 @@ def keep_event(
         found.values.append(event.text)
     elif found is not None and isinstance(event, Output):
         (found.out if event.stream == "out" else found.err).append(event.text)
+        tell(event.stream, event.text)
 
 
 class FreshRepl:
@@ -182,11 +191,12 @@ def _endless(limit_s: float) -> Failure:
 
 @asynccontextmanager
 async def fresh_repl(
-    recipe: Recipe, connectors: Mapping[str, Connector], workspace: Path, *, timeout_s: float, learn: Learn
+    recipe: Recipe, connectors: Mapping[str, Connector], workspace: Path, *, timeout_s: float, learn: Learn, tell: Tell
 ) -> AsyncIterator[FreshRepl]:
     """A REPL started by `recipe` in `workspace`, for as long as the context lasts. An evaluation may take `timeout_s`.
 
-    `learn` is told the names and texts that the application in the REPL declares sensitive, before they can be shown.
+    `learn` is told the names and texts that the application in the REPL declares sensitive, before they can be shown;
+    `tell` by stream what evaluations print, as it comes.
     One that writes its port into its folder is started in a folder of its own, so that nobody takes it for theirs; what
     the workspace holds is linked there.
 
@@ -204,7 +214,7 @@ async def fresh_repl(
         def listen(evaluation: str | None, event: Event) -> None:
             if isinstance(event, InputNeeded):
                 reading.set()
-            keep_event(heard, evaluation, event, learn)
+            keep_event(heard, evaluation, event, learn, tell)
 
         running = await stack.enter_async_context(
             processes.start(
