@@ -30,11 +30,10 @@ from codriver.commands.options import (
     workspace_option,
 )
 from codriver.commands.running_evaluation import UNANSWERED, Running
-from codriver.commands.terminal import NOT_ENDED, patience, reading, say, say_json
+from codriver.commands.terminal import NOT_ENDED, patience, reading, say, say_json, terminal_columns
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
 from codriver.net import client
-from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,11 +212,9 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
     if as_json:
         say_json(tools, indent=2)
         return
-    import shutil  # noqa: PLC0415  # the commands that are called a thousand times do not need it
-
     for indent, text in described:
         if sys.stdout.isatty():
-            say(click.wrap_text(visible(text), shutil.get_terminal_size().columns, indent, " " * len(indent)))
+            say(click.wrap_text(visible(text), terminal_columns(), indent, " " * len(indent)))
         else:  # a line a tool, for grep
             say(indent + text)
 
@@ -376,6 +373,8 @@ def _told(answer: dict[str, Any]) -> Iterator[str]:
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
     """Command lines for an evaluation that has not ended: its notes name tools, for agents."""
+    from codriver.systems.programs import typed  # noqa: PLC0415  # most evaluations end
+
     name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
     place = [] if workspace.resolve() == Path.cwd() else ["--workspace", str(workspace)]
 

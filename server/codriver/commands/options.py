@@ -13,7 +13,6 @@ import click
 from codriver.commands.terminal import COLOUR, reading, say
 from codriver.errors import CodriverError
 from codriver.files.paths import server_folder
-from codriver.files.working_trees import is_linked_tree
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
 
@@ -83,9 +82,12 @@ def workspace_above(folder: Path) -> Path | None:
     whatever checkout it lies in. What lies beyond the user's own ground is none: the home folder, folders for temporary
     files, those of other users or to which others may write, and whatever is above these.
     """
-    from codriver_relay.target import is_border  # noqa: PLC0415  # as in `_is_workspace`; the relay has the same rule
+    if _is_workspace(folder):
+        return None
+    from codriver.files.working_trees import is_linked_tree  # noqa: PLC0415  # where a server runs, nobody looks
+    from codriver_relay.target import is_border  # noqa: PLC0415  # as above; the relay has the same rule
 
-    if _is_workspace(folder) or is_linked_tree(folder) or is_border(str(folder)):
+    if is_linked_tree(folder) or is_border(str(folder)):
         return None
     for above in folder.parents:
         if is_border(str(above)):
@@ -96,10 +98,10 @@ def workspace_above(folder: Path) -> Path | None:
 
 
 def _is_workspace(folder: Path) -> bool:
-    from codriver.repls.kinds import project_marks  # noqa: PLC0415  # where --workspace is given, nobody looks
-
     if server_record.lock_status(server_folder(folder)) is not None:
         return True
+    from codriver.repls.kinds import project_marks  # noqa: PLC0415  # where a server runs, nobody looks
+
     return any(os.path.isfile(folder / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `is_file` raises where it may not look
 
 

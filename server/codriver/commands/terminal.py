@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import time
 from collections import deque
@@ -64,11 +63,18 @@ def say(*pieces: str | Styled, err: bool = False, end: str = "\n", hang: int | N
     stream = sys.stderr if err else sys.stdout
     styled = harmless(pieces) if stream.isatty() else as_styled(pieces)
     if hang is not None and stream.isatty():
-        styled = wrapped(styled, shutil.get_terminal_size().columns, hang)
+        styled = wrapped(styled, terminal_columns(), hang)
     text = "".join(map(_painted, styled)) if wants_colour(stream) else plain(styled)
     encoding = stream.encoding or "utf-8"
     sayable = (text + end).encode(encoding, "backslashreplace").decode(encoding)
     _write(sayable, err=err)
+
+
+def terminal_columns() -> int:
+    """The width of the terminal."""
+    import shutil  # noqa: PLC0415  # the commands that are called a thousand times do not need it
+
+    return shutil.get_terminal_size().columns
 
 
 def draw(sequences: str) -> None:
@@ -138,9 +144,8 @@ class Waiting:
             with self.lock:
                 is_quiet = self._is_at_start and time.monotonic() - self._said >= PATIENCE_S
                 if words and is_quiet and not self.is_over.is_set():
-                    columns = shutil.get_terminal_size().columns - 1
                     text = visible(f"codriver: {words} ({time.monotonic() - self._began:.0f} s)").replace("\n", " ")
-                    click.echo(f"\r{text[:columns]}{ERASE}", nl=False, err=True, color=True)
+                    click.echo(f"\r{text[: terminal_columns() - 1]}{ERASE}", nl=False, err=True, color=True)
                     self._is_drawn = True
 
     def erase(self) -> None:

@@ -115,7 +115,14 @@ class Connection:
     """One connection to a server, for a few requests. A context manager. Nothing is sent by making it."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
-        self.socket = socket.create_connection((host, port), timeout=HEALTH_S)
+        # `create_connection` looks names up, with all the tables of international ones; this is an address.
+        self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self.socket.settimeout(HEALTH_S)
+        try:
+            self.socket.connect((host, port))
+        except BaseException:
+            self.socket.close()
+            raise
         # Else a second small message waits some 40 ms for the acknowledgement of the one before it.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(timeout_s)

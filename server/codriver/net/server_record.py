@@ -196,6 +196,8 @@ def host_of(claimed: ServerRecord | None) -> str:
     if claimed is None:
         return LOOPBACK
     host = WILDCARDS.get(claimed.host, claimed.host)
+    if host == LOOPBACK:
+        return host
     try:
         ((family, _, _, _, address), *_) = socket.getaddrinfo(
             host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST

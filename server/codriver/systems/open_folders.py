@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -160,7 +159,9 @@ def rename(path: Path, to: Path) -> None:
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder with all in it that can be removed."""
+    from shutil import rmtree  # noqa: PLC0415  # who only reads files starts without it
+
     try:
-        patiently(lambda: shutil.rmtree(folder))
+        patiently(lambda: rmtree(folder))
     except OSError:
-        shutil.rmtree(folder, ignore_errors=True)
+        rmtree(folder, ignore_errors=True)
