@@ -15,7 +15,7 @@ from codriver.documents import python_documents
 from codriver.documents.document_check import Failed, SoundDocument, check_document
 from codriver.documents.verification import Observed, Question, Raised, strictly, verifying
 from codriver.log.control_characters import one_line
-from codriver.log.redaction import Redactor
+from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.repls.kinds import KINDS, PYTHON
 from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
@@ -71,7 +71,7 @@ class Printed:
     """The output of a fresh run, said on standard error as it comes, without secrets."""
 
     def __init__(self, clean: Redactor) -> None:
-        self._streams = defaultdict(clean.stream)
+        self._streams: defaultdict[str, StreamRedactor] = defaultdict(clean.stream)
 
     def tell(self, stream: str, text: str) -> None:
         """Say what a stream has printed, but for what may be the beginning of a secret."""
