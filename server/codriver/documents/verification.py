@@ -240,12 +240,12 @@ def _loading(evaluation: Recorded) -> str:
 
 
 def _is_expression(step: Step, dialect: str) -> bool:
-    """Whether a step has a value; all steps of a Lisp have one."""
+    """True of a step that has a value, as all of a Lisp do."""
     return dialect != "python" or step.role == "expression"
 
 
 def _tells_values(evaluation: Recorded, steps: Sequence[Step], dialect: str) -> bool:
-    """Whether values were told of the steps: Python's REPL tells none of code that ends in a statement."""
+    """True where values were told of the steps: Python's REPL tells none of code that ends in a statement."""
     has_told = bool(evaluation.values or evaluation.err or evaluation.ending)
     return has_told or all(_is_expression(step, dialect) for step in steps[-1:])
 

@@ -383,7 +383,7 @@ def _rows(
 
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
-    """Whether the file differs by nothing but text that its reader sent."""
+    """True of a file that differs by nothing but text that its reader sent."""
     if result.is_new and len(result.done) == 1:
         return result.change.after == (edits[next(iter(result.done))].code or "").encode()
     return bool(result.done) and all(edits[index].type == TEXT for index in result.done)
