@@ -1,0 +1,84 @@
+"""What it costs to remember what was loaded: at the import of real libraries, at its end, and after the answer.
+
+`python tests/bench/import_costs.py INTERPRETER [--rounds N] [--library NAME]`: INTERPRETER has the libraries. Each
+is copied into a folder, as what is installed is passed over, and imported in new processes in turns: without it, and
+with it. Told are the processor time as a ratio, the copy of names at the end as a part of the import, and the texts.
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SERVER = Path(__file__).parents[2] / "server"
+IMPORTS = {
+    "django": "import django.contrib.admin.sites, django.db.models, django.forms, django.test.client",
+    "sympy": "import sympy",
+    "networkx": "import networkx",
+}
+PROGRAM = """
+import json, sys, time
+sys.path[:0] = [{server!r}, {folder!r}]
+from codriver.repls.worker.python.loaded_texts import LoadedTexts
+texts = LoadedTexts()
+if {is_on}:
+    texts.begin()
+clock = time.process_time
+began = clock()
+{code}
+imported = clock()
+texts.note()
+noted = clock()
+texts.settle()
+settled = clock()
+size, kept = 0, 0
+for load in texts.loads.values():
+    size, kept = size + len(load.data or b""), kept + load.kept_bytes
+times = {{"import": imported - began, "copy": noted - imported, "texts": settled - noted}}
+print(json.dumps({{**times, "size": size, "kept": kept}}))
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("interpreter")
+    parser.add_argument("--library", choices=IMPORTS, action="append")
+    parser.add_argument("--rounds", type=int, default=12)
+    asked = parser.parse_args()
+    for name in asked.library or IMPORTS:
+        with tempfile.TemporaryDirectory() as folder:
+            ask = f"import {name}; print({name}.__path__[0])"
+            home = subprocess.check_output([asked.interpreter, "-c", ask], text=True).strip()
+            shutil.copytree(home, Path(folder) / name)
+            measured = {True: [], False: []}
+            for number in range(asked.rounds + 1):
+                for is_on in (False, True):
+                    found = run(asked.interpreter, folder, IMPORTS[name], is_on=is_on)
+                    measured[is_on] += [found] if number else []  # the first compiles what it imports
+        sys.stdout.write(f"{told(name, measured)}\n")
+        sys.stdout.flush()
+
+
+def run(interpreter, folder, code, *, is_on):
+    program = PROGRAM.format(server=str(SERVER), folder=folder, code=code, is_on=is_on)
+    return json.loads(subprocess.check_output([interpreter, "-c", program], text=True))
+
+
+def told(name, measured):
+    without = statistics.median(one["import"] for one in measured[False])
+    remembered = measured[True]
+    taken = {what: statistics.median(one[what] for one in remembered) for what in ("import", "copy", "texts")}
+    size, kept = remembered[-1]["size"], remembered[-1]["kept"]
+    return (
+        f"{name:10} import {without:.2f} s, with it {taken['import'] / without:.3f} of that;"
+        f" copy of names {taken['copy'] / without:.1%};"
+        f" texts {taken['texts'] * 1000 / (size / 2**20):.0f} ms a MB, {kept / size:.2f} bytes a byte"
+    )
+
+
+if __name__ == "__main__":
+    main()
