@@ -38,10 +38,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 HERE = Path(__file__).parent
 SLOW = {
     "app": "event_loop hot_reload portability serving shutdown",
-    "clients": "client_libraries inspector sdk_clients",
-    "commands": "commands demo export export_secrets first_hour odd_texts pictures terminal testing watch",
+    "clients": "client_libraries inspector sdk_clients trust_question",
+    "commands": "commands demo export export_secrets first_hour odd_texts pictures running terminal testing watch",
     "datalog": "against_reference",
-    "docs": "ci_recipe server_pages",
+    "docs": "ci_recipe github_action server_pages",
     "documents": "exported_sessions",
     "editing": "acts batch_records",
     "lisp": "edit_laws",
@@ -57,17 +57,18 @@ SLOW = {
     "notebook_cells real_kernels server_api server_channel",
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen seam_streams",
-    "repls/worker": "connections interpreters python_drift tries",
+    "repls/worker": "connections embedded_port_file interpreters python_drift tries",
     "seam": "applications clojure clojure_events copies filters framework_forms other_repls page re_frame2 shop",
     "settings": "reload_live",
-    "setup": "doctor real_agents real_clients real_packages real_restarts shared_entries",
+    "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",
     "skills": "skills_live",
-    "tools": "affected_tests byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads edit_python "
-    "error_chains failure_places found_tests frames fresh_results images interrupt_evaluation isolation lanes "
-    "lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests stacktrace symbol_answers symbol_info "
-    "tests_again tests_of_other_repls try_code wait_for watch_app what_changed what_changed_in_lisp",
+    "tools": "affected_tests background byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads "
+    "edit_python error_chains failure_places found_tests frames fresh_results images interrupt_evaluation "
+    "isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests stacktrace "
+    "symbol_answers symbol_info tests_again tests_of_other_repls try_code wait_for watch_app what_changed "
+    "what_changed_in_lisp",
     "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
-    "limits load presence_files python_path starving",
+    "kernel_floods limits load nrepl_floods presence_files python_path random_kills starving",
 }
 """Test files by room that take some three seconds of processor or wait for ten: `-m "not slow"` leaves them out."""
 

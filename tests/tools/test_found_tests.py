@@ -3,6 +3,7 @@
 import pytest
 from live_server import serving, until
 from python_projects import project
+from real_kernels import variables
 from real_repls import repl
 from tests_tool import ask, counts
 
@@ -40,8 +41,10 @@ def write(live, texts):
 def python(tmp_path_factory):
     folder = tmp_path_factory.mktemp("found")
     project(folder, has_pytest=True)
-    # Upper bounds: whoever interrupts here waits until it has come to an end, on a busy machine too.
-    with serving(folder, "--repl", "python", durations="settle_s=60") as live:
+    # Upper bounds: whoever interrupts here waits until it has come to an end, on a busy machine too. pytest has all its
+    # plugins, as projects have it.
+    options = ("--repl", "python")
+    with variables(PYTEST_DISABLE_PLUGIN_AUTOLOAD=""), serving(folder, *options, durations="settle_s=60") as live:
         write(live, PYTHON)
         with live.client() as client:
             assert client.call("evaluate_code", code="1", timeoutMs=120_000)["ok"]
