@@ -60,7 +60,7 @@ def test_each_cell_is_a_line_with_index_id_type_count_first_line_and_how_it_went
             "0 a1 markdown # Orders (+1 line)",
             "1 b2 code [3] import csv",
             "2 code [12] read() (+2 lines), 2 outputs, error",
-            f"3 code {'x' * 80}…, 1 output",
+            f"3 code {'x' * 79}…, 1 output",
             "4 code",
         ],
         "count": 5,
