@@ -30,9 +30,9 @@ from codriver.net.admission import first_bytes_verdict
 from codriver.net.client_sessions import OpenRequests
 from codriver.net.fair_threads import Shares
 from codriver.net.server_record import read_record
+from codriver.protocol.mcp_server import MessageStream
 from codriver.protocol.replies import Replies
 from codriver.protocol.sdk.sdk_server import SdkConnection
-from codriver.protocol.stream import MessageStream
 from codriver.repls.jupyter import messages
 from codriver.repls.jupyter.zeromq.zmq_socket import Assembler, Signer
 from codriver.repls.nrepl import connection

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from codriver.systems.pipes import never_block
+from codriver.systems.terminals import never_block
 from relay.relay_process import (
     HASTY,
     INITIALIZE,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from codriver.systems.pipes import never_block
+from codriver.systems.terminals import never_block
 from relay.relay_process import RELAY, WAIT_S, answer, encode, request
 
 BIG = 1_000_000

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.settings import trust
-from codriver.settings.grants import Grants
+from codriver.settings.trust import Grants
 
 PYTHON = "/project/.venv/bin/python"
 

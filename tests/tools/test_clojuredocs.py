@@ -15,8 +15,8 @@ from live_server import own_settings, serving, until
 from real_repls import repl
 from scripted_nrepl import OPS, scripted
 
-from codriver.tools.clojuredocs import clojure_name
 from codriver.tools.manifest import BY_NAME
+from codriver.tools.symbol_info import clojure_name
 
 
 def var(namespace, name, **parts):

@@ -43,8 +43,7 @@ from codriver.net.listener import Listener, ListenerLimits, listen
 from codriver.net.server_record import ServerRecord
 from codriver.repls.jupyter.finding.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
-from codriver.repls.launch.discovery import Discovery
-from codriver.repls.launch.listening_programs import watch_programs
+from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
 from codriver.settings.durations import from_environment
 from codriver.settings.layers import Reloader, held_back, load

@@ -44,9 +44,9 @@ from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_pool import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
-from codriver.settings.grants import Grants
 from codriver.settings.layers import held_back
 from codriver.settings.model import named_kernels
+from codriver.settings.trust import Grants
 from codriver.skills import SkillLibrary
 from codriver.tools.calls.base import Services, client_slug
 from codriver.tools.ledgers.clojuredocs_export import Export

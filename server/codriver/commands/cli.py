@@ -13,7 +13,7 @@ from codriver import __version__
 from codriver.commands.options import FOLDER
 from codriver.commands.terminal import say
 from codriver.errors import CodriverError, StartError
-from codriver.systems.printed_text import write_utf8
+from codriver.systems.terminals import write_utf8
 
 FAILED = 1
 

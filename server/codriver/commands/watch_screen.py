@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 
 from codriver.commands.terminal import harmless
 from codriver.errors import CodriverError
-from codriver.systems.pipes import never_block
+from codriver.systems.terminals import never_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -1,38 +1,45 @@
-"""The MCP server: every connection, with the plain way in front, and the SDK behind it where a client needs it.
+"""The MCP server: every connection from its bytes to its messages, each answered on the plain way or by the SDK.
 
 Older clients make the `initialize` handshake; newer ones say who they are in every request and ask for changes with
-`subscriptions/listen`. Results are made in one place for both eras and both ways.
+`subscriptions/listen`. Results are made in one place for both eras and both ways. What is no message never reaches the
+SDK's loop: it is answered as JSON-RPC demands, and the connection goes on.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import anyio
+from pydantic_core import from_json
 
+from codriver.errors import PeerError
 from codriver.protocol.broadcast import Broadcast, Subscriptions
 from codriver.protocol.calls import Caller
+from codriver.protocol.error_messages import BATCHED, INVALID_REQUEST, HugeInteger, Refusal, read_json
 from codriver.protocol.log_messages import LogMessages
 from codriver.protocol.plain_requests import PlainRequests
-from codriver.protocol.replies import Replies
+from codriver.protocol.replies import Replies, has_halves, with_plain_ids, without_halves
 from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
-from codriver.protocol.stream import MessageStream
 from codriver.protocol.trust_question import TrustQuestions
-from codriver.wire.framing import LineRoom
+from codriver.wire.framing import LineDecoder, LineRoom, LinesCrowdedError
+from codriver.wire.untrusted import Excess, excess, may_be_heavy
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession
+    from codriver.net.fair_threads import Shares
     from codriver.protocol.results import About
-    from codriver.protocol.stream import Behind
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services
 
     MakesSdk: TypeAlias = Callable[["Shared"], "Sdk"]
+
 
 LINE_ROOM = 4
 """The begun lines of all clients may have as many bytes as this number of longest lines."""
@@ -130,3 +137,225 @@ class McpServer:
         await self._questions.end()
         if self._sdk is not None:
             await self._sdk.end()
+
+
+LIGHT_BYTES = 64 * 1024
+"""A line up to here is read at once, whatever is in it: it takes milliseconds at most."""
+AT_ONCE_BYTES = 2**20
+"""A line beyond this is read in a thread, one at a time."""
+BOM = b"\xef\xbb\xbf"
+"""The mark with which some editors and shells begin all UTF-8. Before the first line it says nothing."""
+
+PROBE_S = 0.1
+PROBE = b" "
+"""Sent to such a client, as one that is gone altogether looks the same until something is sent to it. Before the next
+message it is space, which JSON allows there."""
+
+
+class Behind(Protocol):
+    """The SDK's side of one connection."""
+
+    async def run(self) -> None:
+        """Answer what it is handed, until there is no more."""
+
+    async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
+        """Take in what the client said before of itself. It is not answered again."""
+
+    def read(self, line: bytes, *, in_batch: bool = False) -> Any | None:
+        """The message in a line; None when it is none, and then it is answered."""
+
+    async def take(self, message: Any) -> None:
+        """Take in a message that was read."""
+
+    def end(self) -> None:
+        """No more comes."""
+
+
+class MessageStream:
+    """The messages of one client, read until it has left and is answered.
+
+    `receive` gives the next bytes: empty when the client has said all it will, None when the connection is broken.
+    `plain` takes plain requests out of what is read; the SDK never sees them. All answers go by its `replies`.
+    `behind` brings the SDK, which is imported for the first client that needs it.
+    `threads` are for reading long lines; `room` bounds what the begun lines of all connections hold. A client that has
+    said all it will is kept for `drain_s` to hear the answers that are still to come.
+    """
+
+    def __init__(
+        self,
+        session: ClientSession,
+        receive: Callable[[], Awaitable[bytes | None]],
+        *,
+        max_line_bytes: int,
+        plain: PlainRequests,
+        behind: Callable[[], Awaitable[Behind]],
+        threads: Shares,
+        room: LineRoom,
+        drain_s: float,
+    ) -> None:
+        self._session = session
+        self._drain_s = drain_s
+        self._receive = receive
+        self._reading: anyio.CancelScope | None = None
+        self._lines = LineDecoder(max_line_bytes=max_line_bytes, room=room, on_given_up=self._stop_reading)
+        self._threads = threads
+        self._plain = plain
+        self._replies = plain.replies
+        self._open_behind = behind
+        self._behind: Behind | None = None
+        self._has_begun = False
+        self._ended = False
+        session.take_at_once = self._take_at_once
+
+    async def run(self) -> None:
+        """Read until the client has left, and all that was read is answered or given up."""
+        async with anyio.create_task_group() as self._tasks:
+            while not self._ended:
+                await self._session.outbox.wait_for_room()
+                data = await self._more()
+                if data is None:
+                    self._session.open_requests.clear()
+                if data:
+                    await self._take(data)
+                else:
+                    self._session.has_left = self._ended = True
+            await self._drain()
+            if data is not None:
+                self._plain.hang_up()
+            if self._behind is not None:
+                self._behind.end()
+
+    async def _more(self) -> bytes | None:
+        """The next bytes; a newline where the line that they would go on was given up, so that its fate is told."""
+        if not self._lines.is_counted:
+            return await self._receive()
+        with anyio.CancelScope() as self._reading:
+            return await self._receive()
+        return b"\n"
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def drop(self) -> None:
+        """Let go of what was read, as nobody reads on."""
+        self._lines.drop()
+
+    def _take_at_once(self, data: bytes) -> bool:
+        """Take in a plain request, if that is all that came; whether it was. Nothing else waits to be read.
+
+        Nearly everything that comes is one. So no task has to be woken to read it, and another one to run it.
+        """
+        if len(data) > LIGHT_BYTES or self._session.outbox.is_congested:
+            return False
+        line = self._lines.whole(data)
+        return line is not None and not has_halves(line) and self._plain.take(line)
+
+    async def _take(self, data: bytes) -> None:
+        try:
+            lines = self._lines.feed(data)
+            if lines and not self._has_begun:
+                self._has_begun = True
+                lines[0] = lines[0].removeprefix(BOM)
+            for line in lines:
+                read = None
+                if len(line) > LIGHT_BYTES:
+                    read = await self._read_long(line)
+                if isinstance(read, Excess):
+                    self._refuse_excess(read)
+                elif self._replies.version == BATCHED and line.lstrip()[:1] == b"[":
+                    await self._take_batch(line)
+                elif line and not self._plain.take(line := self._mended(line) if read is None else line, read):
+                    behind = await self._brought()
+                    await self._hand_on(behind, behind.read(line))
+        except PeerError as error:
+            self._replies.refuse_line(str(error))
+            self._ended = True
+
+    async def _brought(self) -> Behind:
+        """The SDK's side, which knows what the client has said of itself."""
+        if self._behind is None:
+            self._behind = await self._open_behind()
+            self._plain.has_sdk = True
+            self._tasks.start_soon(self._behind.run)
+            await self._behind.hear(self._plain.said())
+        return self._behind
+
+    async def _hand_on(self, behind: Behind, message: object) -> None:
+        if message is not None:
+            await behind.take(message)
+
+    async def _read_long(self, line: bytes) -> object:
+        """The JSON value in a long line, or the excess in it, which is counted before anything is built.
+
+        One beyond a megabyte is read in a thread, one after another: None for what is not, and for what is no JSON.
+
+        Raises:
+            LinesCrowdedError: while it waits for that, there is no room for it.
+        """
+        if len(line) <= AT_ONCE_BYTES:
+            return await self._threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
+        try:
+            with anyio.CancelScope() as self._reading:
+                self._lines.keep(len(line))
+                return await self._threads.run(self._session.id, partial(_weighed, line))
+        finally:
+            self._lines.keep(0)
+        raise self._lines.fault or LinesCrowdedError(len(line), 0)
+
+    def _refuse_excess(self, found: Excess) -> None:
+        identity = read_json(found.identity) if found.identity is not None else None
+        text = f"this line has {found.problem}: no more is read, so send it in several messages, or flatter"
+        self._replies.refuse(Refusal(None if isinstance(identity, HugeInteger) else identity, INVALID_REQUEST, text))
+
+    async def _take_batch(self, line: bytes) -> None:
+        """Take in an array of messages, as the one version with batches has them."""
+        behind = await self._brought()
+        try:
+            items = json.loads(line)
+        except (ValueError, RecursionError):
+            await self._hand_on(behind, behind.read(line))
+            return
+        if not items:
+            self._replies.refuse_line("a batch holds at least one message")
+        elif len(items) > (most := self._plain.max_open_requests):
+            text = f"a batch of {len(items)} messages is more than a client may have open: {most}"
+            self._replies.refuse_line(text)
+        else:
+            lines = [self._mended(json.dumps(item).encode()) for item in items]
+            with self._replies.batch():
+                left = [behind.read(one, in_batch=True) for one in lines if not self._plain.take(one)]
+            for message in left:
+                await self._hand_on(behind, message)
+
+    def _mended(self, line: bytes) -> bytes:
+        """The line with no half of a character pair in it."""
+        if not has_halves(line):
+            return line
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return line
+        if isinstance(value, dict):
+            value, names = with_plain_ids(value)
+            self._replies.name(names)
+        return without_halves(json.dumps(value).encode())
+
+    async def _drain(self) -> None:
+        with anyio.move_on_after(self._drain_s):
+            while self._session.open_requests:
+                with anyio.move_on_after(PROBE_S) as silence:
+                    await self._session.open_requests.wait_removed()
+                if silence.cancelled_caught:
+                    self._session.outbox.offer(PROBE)
+
+
+def _weighed(line: bytes) -> object:
+    """The JSON value in a line, or the excess in it; None for no JSON."""
+    found = excess(line) if may_be_heavy(line) else None
+    if found is not None:
+        return found
+    try:
+        return from_json(line)
+    except ValueError:
+        return None

@@ -29,8 +29,8 @@ from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
 from codriver.skills import LIVE_APP
 from codriver.tools.answers.symbol_answers import describe_symbol
 from codriver.tools.calls.base import client_slug, slug
-from codriver.tools.clojuredocs import describe_docs
 from codriver.tools.lean_toolset import address
+from codriver.tools.symbol_info import describe_docs
 from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:

@@ -4,6 +4,9 @@ A checkout's settings are words of a stranger, and some of them would run a comm
 Those count only once the user has said so, for exactly these words: a digest of what the files say is kept outside of
 the workspace, and whatever changes them takes it back. Everything else in a workspace's settings changes how Codriver
 serves, and nothing about what it may do to whom.
+
+A grant is a smaller yes, given through a client for a server's life and written nowhere: to the project's own
+interpreter by its path, for the settings as they were, and to no command, host or hook that they ask for.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from codriver.systems.programs import typed
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
+
 
 COMMAND: Final = "codriver trust"
 RECORD: Final = "accepted.json"
@@ -242,3 +246,47 @@ def when_it_counts(name: str) -> str:
 def shown_value(value: object) -> str:
     """A value in one line, not too long."""
     return cut(json.dumps(value, default=str), SHOWN_CHARACTERS)
+
+
+class Grants:
+    """The grant of one workspace, for the life of one server.
+
+    `python_of` gives the interpreter that would run were the workspace accepted, None where there is none. It blocks.
+    """
+
+    def __init__(self, workspace: Path, python_of: Callable[[], str | None]) -> None:
+        self._workspace = workspace
+        self._python_of = python_of
+        self._asked: dict[str, str] = {}
+        """By the path of an interpreter that a human is asked for: the digest of the settings at that time."""
+        self._given: tuple[str, str] | None = None
+        """The interpreter that may run, and the digest of the settings with which it may."""
+
+    def wanted(self) -> str | None:
+        """The interpreter to ask for, by its path; None where nothing waits for one. Blocks."""
+        if is_accepted(self._workspace):
+            return None
+        python, digest = self._python_of(), self._digest()
+        if python is None or digest is None:
+            return None
+        self._asked[python] = digest
+        return python
+
+    @property
+    def is_given(self) -> bool:
+        """True from the user's yes on."""
+        return self._given is not None
+
+    def give(self, python: str) -> None:
+        """Let an interpreter that was asked for run from now on, with the settings as they were then."""
+        self._given = python, self._asked[python]
+
+    def allows(self, python: str) -> bool:
+        """True where the user let this interpreter run, with the settings as they are now. Blocks."""
+        return self._given is not None and self._given == (python, self._digest())
+
+    def _digest(self) -> str | None:
+        try:
+            return read_tables(self._workspace).digest
+        except TomlFileError:
+            return None

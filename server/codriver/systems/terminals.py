@@ -1,13 +1,16 @@
-"""Terminals that a program asks, and that answer by their keys."""
+"""Terminals and pipes: keys by which a terminal answers, text as UTF-8, ends of a pipe that never wait."""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import os
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 if sys.platform == "win32":
 
@@ -38,3 +41,17 @@ else:
             yield
         finally:
             termios.tcsetattr(keys, termios.TCSANOW, before)
+
+
+def write_utf8() -> None:
+    """Have what is printed into pipes and files be UTF-8, where the system would take an older code page."""
+    if sys.platform == "win32":
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+                stream.reconfigure(encoding="utf-8")
+
+
+def never_block(end: int) -> None:
+    """Have reads from and writes to this end of a pipe fail where they would wait. On Windows they go on waiting."""
+    if sys.platform != "win32":
+        os.set_blocking(end, False)  # the standard library takes it by position only

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from codriver.tools import (
-    clojuredocs,
     edit_files,
     evaluate_code,
     get_evaluation,
@@ -30,7 +29,7 @@ MANIFEST: tuple[Tool, ...] = (
     *evaluate_code.TOOLS,
     *get_evaluation.TOOLS,
     *symbol_info.TOOLS,
-    *clojuredocs.TOOLS,
+    *symbol_info.TOOLS,
     *evaluate_code.TESTING,
     *stacktrace.TOOLS,
     *symbol_info.COMPARING,

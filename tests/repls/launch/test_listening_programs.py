@@ -13,7 +13,7 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.repl_connections import cautions
 from codriver.core.state import Origin, State
 from codriver.core.values import ListeningProgram, Profile
-from codriver.repls.launch.listening_programs import ListeningPrograms
+from codriver.repls.launch.discovery import ListeningPrograms
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it in files")
 
@@ -26,7 +26,7 @@ sys.stdin.read()
 LOOK = """
 import sys
 from pathlib import Path
-from codriver.repls.launch.listening_programs import ListeningPrograms
+from codriver.repls.launch.discovery import ListeningPrograms
 print(ListeningPrograms(Path(sys.argv[1])).look())
 """
 

@@ -257,14 +257,13 @@ def _var(row: list[object]) -> LoadedVar:
 def program_of_tests() -> str:
     """The program that runs tests, as a text whose `answer` gives the report of a run."""
     return python_text(
-        "python/interrupts.py", "python/run_values.py", "python/unittest_runs.py", "python/executed_tests.py",
-        "python/pytest_runs.py", "python/run_answers.py",
-    )  # fmt: skip
+        "python/run_values.py", "python/unittest_runs.py", "python/pytest_runs.py", "python/run_answers.py"
+    )
 
 
 @cache
 def _fresh() -> str:
-    return python_text("python/interrupts.py", "python/runs_anew.py")
+    return python_text("python/run_values.py", "python/runs_anew.py")
 
 
 @cache

@@ -39,7 +39,7 @@ from codriver.net.tasks import own_tasks
 from codriver.repls import kinds
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree
-from codriver.systems.pipes import never_block
+from codriver.systems.terminals import never_block
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence

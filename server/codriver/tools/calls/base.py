@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from codriver.log.recorded_runs import RecordedRuns
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
-    from codriver.settings.grants import Grants
     from codriver.settings.model import Settings
+    from codriver.settings.trust import Grants
     from codriver.tools.ledgers.clojuredocs_export import Export
     from codriver.tools.ledgers.ledger import Ledger
 

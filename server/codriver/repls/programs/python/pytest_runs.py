@@ -1,7 +1,8 @@
 """Tests run by pytest: of the files and folders that it is given, else where the project's settings say.
 
 Test modules and `conftest.py` are imported anew for each run, so an edit counts as soon as it is saved; the modules
-that they import are those that are loaded. After the run the REPL has its own modules, paths and streams again.
+that they import are those that are loaded. The REPL's own note of the project's functions, if the REPL has one, gets
+those that each test executes. After the run the REPL has its own modules, paths and streams again.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ import re
 import sys
 import traceback
 
-from .executed_tests import noting
-from .interrupts import be_deaf
-from .run_values import OUTPUT, TEXT, SoFar, beneath, file_of, frames_of, own, pytest
+from .run_values import OUTPUT, TEXT, SoFar, be_deaf, beneath, file_of, frames_of, own, pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +27,15 @@ if TYPE_CHECKING:
     from .run_values import Row
 
     Item = Any  # pytest's own objects, of any of its versions
+
     Error = Any
+
     Report = Any
+
     Outcome = tuple[int, list[list[object]], list[Row], "Row | None"]
+
+
+TYPE_CHECKING = False
 
 ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
 NO_LISP = ["-p", "no:basilisp_test_runner"]
@@ -390,3 +395,67 @@ def by_pytest(
         raise LookupError("the test " + wanted + " is there, and the project's settings of pytest deselect it")
     times: list[list[object]] = [[*named, seconds] for named, seconds in plugin.times.items()]
     return len(plugin.seen), times, plugin.rows, plugin.stopped
+
+
+OWN_PACKAGE = "_codriver_"
+around: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
+first: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
+
+
+class ExecutedPlugin:
+    """A plugin of pytest for one run. `name` gives the namespace and the name by which a test is told."""
+
+    def __init__(self, executed: Any, name: Callable[[Item], tuple[str, str]]) -> None:
+        self.executed, self.name = executed, name
+        self.place: tuple[str, ...] = ("", "")
+
+    def enter(self, *place: str) -> None:
+        """Note what runs from now on for a place."""
+        self.place = place
+        self.executed.enter(*place)
+
+    @around
+    def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
+        """Note for all tests of a file the functions that its import executes."""
+        if isinstance(collector, pytest.Module):
+            self.enter("module", file_in(collector))
+        yield
+
+    @around
+    def pytest_runtest_protocol(self, item: Item) -> Iterator[None]:
+        """Note for a test what runs from its fixtures' beginning to their end."""
+        named = self.name(item)
+        shared = [one for one in getattr(item, "fixturenames", ()) if isinstance(one, str)]
+        self.executed.uses(*named, file_in(item), shared)
+        self.enter(*named)
+        yield
+        self.enter("", "")
+
+    @around
+    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+        """A fixture that others may use too is prepared for all of those."""
+        before = self.place
+        if fixturedef.scope != "function":
+            self.enter("fixture", fixturedef.argname)
+        yield
+        if fixturedef.scope != "function":
+            self.enter(*before)
+
+
+def file_in(node: Any) -> str:
+    """The file of a test, or of a collector."""
+    return os.path.realpath(str(getattr(node, "path", None) or node.fspath))
+
+
+@contextlib.contextmanager
+def noting(name: Callable[[Item], tuple[str, str]]) -> Iterator[list[Any]]:
+    """A time in which is noted what tests execute; the plugins that do so, none without means for it."""
+    packages = [module for named, module in list(sys.modules.items()) if named.startswith(OWN_PACKAGE)]
+    executed = next((module.executed for module in packages if hasattr(module, "executed")), None)
+    if executed is None or not executed.begin(os.getcwd()):
+        yield []
+        return
+    try:
+        yield [ExecutedPlugin(executed, name)]
+    finally:
+        executed.end()

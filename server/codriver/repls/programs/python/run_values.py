@@ -1,4 +1,7 @@
-"""Values of a test run in a Python REPL: names of modules, the project's files, and the frames of a failure."""
+"""Values of a test run in a Python REPL: names of modules, the project's files, the frames of a failure.
+
+No interrupt is taken between the end of a run and its report.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,20 @@ import gc
 import inspect
 import json
 import os
+import signal
 import sys
 import traceback
 import types
 import unittest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+    from typing import IO, Any
+
+    Row = dict[str, Any]
+
 
 try:
     import pytest
@@ -21,12 +34,6 @@ if not hasattr(pytest, "version_tuple"):
     pytest = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
-    from typing import IO, Any
-
-    Row = dict[str, Any]
 
 __all__ = [
     "FRAMES", "OUTPUT", "ROWS", "TEXT", "TIMES", "SoFar", "beneath", "file_of", "frames_of", "home_of", "in_folder",
@@ -153,3 +160,12 @@ def is_test(name: str, value: object, module: ModuleType) -> bool:
     if isinstance(value, type):
         return issubclass(value, unittest.TestCase) or name.startswith("Test")
     return inspect.isfunction(value) and name.startswith("test")
+
+
+def be_deaf() -> None:
+    """Take no further interrupt until the run is told: the worker hears again afterwards.
+
+    Who interrupts goes on until all is over, and what passed is yet to be told.
+    """
+    if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "_on_signal":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)

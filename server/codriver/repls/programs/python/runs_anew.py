@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from .interrupts import be_deaf
+from .run_values import be_deaf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

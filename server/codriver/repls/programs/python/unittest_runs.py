@@ -8,8 +8,7 @@ import time
 import traceback
 import unittest
 
-from .interrupts import be_deaf
-from .run_values import SoFar, frames_of, is_test, pytest, shown
+from .run_values import SoFar, be_deaf, frames_of, is_test, pytest, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

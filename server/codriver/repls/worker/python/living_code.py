@@ -16,9 +16,9 @@ import sys
 import types
 
 from ..basics.class_spaces import home_of, is_class, space_of
+from .python_names import own_space
 from .renewal import is_same_code, own_code
 from .statements import CLASS, GUARD, span_of
-from .static_attributes import own_space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
