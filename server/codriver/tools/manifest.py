@@ -29,7 +29,6 @@ MANIFEST: tuple[Tool, ...] = (
     *evaluate_code.TOOLS,
     *get_evaluation.TOOLS,
     *symbol_info.TOOLS,
-    *symbol_info.TOOLS,
     *evaluate_code.TESTING,
     *stacktrace.TOOLS,
     *symbol_info.COMPARING,
