@@ -47,6 +47,16 @@ def test_each_skill_is_written_where_some_client_reads_it(workspace):
     assert "live-repl/SKILL.md" in skill_texts()
 
 
+def test_the_skill_of_lisp_is_not_written_into_a_project_of_python_alone(workspace):
+    (workspace / "pyproject.toml").write_text('[project]\nname = "shop"\n')
+    do(workspace, SKILLS)
+    assert not list(workspace.rglob("editing-lisp-files"))
+    (workspace / "backend").mkdir()
+    (workspace / "backend" / "deps.edn").write_text("{}")
+    do(workspace, SKILLS)
+    assert len(list(workspace.rglob("editing-lisp-files"))) == len(FOLDERS)
+
+
 def test_a_skills_file_begins_with_what_clients_look_for(workspace):
     do(workspace, SKILLS)
     for path in workspace.rglob("SKILL.md"):

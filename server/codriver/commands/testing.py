@@ -197,7 +197,7 @@ def _print(cases: Sequence[Case]) -> None:
         if not case.kind:
             say(SIGNS[case.outcome], f" {one_line(case.title)}")
         for line in (case.details or case.message).splitlines():
-            say(line if case.kind else f"  {line}")
+            say(line if case.kind else f"  {line}", hang=2 if case.kind else None)
 
 
 def _annotate(cases: Sequence[Case], workspace: Path) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.files.paths import shipped_folder
+from codriver.repls.kinds import JUPYTER, PYTHON
+from codriver.repls.launch.projects import find_projects, projects_below
 from codriver.setup.change_plan import Change, read_file
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 FOLDERS: Final = (".agents/skills", ".claude/skills")
 """Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, Claude Code the second. Source: observed."""
+OF_LISP: Final = "editing-lisp-files"
+"""The skill that is of no use where all projects are of Python."""
 SIGNATURE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
 MOST_FILES: Final = 200
 """How many files of the folders are looked at for those of a skill that codriver no longer has."""
@@ -87,6 +91,8 @@ def _is_ours(text: str) -> bool:
 
 def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
     seen: set[str] = set()
+    projects = (*find_projects(workspace), *projects_below(workspace))
+    is_lisp = wanted.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
     for name in FOLDERS:
         folder = workspace / name
         # One may be a link to the other.
@@ -95,7 +101,8 @@ def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
         seen.add(os.path.realpath(folder))
         texts = {folder / path: signed(text) for path, text in skill_texts().items()}
         for file, text in texts.items():
-            yield _plan_skill(file, text, workspace, wanted)
+            if is_lisp or file.parent.name != OF_LISP or os.path.lexists(file):
+                yield _plan_skill(file, text, workspace, wanted)
         for file in sorted(folder.glob("*/*.md"))[:MOST_FILES]:
             if file not in texts and (change := _plan_left_over(file, workspace)):
                 yield change
