@@ -25,6 +25,11 @@ def ended(client, answer, **more):
     return client.call("get_evaluation", evaluationId=answer["evaluationId"], waitMs=60_000, **more)
 
 
+def assert_calls_are_traced(client):
+    traced = client.call("evaluate_code", code="def called(): return 7\ncalled()", trace=True, timeoutMs=30_000)
+    assert (traced["status"], "called() -> 7" in traced["trace"]) == ("done", True)
+
+
 def test_code_runs_beside_what_holds_the_repl_with_its_value_and_its_output(client, busy):
     answer = begin(client, "print('beside')\n6 * 7")
     if answer["status"] == "running":
@@ -86,6 +91,7 @@ def test_what_no_exception_reaches_is_abandoned_with_its_thread_named(client):
     assert "abandoned" in words
     assert "codriver background" in words
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
+    assert_calls_are_traced(client)  # which hung in Python 3.11 while an exception waited to be raised
 
 
 def test_what_a_thread_cannot_do_fails_in_words(client):
@@ -158,6 +164,7 @@ def test_in_a_kernel_it_runs_on_a_subshell_beside_what_holds_the_main_one(kernel
     log = client.call("repl_output_log", since=0)["result"]
     assert "beside\n" in [e["text"] for e in log if e.get("evaluation") == answer["evaluationId"]]
     assert client.call("interrupt_evaluation", evaluationId=busy["evaluationId"])["status"] == "interrupted"
+    assert_calls_are_traced(client)
     until(lambda: len(client.call("list_sessions")["sessions"]) == 1, "its sessions to be closed")
 
 

@@ -38,11 +38,14 @@ ABANDONED: Final = (
     "that call returns; what else runs is not disturbed"
 )
 RAISE: Final = (
-    "[__import__('ctypes').pythonapi.PyThreadState_SetAsyncExc(__import__('ctypes').c_ulong(thread.ident), "
-    "__import__('ctypes').py_object(KeyboardInterrupt)) for thread in __import__('threading').enumerate() "
-    "if thread.name == {!r}]"
+    "import ctypes, threading; send, own = ctypes.pythonapi.PyThreadState_SetAsyncExc, threading.get_ident()\n"
+    "for ident in [one.ident for one in threading.enumerate() if one.name == {!r}]:\n"
+    " send(ctypes.c_ulong(ident), ctypes.py_object(KeyboardInterrupt))\n"
+    "try: send(ctypes.c_ulong(own), ctypes.py_object(KeyError)); [None for _ in range(1000)]\n"
+    "except KeyError: pass"
 )
-"""Source: Python documentation, `PyThreadState_SetAsyncExc`."""
+"""The second one is taken at once: until a thread takes one, the next traced call in Python 3.11 never begins, and what
+blocks takes none. Source: Python documentation, `PyThreadState_SetAsyncExc`."""
 
 
 def has_subshells(kernel: Kernel) -> bool:
@@ -150,7 +153,7 @@ class _SubshellEvaluator(Evaluator):
         with anyio.move_on_after(STOP_S):
             while not work.over.is_set():
                 with suppress(CodriverError):
-                    await expression(self._kernel, RAISE.format(thread), timeout_s=STOP_S)
+                    await expression(self._kernel, f"exec({RAISE.format(thread)!r}, {{}})", timeout_s=STOP_S)
                 with anyio.move_on_after(AGAIN_S):
                     await work.over.wait()
         if not work.over.is_set():

@@ -14,6 +14,7 @@ The threads on which requests are answered: a look-up that never ends keeps no o
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import traceback
 from time import monotonic
@@ -44,7 +45,21 @@ def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
     if api is None:
         return False
     given = None if kind is None else ctypes.py_object(kind)
-    return bool(api.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given) == 1)
+    is_done = bool(api.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given) == 1)
+    if sys.version_info[:2] == (3, 11):
+        # Until a thread takes an exception, the sign that one waits stays set, and there the next traced call of any
+        # thread never begins. So this one takes one. Nothing is called between, as this thread may be traced, too.
+        try:
+            api.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(_SignTaken))
+            for _ in range(1000):
+                pass
+        except _SignTaken:
+            pass
+    return is_done
+
+
+class _SignTaken(BaseException):
+    """Raised in the thread that raised another one elsewhere, and caught there."""
 
 
 class ThreadShield(Shield):
