@@ -10,7 +10,6 @@ user, after which the server would never cull an idle kernel. Source: Jupyter Se
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
@@ -29,6 +28,7 @@ from codriver.systems.other_processes import is_running
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from http.client import HTTPConnection, HTTPResponse
 
     from codriver.repls.jupyter.finding.connection_files import NotebookServer
 
@@ -69,6 +69,8 @@ def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
     Raises:
         NotebookServerError: it did not tell.
     """
+    from http.client import FORBIDDEN, OK, UNAUTHORIZED, HTTPException  # noqa: PLC0415  # a fifth of a MB that few servers need
+
     parts = urlsplit(server.url)
     if parts.hostname not in LOOPBACK or parts.scheme not in ("http", "https"):
         raise NotebookServerError(f"it is not asked at {server.url}, which is no loopback address")
@@ -78,11 +80,11 @@ def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
     token = {"Authorization": f"token {server.token}"} if server.token else {}
     try:
         status, data = exchange.run("GET", "/api/sessions", headers={"Accept": "application/json", **token}, tls=tls)
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, HTTPException) as error:
         raise NotebookServerError(f"nothing answers at {server.url} ({error})") from error
-    if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
+    if status in (UNAUTHORIZED, FORBIDDEN):
         raise NotebookServerError(f"the server at {server.url} refused the token in {server.path}")
-    if status != http.client.OK:
+    if status != OK:
         raise NotebookServerError(f"the server at {server.url} answered with status {status}")
     return read_sessions(server, data)
 
@@ -179,19 +181,23 @@ class HttpExchange:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _connection(self, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
+    def _connection(self, tls: ssl.SSLContext | None) -> HTTPConnection:
+        from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415  # as above
+
         host, port = self._base.hostname or "", self._base.port
         if tls is None:
-            return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
-        return http.client.HTTPSConnection(host, port, timeout=self._timeout_s, context=tls)
+            return HTTPConnection(host, port, timeout=self._timeout_s)
+        return HTTPSConnection(host, port, timeout=self._timeout_s, context=tls)
 
-    def _read(self, answer: http.client.HTTPResponse, ends: float) -> bytes:
+    def _read(self, answer: HTTPResponse, ends: float) -> bytes:
+        from http.client import HTTPException  # noqa: PLC0415  # as above
+
         pieces, size = [], 0
         while piece := answer.read1(PIECE_BYTES):
             pieces.append(piece)
             size += len(piece)
             if size > self._max_bytes:
-                raise http.client.HTTPException(f"an answer of more than {self._max_bytes:,} bytes")
+                raise HTTPException(f"an answer of more than {self._max_bytes:,} bytes")
             if time.monotonic() > ends:
-                raise http.client.HTTPException(f"an answer that takes longer than {self._timeout_s:g} s")
+                raise HTTPException(f"an answer that takes longer than {self._timeout_s:g} s")
         return b"".join(pieces)
