@@ -47,7 +47,7 @@ COLLECTION: Final = "(collection)"
 """In the place of a test's name: all tests of a file."""
 MOST_FILES: Final = 200
 """Files that are run because they import what changed, the nearest first."""
-SHOWN_FILES: Final = 3
+SHOWN_FILES: Final = 1
 RED_RUNS: Final = 10
 """The newest runs by which it is known what was red last."""
 BY_NAMED: Final = "the names of the changed files"

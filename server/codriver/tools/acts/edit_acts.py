@@ -178,7 +178,7 @@ class LiveSteps:
             return self._found_none(outcome)
         more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
         self.fields = words_of_passes(count, choice) if is_affected else {"tests": [*passed[:MOST_NAMED], *more]}
-        self.fields |= {"onlyInThisRepl": only_here} if only_here else {}
+        self.fields |= {"onlyInThisRepl": list(dict.fromkeys(only_here))} if only_here else {}
         self.fields |= self._told_red_before()
         self.fields = with_no_time(self.fields, left) if left else self.fields
         return True

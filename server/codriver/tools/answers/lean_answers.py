@@ -55,8 +55,8 @@ AND_DIFFERENCE = ", get_evaluation with diffWith compares two"
 """What follows where no forks do that unasked."""
 MOST_ACTUAL: Final = 500
 """Characters of a result's words: what follows explains its parts, and the stack trace has it."""
-MOST_TOLD_WHOLE, SHORT_ACTUAL = 2, 100
-"""Results that are told whole: of more, the first, and of the others so many characters of their first line."""
+SHORT_ACTUAL: Final = 100
+"""Characters of the first line of a result's words, of all results but the first."""
 SAYS_NOTHING: Final = re.compile(r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)")
 """Lines of a failure in pytest, or in hypothesis, that tell nothing of it."""
 AT_ONCE_MS = 100
@@ -494,8 +494,7 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
     """
     rows = fields.get("results")
     rows = _alike([_lean_row(row, workspace, named) for row in rows]) if isinstance(rows, list) else []
-    if len(rows) > MOST_TOLD_WHOLE:
-        rows = [rows[0], *map(_in_short, rows[1:])]
+    rows = [*rows[:1], *map(_in_short, rows[1:])]
     known = {
         "failed": not fields.get("failed"),
         "errors": not fields.get("errors"),
