@@ -164,7 +164,8 @@ def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation
     for evaluation in known.newest_first():
         if evaluation.number <= told.number:
             break
-        if not is_own(state, client, who, (evaluation.client, evaluation.who)):
+        of = (evaluation.client, evaluation.who)
+        if of != (client, who) and not is_own(state, client, who, of):
             found.append(evaluation)
     theirs = [one for one in found if not is_own(state, client, who, (one.client, one.who))] if told.live else found
     return sorted(theirs, key=_NUMBER) if theirs else theirs

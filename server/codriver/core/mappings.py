@@ -57,7 +57,7 @@ class LayeredMap(Mapping[K, V]):
     def with_item(self, key: K, value: V) -> LayeredMap[K, V]:
         """The mapping with `key` set to `value`; this one is not changed."""
         changed: LayeredMap[K, V] = LayeredMap.__new__(LayeredMap)
-        changed._size = self._size if key in self else self._size + 1
+        changed._size = self._size + (key not in self._top and key not in self._below)
         changed._below, changed._top = self._below, self._top | {key: value}
         if len(changed._top) > MOST_ON_TOP:
             changed._below, changed._top = self._below | changed._top, {}

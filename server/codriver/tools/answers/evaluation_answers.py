@@ -1,23 +1,22 @@
-"""The answer about an evaluation: its result, output and failure, as far as they go.
+"""The answer about an evaluation: its result, output and failure, as far as they go, and the notes of its advisers.
 
-Advisers: notes of an answer about an evaluation, each kind by one function, all asked in one loop.
-
-Each is asked of the same things and gives its notes, in the order in which an answer has them. One with nothing to say
-costs a call.
+An adviser is a function that gives the notes of one kind. Those that an evaluation of this status may need are asked in
+one loop, each of the same things, in the order in which an answer has their notes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, get_args
 
 from codriver.core import callers, evaluation_queue
 from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
-from codriver.core.values import HELD
+from codriver.core.values import HELD, LIVE, EvaluationStatus
 from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, image_files, images_for, shorten
@@ -305,15 +304,20 @@ Adviser = Callable[[Asking], Notes | Awaitable[Notes]]
 
 def _of_place(asking: Asking) -> Notes:
     """The difference of the place where it ran from the one that the caller takes it for."""
-    return asking.telling.news(notes_of_place(asking.call, asking.evaluation))
+    notes = notes_of_place(asking.call, asking.evaluation)
+    return asking.telling.news(notes) if notes else ()
 
 
 async def _of_its_own(asking: Asking) -> Notes:
     """The notes that its REPL or its runner made; on files that were edited since their load, each once."""
-    own = [note for note in asking.evaluation.notes if note.endswith(LOAD_IT)]
-    edits = [*own, *(await notes_of_use(asking.call, asking.evaluation) if asking.evaluation.over else ())]
+    notes = asking.evaluation.notes
+    used = await notes_of_use(asking.call, asking.evaluation) if asking.evaluation.over else []
+    if not notes and not used:
+        return ()
+    own = [note for note in notes if note.endswith(LOAD_IT)]
+    edits = [*own, *used]
     told = [with_editor(asking.call, asking.who, note) for note in asking.telling.news(edits)]
-    return [*told, *(note for note in asking.evaluation.notes if note not in own)]
+    return [*told, *(note for note in notes if note not in own)]
 
 
 def _of_cell(asking: Asking) -> Notes:
@@ -331,7 +335,7 @@ def _of_texts(asking: Asking) -> Notes:
 
 async def _of_repetition(asking: Asking) -> Notes:
     """The comparison with the same code before."""
-    if asking.evaluation.over and asking.telling.transcript is not None:
+    if asking.telling.transcript is not None:
         found = await notes_of_repetition(asking.call, asking.evaluation, asking.telling.transcript)
         asking.repetition, asking.is_same = found
     return asking.repetition
@@ -411,12 +415,26 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
     _of_background,
 )
 """In the order of an answer's notes: what it is about, then what came of it, then what happens around it."""
+_ONLY_OF: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
+    {
+        _of_repetition: frozenset({"done", "failed", "interrupted", "lost"}),
+        _of_standing: LIVE,
+        _of_missing_module: frozenset({"failed"}),
+    }
+)
+ADVISERS_OF: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProxyType(
+    {
+        status: tuple(one for one in ADVISERS if status in _ONLY_OF.get(one, (status,)))
+        for status in get_args(EvaluationStatus)
+    }
+)
+"""The advisers that have something to say of an evaluation, by its status: the others are not asked."""
 
 
 async def notes_for(asking: Asking) -> list[str]:
     """The notes of an answer."""
     said: list[str] = []
-    for adviser in ADVISERS:
+    for adviser in ADVISERS_OF[asking.evaluation.status]:
         found = adviser(asking)
         said += await found if isinstance(found, Awaitable) else found
     return said

@@ -128,8 +128,8 @@ class TestsRun:
 
     def take_differences(self, who: str, evaluation: str = "") -> list[str]:
         """Differences that were found for a caller since its last answer, and that of this run."""
-        found = [self.compared.get(evaluation, ""), self.untold.pop(who, "")]
-        return [one for one in dict.fromkeys(found) if one]
+        of_run, untold = self.compared.get(evaluation, ""), self.untold.pop(who, "")
+        return [one for one in dict.fromkeys((of_run, untold)) if one] if of_run or untold else []
 
 
 @dataclass(slots=True)
