@@ -171,26 +171,30 @@ def resolve(
             reachable = [repl for repl in known if not (is_wanted and repl.origin.is_merely_found)]
         if not reachable:
             raise NoReplError(tuple(repls), to_name_one(state))
+        if len(reachable) == 1:
+            return Target(reachable[0], reachable[0].sessions[MAIN_SESSION])
         reachable = [repl for repl in reachable if repl.dialect in dialects] or reachable
         gave_way = tuple([repl.key for repl in reachable if _gives_way(repl, reachable)])
         reachable = [repl for repl in reachable if repl.key not in gave_way]
-        only, *others = reachable
-        if others:
+        if len(reachable) > 1:
             habit = [repl for repl in reachable if repl.id in used]
             if len(habit) != 1:
                 raise AmbiguousSessionError(reachable)
             beside = tuple([repl.key for repl in reachable if repl is not habit[0]])
             return Target(habit[0], habit[0].sessions[MAIN_SESSION], beside=beside)
-        return Target(only, only.sessions[MAIN_SESSION], gave_way=gave_way)
+        return Target(reachable[0], reachable[0].sessions[MAIN_SESSION], gave_way=gave_way)
     for repl in state.repls.values():
         for session in repl.sessions.values():
             if session_key(repl, session.name) == key and (may_leave or not session.is_leaving):
                 if repl.phase == "stopped":
                     raise repl_stopped(repl)
                 return Target(repl, session)
+    raise _unknown_session(key, _named_sessions(state))
+
+
+def _named_sessions(state: State) -> list[str]:
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
-    named = [session_key(repl, one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
-    raise _unknown_session(key, named)
+    return [session_key(repl, one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
 
 
 def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
