@@ -86,7 +86,7 @@ def test_a_keyword_equals_the_string_of_its_text():
         (r'"\q"', 'a string with the escapes \\n \\t \\r \\b \\f \\\\ \\" \\uXXXX', "\\q", 1, 1),
         ("\\abc", "a character such as `\\a` or `\\newline`", "\\abc", 1, 1),
         ("[#_]", "a form to leave out", "#_", 1, 2),
-        ("9" * 500, "a whole or decimal number", "9" * 120 + "…", 1, 1),
+        ("9" * 500, "a whole or decimal number", "9" * 119 + "…", 1, 1),
         ("[" * (MAX_DEPTH + 1), f"at most {MAX_DEPTH} levels", "one more", 1, MAX_DEPTH + 1),
         (" " * (MAX_CHARACTERS + 1), f"at most {MAX_CHARACTERS} characters", str(MAX_CHARACTERS + 1), 1, 1),
     ],
