@@ -2,8 +2,9 @@
 
 `python tests/bench/traced_files.py LIBRARY TESTS... [--changed FILE] [--python PYTHON] [--rounds N]`: LIBRARY is the
 unpacked source of one that has its tests in it, TESTS name files or folders there, FILE is the one whose lines have all
-changed, and PYTHON is an interpreter that has pytest, coverage.py and what the library needs. The processor time of a
-REPL is measured, in turns; a debugger that stops nowhere is left out with `--no-debugger`, as it takes long.
+changed (`all`: those of every file), and PYTHON is an interpreter that has pytest, coverage.py and what the library
+needs. The processor time of a REPL is measured, in turns; a debugger that stops nowhere is left out with
+`--no-debugger`, as it takes long.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from worker_client import Repl, texts
 from codriver.repls.dialects import WORKER_PYTHON
 
 PLAIN = "plainly"
+ALL = "all"
 AROUND = """
 import bdb, cProfile, os
 
@@ -27,7 +29,8 @@ class Steps(bdb.Bdb):
     def user_line(self, frame):
         del frame
 
-def covered(act):
+def covered(act, core):
+    os.environ["COVERAGE_CORE"] = core
     import coverage
     lines = coverage.Coverage(source=[os.getcwd()], data_file=None)
     lines.start()
@@ -43,14 +46,10 @@ GIT = ["git", "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
 
 
 def committed(library, folder, changed):
-    """A copy of a library, as a repository in which all files but one are committed."""
+    """A copy of a library, as a repository in which all files but the changed are committed."""
     shutil.copytree(library, folder)
-    for words in (
-        ["init", "-q"],
-        ["add", "."],
-        ["rm", "-q", "--cached", changed],
-        ["commit", "-q", "-m", "all but one"],
-    ):
+    rest = [] if changed == ALL else [["add", "."], ["rm", "-q", "--cached", changed]]
+    for words in (["init", "-q"], *rest, ["commit", "-q", "--allow-empty", "-m", "the rest"]):
         subprocess.run([*GIT, *words], cwd=folder, check=True)
 
 
@@ -99,9 +98,12 @@ def main():
                 "calls recorded (trace)": lambda: tests.run(**{"codriver/trace": []}),
                 "changed lines noted (coverage)": lambda: tests.run(**{"codriver/cover": 1}),
                 "cProfile": lambda: tests.run("cProfile.Profile().runcall(lambda: {})"),
-                "coverage.py": lambda: tests.run("covered(lambda: {})"),
+                "coverage.py": lambda: tests.run("covered(lambda: {}, 'ctrace')"),
+                "coverage.py, sysmon": lambda: tests.run("covered(lambda: {}, 'sysmon')"),
                 "bdb, every line": lambda: tests.run("Steps().runcall(lambda: {})"),
             }
+            if version.startswith("3.11"):
+                del ways["coverage.py, sysmon"]
             if options.no_debugger:
                 del ways["bdb, every line"]
             tests.run()
