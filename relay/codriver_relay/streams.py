@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 
 CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
-CAN_POLL = hasattr(select, "poll") and not os.environ.get("CODRIVER_RELAY_THREADS")
-"""Whether pipes can be waited for. Where they cannot, as on Windows, a thread reads stdin, and one each writes."""
+CAN_POLL = hasattr(select, "poll") and sys.platform != "darwin" and not os.environ.get("CODRIVER_RELAY_THREADS")
+"""Whether pipes and terminals can be waited for. Where they cannot, a thread reads stdin, and one each writes: Windows
+polls no pipes, and macOS no terminals."""
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
 """What is written to a pipe in one piece where there is room at all."""

@@ -40,7 +40,7 @@ from codriver.editing.file_changes import (
     show,
 )
 from codriver.errors import few
-from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, remove, temporary_name
+from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, put_on_disk, remove, temporary_name
 from codriver.files.private_folders import make_private_folder, try_lock
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ def _write(descriptor: int, data: bytes, *, is_durable: bool) -> None:
     while view:
         view = view[os.write(descriptor, view) :]
     if is_durable:
-        os.fsync(descriptor)
+        put_on_disk(descriptor)
 
 
 def _end(descriptor: int, *, is_durable: bool) -> None:

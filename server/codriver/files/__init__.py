@@ -40,6 +40,7 @@ from codriver.files.whole_files import (
     read_text,
     replace,
 )
+from codriver.systems.machine import put_on_disk
 from codriver.systems.open_folders import remove, remove_tree, rename
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "is_private",
     "locate",
     "open_for_writing",
+    "put_on_disk",
     "read",
     "read_head",
     "read_json",

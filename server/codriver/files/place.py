@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
+from codriver.systems.machine import put_on_disk
 from codriver.systems.open_folders import CLOEXEC, NOFOLLOW
 from codriver.systems.owners import TELLS_MODES, give, is_mine, is_open, is_trusted, set_mode
 
@@ -183,7 +184,7 @@ class Place:
                 if mode is not None:
                     set_mode(descriptor, mode)
                 if is_durable:
-                    os.fsync(descriptor)
+                    put_on_disk(descriptor)
         except BaseException:
             self.discard(temporary)
             raise

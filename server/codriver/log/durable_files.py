@@ -46,7 +46,7 @@ def append(path: Path, content: bytes) -> None:
             content = b"\n" + content
         try:
             _write(descriptor, content)
-            os.fsync(descriptor)
+            files.put_on_disk(descriptor)
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, size)

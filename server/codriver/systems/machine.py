@@ -1,10 +1,12 @@
 """The machine itself: since when it runs, how its users are called, how many files a process may open.
 
-Large blocks of memory: how a system's allocator is told to give them back as soon as they are free.
+Large blocks of memory: how a system's allocator is told to give them back as soon as they are free. What was written
+is put on the disk for good.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import suppress
@@ -69,6 +71,20 @@ LARGE_BYTES: Final = 320 * 2**10
 four times as long in a virtual machine. What the event loop reads at once, 256 KiB and its header, is smaller."""
 _MMAP_THRESHOLD: Final = -3
 """Source: mallopt(3), `M_MMAP_THRESHOLD`."""
+
+
+def put_on_disk(descriptor: int) -> None:
+    """Put what was written on the disk for good. On macOS `fsync` leaves it in the drive's own memory.
+
+    Source: macOS, fsync(2) and fcntl(2), `F_FULLFSYNC`.
+    """
+    if sys.platform == "darwin":
+        import fcntl  # noqa: PLC0415  # not on every system
+
+        with suppress(OSError):  # of a file system that knows no more than `fsync`
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
 
 
 def give_back_large_blocks() -> None:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from codriver.systems.machine import put_on_disk
 from codriver_relay import own_files
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ class OpenFolder:
         with contextlib.suppress(OSError):
             descriptor = os.open(self._where("."), _FOLDER, dir_fd=self._descriptor)
             try:
-                os.fsync(descriptor)
+                put_on_disk(descriptor)
             finally:
                 os.close(descriptor)
 
