@@ -14,8 +14,11 @@ from pathlib import Path
 
 import needs
 import pytest
+import windows_clients
 import windows_edits
 from windows_client import WAIT_S, Client
+
+from codriver.setup.clients import known_clients
 
 WINDOWS = needs.windows_python()
 END_S = 15
@@ -60,10 +63,21 @@ child = subprocess.Popen([sys.executable, "-c", {CHILD!r}], stdout=subprocess.PI
 print(os.getpid(), child.pid, int(child.stdout.readline()))
 """
 """It prints the worker, a child of it, and that one's child."""
+HANGS = {
+    "a loop": "while True: pass",
+    "a sleep": "import time; time.sleep(99)",
+    "a lock": "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()",
+    "a child": (
+        "import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(98)'])\n"
+        "print(child.pid, flush=True); child.wait()"
+    ),
+    "input": "input()",
+}
 ENDED = ("interrupted", "failed")
 """What an interrupt leads to: the input of code that waits for some may end before the signal is there."""
 ROUNDS = int(os.environ.get("CODRIVER_WINDOWS_ROUNDS", "2"))
 EDITS_KEPT = Path(windows_edits.__file__)
+ENTRIES = Path(windows_clients.__file__)
 EDITS = [
     {"type": "replace_def", "filePath": f"{name}.py", "name": name, "code": f"def {name}():\n    return 2"}
     for name in "ab"
@@ -181,19 +195,10 @@ def test_output_below_python_belongs_to_its_evaluation(client, code):
     assert client.evaluate(code).get("stdout", "").splitlines() == ["below"]
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "while True: pass",
-        "import time; time.sleep(99)",
-        "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(98)'])",
-        "input()",
-    ],
-    ids=["a loop", "a sleep", "a child", "input"],
-)
-def test_an_evaluation_is_interrupted_in_the_process_that_it_runs_in(client, code):
+@pytest.mark.parametrize("name", [name for name in HANGS if name != "a lock"])
+def test_an_evaluation_is_interrupted_in_the_process_that_it_runs_in(client, name):
     before = client.evaluate("import os; os.getpid()")["result"]
-    begun = client.evaluate(code, timeoutMs=1500, onTimeout="continue")
+    begun = client.evaluate(HANGS[name], timeoutMs=1500, onTimeout="continue")
     answer = client.call("interrupt_evaluation", evaluationId=begun["evaluationId"])
     assert answer["ok"], answer
     assert answer["status"] in ENDED, answer
@@ -201,8 +206,7 @@ def test_an_evaluation_is_interrupted_in_the_process_that_it_runs_in(client, cod
 
 
 def test_a_wait_for_a_lock_is_left_alone_or_the_answer_says_what_ends_it(client):
-    code = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"
-    begun = client.evaluate(code, timeoutMs=1500, onTimeout="continue")
+    begun = client.evaluate(HANGS["a lock"], timeoutMs=1500, onTimeout="continue")
     answer = client.call("interrupt_evaluation", evaluationId=begun["evaluationId"])
     assert answer["status"] in ENDED or "allowRestart" in json.dumps(answer), answer
     client.call("interrupt_evaluation", evaluationId=begun["evaluationId"], allowRestart=True)
@@ -250,6 +254,25 @@ def test_a_hook_reaches_the_server(server, windows):
     assert "additionalContext" in done.stdout, done.stdout
 
 
+def test_every_client_has_an_entry_at_its_place_whose_command_answers_and_hooks_that_its_shell_takes(server, windows):
+    home = f"{windows.own_path}\\of a user"
+    done = windows.run("-X", "utf8", str(ENTRIES), windows.own_path, home)
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert set(found["files"]) == set(known_clients()), found["files"]
+    places = {
+        "claude-desktop": "AppData\\Roaming\\Claude\\claude_desktop_config.json",
+        "zed": "AppData\\Roaming\\Zed\\settings.json",
+        "codex": ".codex\\config.toml",
+    }
+    assert {name: found["files"][name]["user"] for name in places} == {
+        name: f"{home}\\{place}" for name, place in places.items()
+    }
+    assert found["entries"]
+    assert [line for line, status, said, _ in found["entries"] if status or '"serverInfo"' not in said] == [], found
+    assert len(found["hooks"]) >= 4, found["hooks"]
+    assert [line for line, status, _, wrong in found["hooks"] if status or wrong] == [], found["hooks"]
+
+
 def test_a_command_prints_every_script_into_a_pipe(server, windows):
     assert windows.run("-m", "codriver", "eval", "print('ä 中')").stdout.splitlines()[0] == "ä 中"
 
@@ -271,13 +294,23 @@ def test_stop_winds_the_server_down_and_its_edits_outlive_the_next(server, windo
     server.wait(WAIT_S)
     following = windows.serve()
     assert [(windows.folder / f"{name}.py").read_text().count("return 2") for name in "ab"] == [1, 1]
-    with Client(windows.state) as client:
-        tree = client.evaluate(STARTED)["stdout"].split()
-        client.evaluate("while True: pass", timeoutMs=500, onTimeout="continue")
-        windows.run("-c", KILL, str(windows.server_pid()))
-    assert not windows.left_running(windows.server_pid(), *tree), "what a REPL started outlives a killed server"
+    assert windows.run("-m", "codriver", "stop").returncode == 0
     following.wait(WAIT_S)
     following.stdout.close()
+
+
+@pytest.mark.parametrize("code", HANGS.values(), ids=HANGS)
+def test_a_server_that_is_killed_takes_its_tree_along_whatever_hangs_in_it(windows, code):
+    server = windows.serve()
+    pid = windows.server_pid()
+    with Client(windows.state) as client:
+        tree = client.evaluate(STARTED)["stdout"].split()
+        begun = client.evaluate(code, timeoutMs=1500, onTimeout="continue")
+        assert begun["status"] in ("running", "needs-input"), begun
+        windows.run("-c", KILL, str(pid))
+    assert not windows.left_running(pid, *tree, *begun.get("stdout", "").split())
+    server.wait(WAIT_S)
+    server.stdout.close()
 
 
 def test_edits_that_were_acknowledged_outlive_servers_that_are_stopped_or_killed(windows, tmp_path):

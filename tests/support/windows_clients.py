@@ -1,0 +1,81 @@
+"""The entries and hooks that `init` writes for all clients: where each lies, and whether its command is taken there.
+
+Run as a script by the Python whose system is asked: `windows_clients.py FOLDER HOME`. It prints as JSON the file of
+each client's entry, and of each command line that stands in them or in hooks the answer that it gives: entries as
+clients start them, hooks through the shell.
+"""
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from codriver.commands.cli import cli
+from codriver.setup.clients import Environment, command_line, known_clients
+from codriver.setup.hooks import known_hooks
+
+ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+HANDSHAKE = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": ABOUT}) + "\n"
+BEGUN = re.compile(r'"((?:[^"\\]|\\.)*codriver_hook(?:[^"\\]|\\.)* (?:[\w-]+ )?started)"')
+"""The command of a hook for the begin of a session, in the text of a file."""
+WAIT_S = 120
+
+
+def entries(folder, environment):
+    """The file of each client's entry in each scope, and the words of its command."""
+    for client in known_clients().values():
+        for scope in client.scopes:
+            file = client.file(scope, folder, environment)
+            if not file.is_file():
+                continue
+            node = tomllib.loads(file.read_text("utf-8")) if client.is_toml else json.loads(file.read_text("utf-8"))
+            for key in client.entry_path():
+                node = node.get(key, {})
+            for name, entry in node.items():
+                if name.startswith("codriver"):
+                    yield client.id, scope, file, command_line(entry)
+
+
+def hooks(folder):
+    """The command lines of hooks for the begin of a session."""
+    for files in known_hooks().values():
+        for one in files:
+            file = folder / one.path
+            if file.suffix == ".json" and file.is_file():
+                yield from (json.loads(f'"{line}"') for line in BEGUN.findall(file.read_text("utf-8")))
+
+
+def said(command, given, *, shell=False):
+    done = subprocess.run(
+        command, input=given, capture_output=True, encoding="utf-8", shell=shell, timeout=WAIT_S, check=False
+    )
+    return [done.returncode, done.stdout, done.stderr]
+
+
+def main():
+    folder, home = Path(sys.argv[1]), Path(sys.argv[2])
+    roaming, local = home / "AppData" / "Roaming", home / "AppData" / "Local"
+    os.environ |= {"USERPROFILE": str(home), "APPDATA": str(roaming), "LOCALAPPDATA": str(local)}
+    os.environ["CODRIVER_HOOK_DEADLINE_S"] = str(WAIT_S)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for options in (("--scope", "user"), ("--scope", "workspace", "--hooks")):
+            command = ["init", "-w", str(folder), "--client", "all", "--force", *options]
+            with contextlib.suppress(SystemExit):  # not every client has an entry in either scope
+                cli.main(command, prog_name="codriver", standalone_mode=False)
+    found, lines = {}, {}
+    for client, scope, file, words in entries(folder, Environment(home, "windows", dict(os.environ))):
+        found.setdefault(client, {})[scope] = str(file)
+        lines[tuple(word.replace("${workspaceFolder}", str(folder)) for word in words)] = None  # as its client does
+    answers = [[subprocess.list2cmdline(words), *said(words, HANDSHAKE)] for words in lines]
+    event = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "cwd": str(folder)})
+    told = [[line, *said(line, event, shell=True)] for line in dict.fromkeys(hooks(folder))]
+    sys.stdout.write(json.dumps({"files": found, "entries": answers, "hooks": told}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
