@@ -3,6 +3,8 @@
 Run with `python tests/bench/run.py page`. Two servers with an embedded Python each; to one a reader in a process of its
 own is connected that takes every event and draws nothing. A client evaluates on both in blocks, by turns. With
 Chromium in the reader's place the time is told, and not bounded: it draws on the same two cores.
+
+While a REPL prints a gigabyte, the time between two frames of the page in Chromium is told, and what the page holds.
 """
 
 import contextlib
@@ -54,6 +56,43 @@ def chromium(page, folder):
     browser.close()
 
 
+FLOOD_MB = 1024
+FRAMES = """(() => {
+  window.took = [];
+  let last = performance.now();
+  const tick = (now) => { took.push(now - last); last = now; requestAnimationFrame(tick); };
+  requestAnimationFrame(tick);
+})()"""
+HELD = "[document.querySelectorAll('*').length, performance.memory?.usedJSHeapSize ?? 0]"
+
+
+def flood(report, live, client):
+    """The frames of a page while a REPL prints a gigabyte, one row open."""
+    size = max(1, round(FLOOD_MB * report.scale))
+    with tempfile.TemporaryDirectory() as folder:
+        browser = Browser(Path(folder))
+        with browser.page(opened(live).address) as shown:
+            shown.shows("live", "#link")
+            begun = client.begin_call(
+                "evaluate_code", code=f"for _ in range({size} * 16): print('x' * 65_535)", timeoutMs=600_000
+            )
+            shown.click(".alive .line")
+            shown.run(FRAMES)
+            began = time.perf_counter()
+            client.answer(begun)
+            seconds = time.perf_counter() - began
+            took = sorted(shown.run("took"))
+            elements, heap = shown.run(HELD)
+        browser.close()
+    name = f"a page while {size} MB are printed"
+    report.fact(TITLE, f"{name}: median between two frames", statistics.median(took), "ms", at_most=34)
+    report.fact(TITLE, f"{name}: 95 of 100 frames within", took[len(took) * 95 // 100], "ms", at_most=100)
+    report.fact(TITLE, f"{name}: the longest", took[-1], "ms")
+    report.fact(TITLE, f"{name}: elements", elements, "")
+    report.fact(TITLE, f"{name}: JavaScript's heap", heap / 2**20, "MB")
+    report.fact(TITLE, f"{name}: all of it took", seconds, "s")
+
+
 def block(client, took):
     for number in range(BLOCK):
         began = time.perf_counter()
@@ -88,6 +127,7 @@ def measure(report):
             compare(report, "a reader of all events", looked_at, alone, count, at_most=AT_MOST)
         with chromium(page, Path(folder) / "browser"):
             compare(report, "Chromium", looked_at, alone, count // 5)
+        flood(report, live, looked_at)
 
 
 if __name__ == "__main__":
