@@ -158,6 +158,9 @@ def test_an_open_row_has_code_output_error_frames_and_notes(page, client):
     page.click(".line", "inner('gone')")
     for words in ("look it up", "def inner(n):", "before", "loud", "KeyError: 'gone'", "in inner"):
         page.shows(words, ".detail")
+    page.shows("KeyError: 'gone'", ".detail p.error")
+    page.shows("inner", ".detail .frames")
+    assert "[object" not in page.text(".detail")
     page.click(".line", "inner('gone')")
     page.until("!document.querySelector('.detail')", "the row to be closed")
 

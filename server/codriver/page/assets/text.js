@@ -9,7 +9,7 @@ export const el = (name, given = {}, ...inside) => {
 		else made.setAttribute(key, value === true ? "" : value);
 	}
 	if (name === "button") made.type = given.type ?? "button";
-	made.append(...inside.flat().filter(Boolean));
+	made.append(...inside.flat(2).filter(Boolean));
 	return made;
 };
 
