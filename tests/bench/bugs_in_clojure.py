@@ -116,7 +116,7 @@ class Hunt:
         put(self.client, file, wrong)
         for code in self.chance.sample([text, *others], len(others) + 1):
             edit = {"type": "create", "filePath": str(file), "code": code, "overwrite": True}
-            asked = {"load": True, "test": [tests], "onFailure": "restore", "timeoutMs": TESTS_MS}
+            asked = {"load": True, "test": [tests], "onFailure": "restore"}
             if self.client.call("edit_files", edits=[edit], **asked)["ok"]:
                 break
         return len(others) > 1 and file.read_text() == text
