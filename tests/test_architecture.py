@@ -68,7 +68,7 @@ MAY_IMPORT = {
         "skills", "systems", "tools", "tools/calls", "tools/ledgers",
     },
     "commands": {"app", "core", "documents", "errors", "files", "log", "net", "repls", "settings", "setup", "systems"},
-    "__main__": {"commands"},
+    "__main__": {"commands", "errors", "files", "net"},  # its short way leaves the commands out
 }  # fmt: skip
 
 # Libraries that only these rooms know.

@@ -163,16 +163,19 @@ def holds_lock(folder: Folder, inode: int) -> bool:
 def holder_of(lock: os.stat_result, inode: int, hint: int | None) -> int | None:
     """The process that holds the lock on a file and has the socket `inode`; None when no process of ours has both.
 
-    `hint`: a process to ask too, where the kernel names the locked file otherwise than its status does.
+    `hint`: a process to ask first, as the kernel may name the locked file otherwise than its status does. The
+    table of all locks comes after it: a reader waits until every processor has passed the kernel by, some 10 ms.
     Source: proc(5), /proc/locks: after `->` for those that wait, column 2 is the kind, 5 the process, 6 the file.
 
     Raises:
         OSError: this system does not tell.
     """
+    if hint and has_both(str(hint), lock, inode):
+        return hint
     with open("/proc/locks", "rb") as table:
         rows = [row.split() for row in table]
     found = [row[4] for row in rows if row[1] != b"->" and row[5].rpartition(b":")[2] == b"%d" % lock.st_ino]
-    for process in dict.fromkeys([*found, *([b"%d" % hint] if hint else [])]):
+    for process in dict.fromkeys(found):
         if process.isdigit() and has_both(process.decode(), lock, inode):
             return int(process)
     return None

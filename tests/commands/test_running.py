@@ -131,3 +131,54 @@ def test_a_replay_tells_a_terminal_which_evaluation_runs_again(live, tmp_path):
         gate.touch()
         terminal.shows("2 evaluations: 2 the same, 0 differ")
         assert terminal.end() == 0
+
+
+WHOLE_WAY = "from codriver.commands.cli import main; main()"
+LINES = [
+    ["eval", "1 + 2 #@"],
+    ["eval", "print('a', end=''); 'ü\\ud800' #@"],
+    ["eval", "import sys; print('wrong', file=sys.stderr)\n[1, None] #@"],
+    ["eval", "None #@"],
+    ["eval", "1 / 0\n#@"],
+    ["eval", "(1\n#@"],
+    ["eval", "input() #@"],
+    ["eval", "import time; time.sleep(0.5); print('late'); 5 #@"],
+    ["eval", "-1 #@"],
+    ["eval", "--", "-1 #@"],
+    ["eval", "-q", "list(range(100_000)) #@"],
+    ["eval", "1 #@", "2"],
+    ["eval", "--json"],
+    ["eval", "--workspace", ".", "2 ** 70 #@"],
+    ["eval", "-w", "missing", "1"],
+    ["eval", "--workspace", "waiting.py", "1"],
+    ["eval"],
+    ["evil", "1"],
+]  # fmt: skip
+
+
+def test_the_short_way_says_to_the_byte_what_the_whole_way_says(live):
+    def said(start, words, other):  # as other code: a second result of the same code has a note
+        command = [sys.executable, *start, *(word.replace("@", other) for word in words)]
+        done = subprocess.run(command, cwd=live.workspace, env=live.environ, capture_output=True, check=False)
+        return done.returncode, done.stdout, re.sub(rb"\b[0-9a-f]{4}-\d+\b|<eval \d+>|#[12]", b"ID", done.stderr)
+
+    for words in LINES:
+        assert said(["-m", "codriver"], words, "1") == said(["-c", WHOLE_WAY], words, "2"), words
+
+
+OF_THE_SHORT_WAY = [
+    "codriver", "codriver.errors", "codriver.files", "codriver.files.paths", "codriver.files.place",
+    "codriver.files.private_folders", "codriver.files.read_cache", "codriver.files.whole_files", "codriver.net",
+    "codriver.net.client", "codriver.net.kernel_sockets", "codriver.net.server_record", "codriver.systems",
+    "codriver.systems.listeners", "codriver.systems.machine", "codriver.systems.open_folders",
+    "codriver.systems.owners", "codriver_relay", "codriver_relay.own_files", "codriver_relay.peer",
+]  # fmt: skip
+
+
+def test_a_plain_evaluation_for_a_program_imports_no_command_line(live):
+    command = [sys.executable, "-X", "importtime", "-m", "codriver", "eval", "-w", str(live.workspace), "1 + 2 # once"]
+    done = subprocess.run(command, env=live.environ, capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n"
+    names = re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE)
+    assert not {"click", "mcp", "pydantic", "asyncio", "subprocess", "threading", "shutil"} & set(names)
+    assert sorted({name for name in names if name.startswith("codriver")}) == OF_THE_SHORT_WAY

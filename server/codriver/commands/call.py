@@ -246,9 +246,12 @@ def _evaluate(
 ) -> None:
     if session:
         arguments["replSessionKey"] = session
-    with connected(workspace.resolve(), start=start) as connection:
+    begun, first = click.get_current_context().obj or (None, None)
+    if isinstance(first, BaseException):
+        raise first
+    with begun or connected(workspace.resolve(), start=start) as connection:
         told = {"stdout": 0, "stderr": 0}
-        answer = _answer(connection, tool, arguments, workspace.resolve(), told if not as_json else None)
+        answer = _answer(connection, tool, arguments, workspace.resolve(), told if not as_json else None, first)
         if answer.get("reason") in LACKING:
             answer = without_repl(answer, repls_of(connection), workspace.resolve())
         if as_json:
@@ -264,15 +267,23 @@ def _evaluate(
 
 
 def _answer(
-    connection: client.Connection, tool: str, arguments: dict[str, Any], workspace: Path, told: dict[str, int] | None
+    connection: client.Connection,
+    tool: str,
+    arguments: dict[str, Any],
+    workspace: Path,
+    told: dict[str, int] | None,
+    first: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """The answer of a tool that evaluates. With `told` its output is said as it comes, and counted there by stream."""
+    """The answer of a tool that evaluates. With `told` its output is said as it comes, and counted there by stream.
+
+    `first`: the first answer to a call that was made before.
+    """
     with patience(lambda: coming_repls(workspace) or WORKING) as waiting:
         if told is None:
             return connection.call(tool, arguments)
         timeout_s = arguments["timeoutMs"] / 1000
         running = Running(connection, timeout_s, lambda: phases_of(connection), waiting, told)
-        return running.answer(tool, arguments)
+        return running.answer(tool, arguments, first)
 
 
 def repls_of(connection: client.Connection) -> list[dict[str, Any]]:

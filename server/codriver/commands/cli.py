@@ -133,11 +133,11 @@ def cli(*, workspace: Path | None) -> None:
     del workspace  # each command reads it: see `codriver.commands.options`
 
 
-def main() -> None:
-    """Run the command line; exit with its status."""
+def main(begun: object = None) -> None:
+    """Run the command line; exit with its status. `begun`: what `codriver.__main__` has of an evaluation."""
     write_utf8()
     try:
-        status = cli.main(prog_name="codriver", standalone_mode=False)
+        status = cli.main(prog_name="codriver", standalone_mode=False, obj=begun)
     except click.ClickException as error:
         words = StringIO()
         error.show(words)

@@ -46,14 +46,15 @@ class Running:
     waiting: Waiting
     told: dict[str, int]
 
-    def answer(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
         """The answer to the call, at the end or when the time is over. What it prints until then is said.
 
-        Ctrl-C, or the end of this command by a signal, ends the evaluation too.
+        `first`: the first answer to a call that was made before. Ctrl-C, or the end of this command by a signal, ends
+        the evaluation too.
         """
         deadline = time.monotonic() + self.timeout_s
         first_ms = max(LEAST_MS, int(min(self.timeout_s, LOOK_S) * 1000))
-        answer = self.connection.call(tool, {**arguments, "timeoutMs": first_ms})
+        answer = self.connection.call(tool, {**arguments, "timeoutMs": first_ms}) if first is None else first
         if answer.get("status") not in NOT_ENDED or "evaluationId" not in answer:
             return answer
         evaluation = str(answer["evaluationId"])
