@@ -38,7 +38,7 @@ def _is_for_a_program() -> bool:
 
 
 def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseException] | None:
-    """The answer to `eval CODE` or `eval --workspace DIR CODE`, or the error that came; None for other command lines."""
+    """The answer to `eval CODE` or `eval --workspace DIR CODE`, or the error that came; None for other commands."""
     match words:
         case ["eval", code]:
             given = None
