@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codriver.files.paths import workspace_state_folder
 from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.settings.layers import load
 from codriver.setup.clients import Environment, Launch, NoSuchScopeError, UnknownClientError
@@ -108,6 +109,17 @@ def test_init_writes_the_entries_of_the_clients_it_finds(init, workspace):
     assert f"VS Code         added to {workspace / '.vscode' / 'mcp.json'}" in report.text
     assert "project    Python (a.py)" in report.text
     assert "codriver doctor" in report.text
+
+
+def test_opencode_is_told_the_folder_of_this_workspaces_pictures(init, workspace, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    write(workspace, {"opencode.json": "{}"})
+    text = init().text
+    pictures = workspace_state_folder(workspace) / "pictures"
+    assert pictures.is_relative_to(tmp_path / "elsewhere")
+    assert f'"external_directory": {{"{pictures.as_posix()}/**": "allow"}}' in text
+    assert "~/.local/state" not in text
+    assert "permission" not in json.loads((workspace / "opencode.json").read_text())
 
 
 def test_a_second_init_says_that_all_is_there(init, workspace):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules, toml_file
-from codriver.files.paths import state_folder
+from codriver.files.paths import state_folder, workspace_state_folder
 from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
 """What `codriver.toml` says where it is only needed to be there."""
+ANY_PICTURES: Final = "~/.local/state/codriver/workspaces/*/pictures"
+"""The folders of pictures as `clients.toml` names them, for every workspace; see `codriver.log.picture_files`."""
 OWN_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
 """A file in which nothing stands but what this command writes there."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
@@ -355,7 +357,8 @@ def _next_steps(
 ) -> list[str]:
     if options.dry_run:
         return ["", "Nothing was written: this was a dry run."] if changes or hooked else []
-    steps = [f"{change.title}: {change.next}" for change in changes if change.next]
+    pictures = (workspace_state_folder(launch.workspace) / "pictures").as_posix()
+    steps = [f"{change.title}: {change.next.replace(ANY_PICTURES, pictures)}" for change in changes if change.next]
     entries = [change.file for change in changes if change.is_pending and change.file.suffix != ".md"]
     entries = [file for file in entries if file.name != "codriver.toml"]
     inside = [file for file in entries if file.is_relative_to(launch.workspace)]
