@@ -3,8 +3,11 @@
 Each bound is the size that its answer has now. A change that makes an answer shorter lowers its bound.
 """
 
+from dataclasses import replace
+
 import pytest
-from reading_cost import READERS, answers_of, clojure, compact, python, skills_of, workspace_of
+from reading_cost import READERS, Reader, answers_of, clojure, compact, python, skills_of, workspace_of
+from reading_tasks import TASKS, run_calls
 from real_repls import repl
 
 from codriver.tools.manifest import BY_NAME
@@ -99,3 +102,27 @@ def test_what_a_notebook_or_an_application_adds_to_the_list_has_no_more_bytes_th
         tool.name: {"name": tool.name, "description": tool.description, "inputSchema": tool.schema} for tool in tools
     }
     assert {name: len(compact(shown)) for name, shown in seen.items()} == budgets
+
+
+OF_TASKS = {
+    "fix a failing test": 1_530,
+    "find a slow function": 9_430,
+    "recover after an endless loop": 11_550,
+    "take over from another agent": 11_340,
+}
+"""What a model reads of the answers for each task in Python, with room for the digits of counts that vary."""
+
+
+def test_whole_tasks_are_read_in_no_more_bytes_than_their_budgets(tmp_path):
+    tasks = [task for task in reversed(TASKS) if task.name in OF_TASKS]
+    language = python()
+    files = language.files | {name: text for task in tasks for name, text in task.files.items()}
+    read = {}
+    with workspace_of(replace(language, files=files), tmp_path) as live:
+        for task in tasks:
+            with live.client(name=f"before-{len(read)}") as other, live.client(name=f"agent-{len(read)}") as client:
+                run_calls(Reader(other, live.workspace), task.before, live.workspace)
+                reader = Reader(client, live.workspace)
+                run_calls(reader, task.calls, live.workspace)
+                read[task.name] = reader.read
+    assert {name: count for name, count in read.items() if count > OF_TASKS[name]} == {}
