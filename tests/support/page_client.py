@@ -92,10 +92,11 @@ class Events:
         self._answer.close()
         self._connection.close()
 
-    def next(self):
+    def next(self, deadline=float("inf")):
         """The next event, by its name, and its data; what is said of rows is kept in `rows`."""
         name = None
-        while line := self._answer.readline().decode():
+        while line := self._answer.readline().decode():  # an empty one comes every few seconds, if nothing else does
+            assert time.monotonic() < deadline, f"waited in vain; the rows are {self.rows}"
             word, _, rest = line.rstrip("\n").partition(": ")
             if word == "event":
                 name = rest
@@ -112,8 +113,7 @@ class Events:
         """Read until something is so of the rows; what it gave."""
         deadline = time.monotonic() + WAIT_S
         while not (found := is_so([*self.rows.values()])):
-            assert time.monotonic() < deadline, f"waited in vain; the rows are {self.rows}"
-            self.next()
+            self.next(deadline)
         return found
 
     def row(self, **wanted):

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from codriver.core.state import State
@@ -80,6 +81,23 @@ async def test_a_listing_without_filters_says_how_many_events_there_are_and_no_m
     assert "appEvents" not in await logs.listed(since=4)
     assert "appEvents" not in await logs.listed(query=RESULTS)
     assert "appEvents" not in await logs.listed(category=["evaluatedCode"])
+
+
+@pytest.mark.parametrize("asked", [{}, {"query": "[:find [?l ...] :where [_ :output/line ?l]]"}], ids=["rows", "query"])
+async def test_whoever_goes_on_from_the_last_line_of_an_answer_misses_nothing(asked):
+    logs, answers = Logs(), []
+    logs.append("evaluationResults", "1")
+
+    async def listing():
+        answers.append(await logs.listed(limit=10_000, **asked))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listing)
+        while not answers:
+            await anyio.lowlevel.checkpoint()
+            logs.append("evaluationResults", "1")
+    [answer] = answers
+    assert answer["lastLine"] <= max(lines(answer) if not asked else answer["result"])
 
 
 async def test_events_are_listed_by_their_category_in_line_order_with_the_rest():

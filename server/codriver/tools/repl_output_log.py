@@ -71,6 +71,8 @@ class LogArguments(Arguments):
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     """Entities of the log, by filters or by a query."""
     log, work = call.services.log, call.services.work
+    # Of the moment at which the log is read: whoever goes on from them misses nothing of what comes meanwhile.
+    lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_of_apps(call, arguments)}
     if arguments.query is None:
         entries = _entries(call, arguments)
         result: object = entries
@@ -86,9 +88,8 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     shown, notes, omitted = await work.texts.run(call.client, fitted)
     if omitted:
         count, cut = count - omitted, cut or "rows"
-    fields = {"result": shown, "count": count, "firstLine": log.first_line, "lastLine": log.last_line, "cut": cut}
     notes = [*_gone(call, arguments), *notes]
-    fields = {**fields, **_of_apps(call, arguments), **({"notes": notes} if notes else {})}
+    fields = {"result": shown, "count": count, **lines, "cut": cut, **({"notes": notes} if notes else {})}
     return Answer(fields, images=tuple(images.taken), has_numbers=True)
 
 
