@@ -100,7 +100,7 @@ def test_the_token_leaves_the_address_for_the_storage_of_this_port_alone(page, s
     assert page.run("localStorage.length") == 0
     assert served_page.token not in page.run("document.documentElement.outerHTML")
     assert not [url for url in page.requested if served_page.token in url.partition("#")[0]]
-    page.run("window.isOld = true; location.reload()")
+    page.run("window.isOld = true; setTimeout(() => location.reload(), 0); true")
     page.until("!window.isOld && document.body?.innerText.includes('6 * 7')", "the page that was loaded again")
 
 

@@ -137,11 +137,20 @@ class Page:
     def until(self, script, what=""):
         """Wait until an expression is true; its value."""
         deadline = time.monotonic() + SEEN_S
-        while not (value := self.run(script)):
+        while not (value := self._run_unless_it_leaves(script)):
             told = f"{what or script}; it says: {self.text()[-2000:]} {self.wrong}"
             assert time.monotonic() < deadline, f"the page was waited for in vain: {told}"
             time.sleep(0.02)
         return value
+
+    def _run_unless_it_leaves(self, script):
+        """The value of an expression; None where the page goes elsewhere in the very moment."""
+        try:
+            return self.run(script)
+        except AssertionError as error:
+            if "navigated or closed" not in str(error):
+                raise
+            return None
 
     def text(self, of="body"):
         return self.run(f"document.querySelector({json.dumps(of)})?.innerText ?? ''")
