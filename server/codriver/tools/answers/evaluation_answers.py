@@ -417,7 +417,7 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
 """In the order of an answer's notes: what it is about, then what came of it, then what happens around it."""
 _ONLY_OF: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
     {
-        _of_repetition: frozenset({"done", "failed", "interrupted", "lost"}),
+        _of_repetition: frozenset(get_args(EvaluationStatus)) - LIVE,
         _of_standing: LIVE,
         _of_missing_module: frozenset({"failed"}),
     }
