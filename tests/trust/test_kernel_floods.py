@@ -104,7 +104,9 @@ def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(
         told = json.dumps(answer)
         # Where the machine is so busy that the kernel's own socket drops messages, the answer says so.
         is_dropped = "may be missing" in told or "messages of the kernel never came" in told
-        assert "bytes of its output were left out" in told or is_dropped
+        # Displays that come no faster than they are read are left out by the bound of the values alone.
+        is_left_out = "bytes of its output were left out" in told or "of values before these were dropped" in told
+        assert is_left_out or is_dropped
         part = "stdout" if "print" in flood else "result"
         asked = {"evaluationId": answer["evaluationId"], "part": part}
         head = other.call("get_evaluation", **asked, **{"from": 0, "length": 100})
