@@ -1,6 +1,7 @@
 """The tests that an edit may turn red: run by `edit_files` with `affected`, by what ran, by imports, and by names."""
 
 import subprocess
+import sys
 import sysconfig
 
 import pytest
@@ -30,6 +31,16 @@ FILES = {
 HALF = {"filePath": "price.py", "oldText": "return n // 2"}
 WRONG = {**HALF, "newText": "return n // 3"}
 SAME = {**HALF, "newText": "return int(n / 2)"}
+UNSEEN = """
+import subprocess, price
+
+def test_unseen():
+    disk = subprocess.check_output(["{python}", "-ISc", "print(open('price.py').read())"], text=True)
+    seen = ["old" if "RATE = 2" in text else "new" for text in (disk, open("price.py").read())]
+    print(*seen, file=open("seen.txt", "a"))
+    assert price.half(2) == 5
+"""
+"""A test that fails, and notes how others and how it itself see the file."""
 
 
 def workspace(folder, path):
@@ -176,13 +187,17 @@ def test_changed_lines_that_no_test_ran_are_told(live, client):
 
 
 def test_a_test_never_seen_that_fails_without_the_edit_too_takes_no_right_edit_back(live, client):
-    file = live.workspace / "test_unseen.py"
-    file.write_text("import price\n\ndef test_unseen():\n    assert price.half(2) == 5\n")
+    file, seen = live.workspace / "test_unseen.py", live.workspace / "seen.txt"
+    file.write_text(UNSEEN.format(python=sys.executable))
     change = {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"}
     try:
         answer = edit(client, change)
         assert (answer["ok"], answer["passed"], answer["redBefore"]) == (True, 4, ["test_unseen"]), answer
         assert "RATE = 4 // 2" in (live.workspace / "price.py").read_text()
+        rows = seen.read_text().splitlines()
+        assert {disk for disk, _ in map(str.split, rows)} == {"new"}, "somebody else read the file as it was"
+        assert [here for _, here in map(str.split, rows)][-2:] == ["new", "old"], rows
+        seen.unlink()
         assert client.call("what_changed")["differences"] == []
         file.write_text("import price\n\ndef test_unseen():\n    assert price.RATE == 2\n")
         wrong = edit(client, {**change, "oldText": "RATE = 4 // 2\n", "newText": "RATE = 3\n"})

@@ -6,6 +6,7 @@ adapter; `codriver.core` says by which way.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -111,6 +112,21 @@ class Form:
 
 
 @dataclass(frozen=True)
+class FormerFile:
+    """A file that a new process sees as it was, while the disk keeps the file as it is."""
+
+    path: str
+    content: bytes | None
+    """The content before; None where there was no file."""
+    digest: str
+    """The SHA-256 of the content that is on the disk, so that a REPL that sees other files is found out."""
+
+    def words(self) -> list[str]:
+        """The path, the digest, and the content, if there is one, in base 64."""
+        return [self.path, self.digest, *([] if self.content is None else [b64encode(self.content).decode()])]
+
+
+@dataclass(frozen=True)
 class TestSelection:
     """The tests to run: all that are found where nothing is given."""
 
@@ -132,6 +148,8 @@ class TestSelection:
     """Whether the changed lines are told that no test ran."""
     said: str = ""
     """What `only` names, in words; empty for what failed last."""
+    former: tuple[FormerFile, ...] = ()
+    """The files that a new process sees as they were before an edit."""
 
     def __str__(self) -> str:
         """The tests in words."""

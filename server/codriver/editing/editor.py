@@ -186,22 +186,6 @@ class Editor:
         self._done[caller] = [batch for batch in batches if batch != changes]
         return left
 
-    @contextlib.asynccontextmanager
-    async def as_before(self, outcome: Outcome) -> AsyncIterator[bool]:
-        """A time in which the files of a batch are as they were before it, and nobody edits them here.
-
-        It gives false where a file is not as the batch left it. Whatever somebody else wrote meanwhile stays.
-        """
-        changes = _changes(outcome.files)
-        async with self._locked([change.path for change in changes]):
-            try:
-                with anyio.CancelScope(shield=True):
-                    left = await self._in_thread(partial(self._put_back, changes))
-                yield not left
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._in_thread(partial(self._put_again, changes))
-
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
         """The path of the file that `given` means, and the file as it is now.
 
@@ -333,14 +317,6 @@ class Editor:
                 if not self._is_as_before(change):
                     left.append(show(self._workspace, change.path))
         return left
-
-    def _put_again(self, batch: tuple[Change, ...]) -> None:
-        """Make each file that is as it was before a batch as the batch left it."""
-        for change in batch:
-            with contextlib.suppress(FilesChangedError, FilesUnwritableError, UnreadableError):
-                now = read(change.path, self._workspace)
-                if now.data == change.before.data:
-                    commit([Change(change.path, now, change.after)], self._workspace, self._records)
 
     def _is_as_before(self, change: Change) -> bool:
         try:

@@ -199,7 +199,8 @@ class TestEvaluations:
         try:
             asked = request.tests or TestSelection()
             run = await self._run(asked, request.session, request.id)
-            self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh, is_again=asked.again)))
+            kind = {"is_fresh": asked.fresh, "is_again": asked.again, "is_former": bool(asked.former)}
+            self._listener(request.id, Value(report_text(run, **kind)))
             failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
             how = Ending("failed" if failure else "done", failure=failure, said=f"{request.code}: {words_of(run)}")
             if run.stopped:

@@ -32,11 +32,12 @@ NAMED = 10
 """Failures that one line names."""
 
 
-def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False) -> str:
+def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False, is_former: bool = False) -> str:
     """The report as JSON: the counts, the results that failed, then those that passed, and the test it stopped in.
 
     `times` has the namespace, the name and the seconds of each test that ended; `fresh` is there when they ran in a
-    new process, `again` when they ran there because they were red in the REPL.
+    new process, `again` when they ran there because they were red in the REPL, `former` when they saw files as they
+    were before an edit.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
@@ -56,6 +57,8 @@ def report_text(run: TestRun, *, is_fresh: bool = False, is_again: bool = False)
         fields["fresh"] = True
     if is_again:
         fields["again"] = True
+    if is_former:
+        fields["former"] = True
     return json.dumps(fields, ensure_ascii=False)
 
 

@@ -275,6 +275,7 @@ class TestRunner:
         """The names in our own code: where a path was given, the namespaces there and their files. In a thread."""
         words = alternatives(asked.match or "")
         names: dict[str, Words] = {"match": asked.match or "", "words": words, "only": asked.only}
+        names["former"] = [one.words() for one in asked.former]
         namespace, test = asked.namespace or "", asked.test or ""
         found: list[tuple[str, str]] = []
         is_path = False

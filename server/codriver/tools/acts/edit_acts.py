@@ -5,6 +5,7 @@ Nothing of the user's runs a second time for it: the REPL kept the objects that 
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from contextlib import suppress
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION
+from codriver.core.values import MAIN_SESSION, FormerFile
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
@@ -47,6 +48,8 @@ LATE_S: Final = 10.0
 MOST_NAMED: Final = 20
 MOST_RED: Final = 5
 """Tests that are named though they fail without the edit too: run_tests tells them all."""
+MOST_FORMER_BYTES: Final = 2**20
+"""Of the files of an act as they were before it, which travel with the question whether a test was red then."""
 TOLD: Final = ("reason", "message", "hint", "evaluationId", "failed", "errors", "results", "omitted", "stdout", "notes",
                "stoppedIn", "stacks", "onlyInThisRepl")  # fmt: skip
 """The fields that an answer tells of tests that failed."""
@@ -293,22 +296,20 @@ class LiveSteps:
         return False
 
     async def _ended_before(self, evaluation: Evaluation, outcome: Outcome, *groups: set[Test]) -> Mapping[Test, str]:
-        """The outcomes of tests with the files as they were before the edit, each group in a new process of Python."""
+        """The outcomes of tests with the files as they were before the edit, each group in a new process of Python.
+
+        The files on the disk stay as the edit left them: others read them, and this server may be killed.
+        """
         call, repl = self._call, self._call.state.repls.get(evaluation.repl)
         asked = [group for group in groups if group]
         ended: dict[Test, str] = {}
         if not asked or repl is None or repl.dialect != "python":
             return ended
-        with suppress(RefusedError, ReplDisconnectedError), call.services.ledger.saves.writing():
-            try:
-                async with call.services.editor.as_before(outcome) as is_before:
-                    for group in asked if is_before else ():
-                        wait_s = call.services.durations.tests_s
-                        ended |= await ended_anew(call, evaluation, self._who, group, wait_s)
-            finally:
-                for result in outcome.files:
-                    path = result.change.path
-                    await call.services.work.files.run(call.client, partial(unwatched_save, call.services, path))
+        former = former_files(outcome)
+        with suppress(RefusedError, ReplDisconnectedError):
+            for group in asked if former else ():
+                wait_s = call.services.durations.tests_s
+                ended |= await ended_anew(call, evaluation, self._who, group, wait_s, former)
         return ended
 
     def _told_red_before(self) -> dict[str, object]:
@@ -386,6 +387,19 @@ async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
         for result in outcome.files:
             await services.work.files.run(call.client, partial(unwatched_save, services, result.change.path))
         return left
+
+
+def former_files(outcome: Outcome) -> list[FormerFile]:
+    """The files of a batch as they were before it; none where they are too large to be sent, or one was taken away."""
+    changes = [result.change for result in outcome.files]
+    if sum(len(change.before.data or b"") for change in changes) > MOST_FORMER_BYTES:
+        return []
+    if any(change.after is None for change in changes):
+        return []
+    return [
+        FormerFile(str(change.path), change.before.data, hashlib.sha256(change.after or b"").hexdigest())
+        for change in changes
+    ]
 
 
 def _require(repl: Repl, capability: str) -> None:

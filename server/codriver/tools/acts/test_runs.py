@@ -53,7 +53,7 @@ from codriver.tools.truth.drift_notes import PASSES, notes_of_fresh, notes_of_te
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from codriver.core.values import Evaluation
+    from codriver.core.values import Evaluation, FormerFile
     from codriver.tools.calls.base import Json
     from codriver.tools.calls.session_choice import Target
 
@@ -454,14 +454,19 @@ def newest_edit(workspace: Path) -> int:
 
 
 async def ended_anew(
-    call: Call, evaluation: Evaluation, who: str, tests: Iterable[tuple[str, str]], wait_s: float
+    call: Call,
+    evaluation: Evaluation,
+    who: str,
+    tests: Iterable[tuple[str, str]],
+    wait_s: float,
+    former: Sequence[FormerFile] = (),
 ) -> dict[tuple[str, str], str]:
-    """The outcomes of tests, by namespace and name, in a new process with the files as they are now.
+    """The outcomes of tests, by namespace and name, in a new process with the files as they are, or as they were.
 
     Those that it did not come to within `wait_s` are left out, but for the one that it was ended in.
     """
-    only = tuple(tests)
-    begun = await _run(call, evaluation, who, TestSelection(only=only, fresh=True, again=True), min(wait_s, MOST_S))
+    selection = TestSelection(only=tuple(tests), fresh=True, again=True, former=tuple(former))
+    begun = await _run(call, evaluation, who, selection, min(wait_s, MOST_S))
     report = await report_of(call, begun) if begun.over else None
     ended: dict[tuple[str, str], str] = {}
     for row in report["results"] if report is not None else ():
@@ -496,7 +501,7 @@ async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluat
         if one.kind == "run-tests" and one.over and (one.repl, one.session) == (repl, session)
     ]
     reports = [(one, await report_of(call, one)) for one in reversed(runs)]
-    return [(one, report) for one, report in reports if report is not None]
+    return [(one, report) for one, report in reports if report is not None and not report.get("former")]
 
 
 async def runs_of_repl(call: Call, repl: str, *, with_fresh: bool = False) -> list[tuple[Evaluation, Json]]:

@@ -1,11 +1,14 @@
 """The new process in which tests run, as the text of `python -c`: it knows nothing of what the REPL has loaded.
 
 Its standard input is a line that says what to run, and then the lifeline: it ends with the REPL, whose end of the pipe
-closes then.
+closes then. As `sitecustomize` the same text lets it, and each Python that it starts, see files as they were before an
+edit, while the disk keeps what is there.
 """
 
 from __future__ import annotations
 
+import builtins
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -21,6 +24,7 @@ SETTLED_NS = 10 * 10**9
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -67,9 +71,70 @@ def believe_no_former_code() -> None:
     loader.path_stats = path_stats
 
 
+class AsBefore:
+    """A function of files, as one that is built in: classes that hold one give it no `self`."""
+
+    def __init__(self, call: Callable[..., Any], former: Callable[[Any], Any]) -> None:
+        functools.update_wrapper(self, call)
+        self.former = former
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Call it with the place of the former file."""
+        call: Any = self.__wrapped__  # type: ignore[attr-defined]  # which `update_wrapper` sets
+        if given:
+            return call(self.former(given[0]), *given[1:], **named)
+        return call(**{key: self.former(one) if key in ("file", "path") else one for key, one in named.items()})
+
+
+def see_former(folder: str) -> None:
+    """See the files that `former.json` in the folder names as they were: by `open`, `os.open`, `os.stat`, an import.
+
+    What the operating system reads by itself, as another program than Python, is seen as it is. No code is taken from a
+    cache or put there.
+    """
+    with open(os.path.join(folder, "former.json"), encoding="utf-8") as file:
+        places = {os.path.realpath(path): place for path, place in json.load(file).items()}
+    names = {os.path.basename(path) for path in places}
+    loader: Any = importlib.machinery.SourceFileLoader
+    plain, system = loader.path_stats, sys.modules[os.name]
+
+    def former(path: Any) -> Any:
+        try:
+            text = os.fsdecode(path)
+        except TypeError:  # a descriptor, or a mistake that the system tells
+            return path
+        return places.get(os.path.realpath(text), path) if os.path.basename(text) in names else path
+
+    def path_stats(self: object, path: str) -> object:
+        if former(path) != path:
+            raise OSError("its code is in no cache")
+        return plain(self, path)
+
+    open_plain, open_code, open_system, stat = builtins.open, io.open_code, os.open, os.stat
+    seen = {call: AsBefore(call, former) for call in (open_plain, open_code, open_system, stat)}
+    for owner in (builtins, io, sys.modules["_io"], os, system, sys.modules.get("tokenize")):
+        for name in ("open", "open_code", "stat", "_builtin_open"):
+            if (call := getattr(owner, name, None)) in seen:
+                setattr(owner, name, seen[call])
+    for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
+        able.update([seen[call] for call in (open_system, stat) if call in able])
+    loader.path_stats, sys.dont_write_bytecode = path_stats, True
+
+
+def be_the_next(folder: str) -> None:
+    """Run the `sitecustomize` of the project's own, which this one stands before."""
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != os.path.realpath(folder)]
+    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is not None and spec.loader is not None:
+        sys.modules["sitecustomize"] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+
 def said(asked: dict[str, Any]) -> dict[str, object]:
     """The answer of the program that is asked for, or its error."""
     space: dict[str, Any] = {"__name__": "tests"}
+    if asked["is_as_before"] and not hasattr(os.stat, "former"):
+        return {"error": ["RuntimeError", "this Python passes sitecustomize over, which shows files as they were"]}
     try:
         for name in asked["needs"]:
             importlib.import_module(name)
@@ -104,3 +169,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+elif __name__ == "sitecustomize":
+    see_former(os.path.dirname(__file__))
+    be_the_next(os.path.dirname(__file__))
