@@ -6,6 +6,7 @@ import hashlib
 import re
 import subprocess
 from pathlib import Path
+from typing import Any, cast
 
 import needs
 import pytest
@@ -133,7 +134,8 @@ def test_a_new_process_sees_files_as_they_were_and_the_disk_keeps_them(tmp_path,
     ]
     monkeypatch.setattr("codriver.repls.programs.python.runs_anew.environment", lambda: {"PYTHONPATH": str(tmp_path)})
     process = (PLACE / "python" / "new_process.py").read_text()
-    rate, texts, size, made, is_made, own, names = run_anew(process, VIEWS, str(tmp_path), former)
+    answer = cast("tuple[Any, ...]", run_anew(process, VIEWS, str(tmp_path), former))
+    rate, texts, size, made, is_made, own, names = answer
     assert (rate, size, made, is_made, own) == (1, len(old), None, False, "own")
     assert [text.replace("1 def", "def").strip() for text in texts] == [old.strip()] * 7
     assert names == ["copied.txt", "linked", "low.py", "made.py", "sitecustomize.py"], "a cache was written"
