@@ -17,6 +17,7 @@ KNOWING = {
     "server/codriver/repls/worker/application/embedded.py": "an application's own",
     "server/codriver/repls/worker/tries": "tries in forks, on Linux alone",
     "server/codriver/repls/programs/python/runs_anew.py": "a program that is sent to a REPL as a whole",
+    "server/codriver/repls/programs/python/new_process.py": "a program that is sent to a REPL as a whole",
 }
 """The places that may ask, and why."""
 CALLS = {
