@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from codriver.core import callers, mcp_clients
 from codriver.core.actions import ClientConnected, ClientTold
-from codriver.core.state import State
+from codriver.core.state import State, with_evaluation
 from codriver.core.values import Evaluation
 
 
@@ -21,12 +21,11 @@ def state_of(*clients):
 def begun(state, client, who):
     number = state.evaluated + 1
     evaluation = Evaluation(f"e{number}", number, "r1", "main", who, client, None, "(code)", "running")
-    return replace(state, evaluated=number, evaluations=state.evaluations.with_item(evaluation.id, evaluation))
+    return replace(with_evaluation(state, evaluation), evaluated=number)
 
 
 def ended(state, identity):
-    over = replace(state.evaluations[identity], status="done")
-    return replace(state, evaluations=state.evaluations.with_item(identity, over))
+    return with_evaluation(state, replace(state.evaluations[identity], status="done"))
 
 
 def told(state, client, who):

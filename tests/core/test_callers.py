@@ -4,7 +4,7 @@ import pytest
 
 from codriver.core import callers, mcp_clients
 from codriver.core.actions import CallerNamed, ClientConnected, ClientTold
-from codriver.core.state import Origin, Repl, Session, State, with_repl
+from codriver.core.state import Origin, Repl, Session, State, with_evaluation, with_repl
 from codriver.core.values import Evaluation, Lane
 
 
@@ -36,7 +36,7 @@ def test_what_came_under_no_name_is_own_and_what_came_under_anothers_is_not(stat
 def test_a_caller_that_names_itself_is_not_told_of_itself(state):
     state = mcp_clients.told(state, ClientTold("c1", "agent")).state
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
-    state = state.__class__(**{**state.__dict__, "evaluations": state.evaluations.with_item("e1", evaluation)})
+    state = with_evaluation(state, evaluation)
     state = named(state, "ann")
     known = callers.told_to(state, "c1", "ann")
     assert callers.since_told(state, known, "c1", "ann") == []

@@ -1,10 +1,10 @@
 """A REPL of another project: told of where a port file led to it, and to each caller once."""
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
-from codriver.core.mappings import LayeredMap
 from codriver.core.repl_connections import is_first, stray
 from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Evaluation, Profile
@@ -40,5 +40,5 @@ def test_only_the_first_evaluation_of_a_caller_in_a_connection_is_the_first():
         return Evaluation(f"e{number}", number, "r1", "main", who, "c1", None, "(code)", "done", generation=generation)
 
     all_of_them = [evaluation(1), evaluation(2, who="bob"), evaluation(3), evaluation(4, generation=2)]
-    state = State(evaluations=LayeredMap({one.id: one for one in all_of_them}))
+    state = State(evaluations=MappingProxyType({one.id: one for one in all_of_them}))
     assert [is_first(state, one) for one in all_of_them] == [True, True, False, True]

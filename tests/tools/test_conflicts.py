@@ -1,10 +1,10 @@
 """Conflicts between callers: told to whoever uses or replaces what another one redefined, once, and to nobody else."""
 
 import re
+from types import MappingProxyType
 
 import pytest
 
-from codriver.core.mappings import LayeredMap
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
 from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Conflicts, Life, Said, found
@@ -36,7 +36,7 @@ class Room:
             said.evaluation, number, "r", "main", who, who, None, code[:20], status
         )
         self.life.add(said)
-        state = State(clients=self.clients, evaluations=LayeredMap(self.evaluations))
+        state = State(clients=self.clients, evaluations=MappingProxyType(self.evaluations))
         return [one.told(20_000) for one in found(state, self.life, said)]
 
 
@@ -119,7 +119,7 @@ def test_ones_own_redefinitions_are_not_told_also_after_a_reconnect(room):
     room.joins("copilot-again")
     again = Said("e9", 9, "copilot", "copilot-again", 9000, "(def price 1)", "lisp", "shop.core")
     room.life.add(again)
-    assert found(State(clients=room.clients, evaluations=LayeredMap(room.evaluations)), room.life, again) == []
+    assert found(State(clients=room.clients, evaluations=MappingProxyType(room.evaluations)), room.life, again) == []
 
 
 def test_what_was_used_before_the_log_knew_its_definition_counts_as_redefined():

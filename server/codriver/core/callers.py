@@ -161,7 +161,8 @@ def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation
     known = state.evaluations
     found = [known[name] for name in told.live if name in known] if told.live else []
     # The newest come last, so only they are looked at, however many are kept.
-    for evaluation in known.newest_first():
+    for name in reversed(known):
+        evaluation = known[name]
         if evaluation.number <= told.number:
             break
         of = (evaluation.client, evaluation.who)

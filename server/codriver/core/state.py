@@ -11,7 +11,6 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from codriver.core.mappings import LayeredMap
 from codriver.core.records import dataclass, replace
 from codriver.core.values import HELD, LISP, MAIN_SESSION, NOT_LISP, PYTHON
 
@@ -28,7 +27,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def with_item(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
+def with_item(mapping: Mapping[K, V], key: K, value: V) -> MappingProxyType[K, V]:
     """The mapping with `key` set to `value`; the given one is not changed."""
     # A proxy's `|` copies the dict below it at once, 20 times as fast as unpacking the proxy.
     return MappingProxyType((mapping if type(mapping) is MappingProxyType else dict(mapping)) | {key: value})
@@ -41,7 +40,7 @@ def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
 
 def with_evaluation(state: State, evaluation: Evaluation) -> State:
     """The state with this evaluation in place of the one with its id, or as one more."""
-    return replace(state, evaluations=state.evaluations.with_item(evaluation.id, evaluation))
+    return replace(state, evaluations=with_item(state.evaluations, evaluation.id, evaluation))
 
 
 def with_repl(state: State, repl: Repl) -> State:
@@ -248,7 +247,7 @@ class State:
     life: Life = field(default_factory=Life)
     clients: Mapping[str, Client] = field(default_factory=lambda: MappingProxyType({}))
     repls: Mapping[str, Repl] = field(default_factory=lambda: MappingProxyType({}))
-    evaluations: LayeredMap[str, Evaluation] = field(default_factory=LayeredMap)
+    evaluations: MappingProxyType[str, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
     live: tuple[str, ...] = ()
     """The ids of the evaluations that are not over, in the order in which they came."""
     evaluated: int = 0

@@ -15,8 +15,8 @@ import anyio
 
 from codriver.core import actions
 from codriver.core.evaluation_queue import next_id, session_key
-from codriver.core.mappings import Recent
 from codriver.core.mcp_clients import OPS
+from codriver.core.recent import Recent
 from codriver.core.values import TOLD_IN_WORDS, Failure
 from codriver.errors import CodriverError
 from codriver.log.logbook import AppEvent, near

@@ -154,7 +154,8 @@ class Completions:
 
     def _callers(self) -> Iterable[str]:
         """The callers that evaluated, the newest first."""
-        return dict.fromkeys(one.who for one in self._services.core.state.evaluations.newest_first())
+        evaluations = self._services.core.state.evaluations
+        return dict.fromkeys(evaluations[one].who for one in reversed(evaluations))
 
     def _lines(self) -> Iterable[str]:
         """The lines of the log, the newest first."""

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.mappings import Recent
+from codriver.core.recent import Recent
 from codriver.core.records import dataclass
 from codriver.errors import PeerError, ReplDisconnectedError
 from codriver.net.tasks import Turns

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
-from codriver.core.mappings import Recent
+from codriver.core.recent import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
