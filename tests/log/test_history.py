@@ -18,8 +18,7 @@ from transit.writer import Writer
 
 from codriver.log import durable_files
 from codriver.log import history as module
-from codriver.log.history import LOST_LINES, RESERVED_LINES, History, UnreadableError, read_history
-from codriver.log.kept_entries import size_of
+from codriver.log.history import LOST_LINES, RESERVED_LINES, History, UnreadableError, read_history, size_of
 from codriver.log.output_log import Entry, OutputLog
 from codriver.log.transit_format import HEADER, EntityLines, file_pieces, line_of
 

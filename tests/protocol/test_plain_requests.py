@@ -11,7 +11,7 @@ from mcp_types.jsonrpc import INTERNAL_ERROR
 
 from codriver.net.client_sessions import ClientSession, Outbox
 from codriver.protocol import plain_requests
-from codriver.protocol.calls import Answered, result_of
+from codriver.protocol.calls import Answered
 from codriver.protocol.error_messages import FAULT, TOO_MANY
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
 from codriver.protocol.replies import Replies
@@ -246,7 +246,7 @@ async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is
             session.has_left = meanwhile == "left"
             return Answered('{"ok":true}', (), ok=True, handed_out=lambda: told.append(meanwhile))
 
-    results = SimpleNamespace(call=result_of)
+    results = SimpleNamespace(beside="")
     plain = PlainRequests(session, results, Answering(), Replies(session), max_open_requests=1)
     assert plain.take(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}')
     await anyio.wait_all_tasks_blocked()

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import heapq
 import logging
 import os
 import re
+import sys
 import threading
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
 import anyio
@@ -29,8 +32,7 @@ from codriver.files import UnsafeFileError
 from codriver.files.private_folders import make_private_folder
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskTrouble, set_aside
-from codriver.log.eviction import BoundedStore
-from codriver.log.kept_entries import Newest, cut, size_of
+from codriver.log.eviction import BoundedStore, utf8_bytes
 from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import (
     FORMAT_VERSION,
@@ -166,8 +168,7 @@ class History:
 
     def saw_line(self, line: int) -> None:
         """The log has given this line: no later run gives it again."""
-        self._line_numbers.saw(line)
-        if self._line_numbers.is_low:
+        if self._line_numbers.saw(line):
             self._wake()
 
     def _wake(self) -> None:
@@ -356,6 +357,74 @@ def read_history(path: Path) -> tuple[Entry, ...]:
     return tuple([entry for entry, _ in newest.with_sizes()])
 
 
+MAX_TEXT_BYTES = 64 * 2**10
+END_BYTES = MAX_TEXT_BYTES // 2 - 100
+"""The bytes that are kept of each end of a longer text; the words between them have room in the rest."""
+EMPTY_TEXT_BYTES = sys.getsizeof("")
+
+
+def cut(entry: Entry) -> Entry:
+    """The entry, of a text of more than 64 KiB only head and tail, with words on what is left out between them."""
+    text = entry.text
+    if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
+        return entry
+    head = text[:END_BYTES].encode("utf-8", "replace")[:END_BYTES].decode("utf-8", "ignore")
+    tail = text[-END_BYTES:].encode("utf-8", "replace")[-END_BYTES:].decode("utf-8", "ignore")
+    omitted = len(text) - len(head) - len(tail)
+    return entry._replace(text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
+
+
+def size_of(entry: Entry) -> int:
+    """Bytes that the entry's texts take: in memory or in the file, the larger number."""
+    others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
+    names = [text for text in others if text]
+    if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory
+        return _written(entry.text) + len(joined)
+    size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
+    return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in names])
+
+
+def _written(text: str) -> int:
+    return utf8_bytes(encode_basestring(text)) - 2
+
+
+class Newest:
+    """Bounded reading of entries in any order: those with the highest lines are kept, within the same limits.
+
+    Of two with one line the later counts. `last_line` is the highest that came, 0 before any did; `is_complete` whether
+    all are here as they came.
+    """
+
+    def __init__(self, max_entities: int, max_bytes: int) -> None:
+        self._max_entities = max(1, max_entities)
+        self._max_bytes = max_bytes
+        self._entries: dict[int, tuple[Entry, int]] = {}
+        self._lines: list[int] = []
+        self._bytes = 0
+        self.last_line = 0
+        self.is_complete = True
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry, and let go the lowest that are then too much."""
+        kept = cut(entry)
+        self.is_complete &= kept is entry
+        self.last_line = max(self.last_line, entry.line)
+        size = size_of(kept)
+        if entry.line in self._entries:
+            self._bytes -= self._entries[entry.line][1]
+        else:
+            heapq.heappush(self._lines, entry.line)
+        self._entries[entry.line] = kept, size
+        self._bytes += size
+        while len(self._lines) > 1 and (len(self._lines) > self._max_entities or self._bytes > self._max_bytes):
+            self._bytes -= self._entries.pop(heapq.heappop(self._lines))[1]
+            self.is_complete = False
+
+    def with_sizes(self) -> list[tuple[Entry, int]]:
+        """The entries, their lines rising, each with what it takes in bytes."""
+        return [self._entries[line] for line in sorted(self._entries)]
+
+
 MAX_LINE_FILE_BYTES = 64
 
 # At most that many line numbers are skipped by a crash. They are renewed when half are used; a log that is faster than
@@ -378,7 +447,8 @@ class LineNumbers:
         """The first line that was not given yet."""
         self._file = path
         self._lock = threading.Lock()
-        self._reserved = 0
+        self._low_from = 0
+        """The last line of the first half of those that were reserved."""
         self._renew_at = 0
         """The line that is not given before more are reserved, or before that was tried."""
         self._is_closed = False
@@ -389,17 +459,21 @@ class LineNumbers:
         if not self._reserve(self.next_line + RESERVED_LINES):
             problems.append(f"line numbers cannot be reserved in {self._file}: they may repeat after a crash")
 
-    def saw(self, line: int) -> None:
-        """The log has given this line. Any thread may say so; the disk is waited for once in `RESERVED_LINES`."""
+    def saw(self, line: int) -> bool:
+        """The log has given this line; whether half of the lines that were reserved are used.
+
+        Any thread may say so; the disk is waited for once in `RESERVED_LINES`.
+        """
         if line >= self.next_line:
             self.next_line = line + 1
             if line + MOST_UNTOLD >= self._renew_at and not self._is_closed:
                 self._reserve(line + RESERVED_LINES, is_durable=False)
+        return self.next_line > self._low_from
 
     @property
     def is_low(self) -> bool:
         """Whether half of the lines that were reserved are used."""
-        return self.next_line > self._reserved - RESERVED_LINES // 2
+        return self.next_line > self._low_from
 
     def renew(self) -> None:
         """Reserve more lines where few are left, and wait until that is on disk."""
@@ -442,5 +516,5 @@ class LineNumbers:
             except OSError as error:
                 logger.debug("lines up to %d could not be reserved: %s", line, error)
                 return False
-            self._reserved = line if is_durable else self._reserved
+            self._low_from = line - RESERVED_LINES // 2 if is_durable else self._low_from
             return True

@@ -23,7 +23,7 @@ from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
 from codriver.files.private_folders import make_private_folder, try_lock
 from codriver.log.durable_files import set_aside
-from codriver.log.kept_entries import cut
+from codriver.log.history import cut
 from codriver.log.output_log import SCHEMA, EntityStore, Entry
 
 if TYPE_CHECKING:

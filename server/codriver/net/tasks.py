@@ -61,61 +61,6 @@ def _log_fault(work: object, fault: BaseException) -> None:
     logger.error("%s failed", getattr(work, "__qualname__", work), exc_info=fault)
 
 
-class Workers:
-    """Tasks for work that is begun often and can be cancelled: one that is done waits for the next piece of work.
-
-    A new task and its cancel scope take some 60 function calls, to wake one that waits takes fifteen.
-    """
-
-    def __init__(self) -> None:
-        self._tasks = TaskSet()
-        self._idle: _Worker | None = None
-        """One is enough for a client that asks one thing after the other; of more at once the others end."""
-        self._is_ending = False
-
-    def start(self, work: Coroutine[object, object, None]) -> anyio.CancelScope:
-        """Begin `work` in the next turn of the event loop. While it goes on, the scope that is given is its own."""
-        worker, self._idle = self._idle, None
-        if worker is None:
-            worker = _Worker(anyio.CancelScope())
-            self._tasks.start(self._run(worker, work))
-        else:
-            worker.next.set_result(work)
-        return worker.scope
-
-    async def end(self) -> None:
-        """Wait until all work is over; what waits for more ends."""
-        self._is_ending = True
-        if self._idle is not None:
-            self._idle.scope.cancel()
-        await self._tasks.join()
-
-    async def _run(self, worker: _Worker, work: Coroutine[object, object, None]) -> None:
-        scope = worker.scope
-        with scope:
-            while True:
-                try:
-                    await work
-                except Exception as fault:  # noqa: BLE001 - as of any task: it is logged, and ends nothing else
-                    _log_fault(work, fault)
-                    return
-                if scope.cancel_called or self._is_ending or self._idle is not None:
-                    return
-                self._idle = worker
-                worker.next = asyncio.get_running_loop().create_future()
-                work = await worker.next
-
-
-class _Worker:
-    """A task that waits for its next piece of work, and the scope of all it does."""
-
-    __slots__ = ("next", "scope")
-
-    def __init__(self, scope: anyio.CancelScope) -> None:
-        self.scope = scope
-        self.next: asyncio.Future[Coroutine[object, object, None]]
-
-
 class BackgroundWrites:
     """Blocking work, such as writing files, done in threads one piece after the other; nobody waits for it."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pydantic_core import PydanticSerializationError, to_json
 
 from codriver.core.records import dataclass
+from codriver.protocol.error_messages import MODERN
 from codriver.tools.calls.base import Call, LastingCall
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.envelope import answer
@@ -164,13 +165,17 @@ def _as_javascript(found: re.Match[str]) -> str:
 
 
 def result_of(client: ClientSession, answered: Answered, beside: str = "") -> str:
-    """A tool's answer as the JSON of the result that this client gets. `beside`: further members of it."""
+    """A tool's answer as the JSON of the result that this client gets.
+
+    `beside`: further members of it for a client without a handshake, as `Results` has them.
+    """
     content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
     if answered.images:
         content += [{"type": "image", "data": one.data, "mimeType": one.mime_type} for one in answered.images]
     # The fields are JSON already, and need not be read and written again.
     structure = STRUCTURE % answered.text if traits_of(client.name).takes_structure else ""
-    return RESULT % (as_json(content), structure, "false" if answered.ok else "true", beside)
+    more = beside if client.protocol == MODERN else ""
+    return RESULT % (as_json(content), structure, "false" if answered.ok else "true", more)
 
 
 def as_json(value: object) -> str:

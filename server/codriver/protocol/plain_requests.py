@@ -23,8 +23,8 @@ import anyio
 from pydantic_core import from_json
 
 from codriver.core.records import dataclass
-from codriver.net.tasks import Workers
-from codriver.protocol.calls import as_json
+from codriver.net.tasks import TaskSet
+from codriver.protocol.calls import as_json, result_of
 from codriver.protocol.error_messages import (
     CANCELLED,
     CAPABILITIES_KEY,
@@ -232,7 +232,7 @@ class PlainRequests:
         self.has_sdk = False
         """Whether the SDK reads of this client, too: then it is the SDK's what settles who the client is."""
         self._said: list[Given] = []
-        self._workers = Workers()
+        self._tasks = TaskSet()
         self._running: dict[str | int, anyio.CancelScope] = {}
         self._cancelled: set[str | int] = set()
         """Of those that run."""
@@ -338,7 +338,7 @@ class PlainRequests:
         for identity in [*self._running, *self._streams]:
             self.cancel(identity)
         with anyio.CancelScope(shield=True):
-            await self._workers.end()
+            await self._tasks.join()
 
     def _begin(self, request: Request, plain: Plain, size: int) -> bool:
         """Answer a request, or begin to; False for the call of a tool that there is not."""
@@ -373,16 +373,18 @@ class PlainRequests:
         self.replies.put(request.identity, request.answered(as_json(given)))
 
     def _start(self, request: Request, work: Coroutine[Any, Any, Answer]) -> None:
-        self._running[request.identity] = self._workers.start(self._run(request, work))
+        scope = self._running[request.identity] = anyio.CancelScope()
+        self._tasks.start(self._run(request, work, scope))
 
-    async def _run(self, request: Request, work: Coroutine[Any, Any, Answer]) -> None:
+    async def _run(self, request: Request, work: Coroutine[Any, Any, Answer], scope: anyio.CancelScope) -> None:
         """Answer a request by what is done for it, unless it is cancelled meanwhile."""
         identity, line, handed_out = request.identity, None, None
         try:
-            if identity in self._cancelled:
-                work.close()
-            else:
-                line, handed_out = await work
+            with scope:
+                if identity in self._cancelled:
+                    work.close()
+                else:
+                    line, handed_out = await work
         except Exception as error:  # noqa: BLE001 - it is logged, and answered in words that tell nothing of it
             line = self._failed(request, error)
         finally:
@@ -420,7 +422,7 @@ class PlainRequests:
         if tool.name == questions.tool and (asked := await questions.required(self._client, None)) is not None:
             return request.answered(as_json(asked)), None
         answered = await self._caller.run(self._client, tool, arguments, report, conversation)
-        return request.answered(self._results.call(self._client, answered)), answered.handed_out
+        return request.answered(result_of(self._client, answered, self._results.beside)), answered.handed_out
 
     def _failed(self, request: Request, error: Exception) -> bytes:
         """The line for a request that is refused, or failed by a fault of ours."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio
 
 from codriver.protocol import resources
-from codriver.protocol.calls import as_json, result_of
+from codriver.protocol.calls import as_json
 from codriver.protocol.error_messages import MODERN, OLDER, TASKS_OFFERED
 from codriver.protocol.first_answers import FRESH, FirstAnswers
 from codriver.protocol.trust_question import takes_forms
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.protocol.broadcast import Broadcast
-    from codriver.protocol.calls import Answered
     from codriver.protocol.log_messages import LogMessages
     from codriver.protocol.resources import Resources
     from codriver.tools.calls.base import Services
@@ -75,7 +74,8 @@ class Results:
         self._redactor = redactor
         self.version = about.version
         self._first = FirstAnswers(about.version)
-        self._beside = f",{as_json(self._first.members)[1:-1]}"
+        self.beside = f",{as_json(self._first.members)[1:-1]}"
+        """The members that a tool's result has beside its answer for a client without a handshake, as JSON."""
         self._settled_at = time.monotonic() + SETTLING_S
 
     def told(self, client: ClientSession, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
@@ -113,10 +113,6 @@ class Results:
     def discover(self, client: ClientSession, _params: Params) -> Result:
         """The answer to what a client without a handshake asks first: how to work here."""
         return self.told(client, self._first.discovered(self._redactor(self._about.instructions(client.name))))
-
-    def call(self, client: ClientSession, answered: Answered) -> str:
-        """A tool's answer, as JSON already."""
-        return result_of(client, answered, self._beside if client.protocol == MODERN else "")
 
     async def tools(self, client: ClientSession, _params: Params) -> Result:
         """The tools on offer to this client."""

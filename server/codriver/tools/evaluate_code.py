@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 from pydantic import Field
@@ -32,7 +32,7 @@ from codriver.tools.calls.syntax_check import check_by_repl, meant, readable_for
 from codriver.tools.truth.drift_notes import look_at_load
 
 if TYPE_CHECKING:
-    from codriver.core.state import Repl
+    from codriver.tools.calls.session_choice import Target
 
 
 class EvaluateArguments(Evaluating):
@@ -80,13 +80,11 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if core.state is not state:  # judging it took a while
         target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
-    if arguments.background:
-        target = await in_background(call, target, who, call.services.settings.evaluate_timeout_ms / 1000)
-    elif arguments.isolate:
-        target = await isolated(call, target, who)
-    elif arguments.repl_session_key is None:
-        target = in_lane(call, target, who)
+    target = await _session(call, target, who, arguments)
     in_frame = frame_fields(call, target, arguments.frame)
+    is_recorded = arguments.trace is not None or arguments.profile
+    if is_recorded:
+        check_tracing(target.repl, arguments.trace, measures=arguments.profile)
     request = Request(
         id=evaluation_queue.next_id(core.state),
         code=arguments.code,
@@ -99,7 +97,8 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         max_depth=arguments.max_depth,
         default_limits=default_limits(call, target),
         **in_frame,
-        **_recorded(target.repl, arguments),
+        trace=arguments.trace,
+        profiles=arguments.profile,
     )
     settings = call.services.settings
     timeout_ms = arguments.timeout_ms or (BACKGROUND_MS if arguments.background else settings.evaluate_timeout_ms)
@@ -113,13 +112,16 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     images, most = arguments.max_images, budget(call)
     notes = notes_of_choice(call, current, target)
     answer = await describe(call, current, arguments, max_images=images, max_bytes=most, notes=notes, own_session=own)
-    return await with_trace(call, answer, current.id)
+    return await with_trace(call, answer, current.id) if is_recorded else answer
 
 
-def _recorded(repl: Repl, arguments: EvaluateArguments) -> dict[str, Any]:
-    """The fields of a request that say what of the run is recorded."""
-    check_tracing(repl, arguments.trace, measures=arguments.profile)
-    return {"trace": arguments.trace, "profiles": arguments.profile}
+async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
+    """The session in the REPL of `target` that the code runs in: one beside what runs, one of its own, or the lane."""
+    if arguments.background:
+        return await in_background(call, target, who, call.services.settings.evaluate_timeout_ms / 1000)
+    if arguments.isolate:
+        return await isolated(call, target, who)
+    return in_lane(call, target, who) if arguments.repl_session_key is None else target
 
 
 async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:

@@ -17,7 +17,6 @@ from pydantic import Field
 from codriver.core.values import LISP
 from codriver.errors import refused
 from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.calls.client_traits import is_lean
 from codriver.tools.calls.envelope import run
 from codriver.tools.calls.gate import on_offer, refusal
 from codriver.tools.get_evaluation import GetArguments
@@ -132,6 +131,11 @@ LEAN: tuple[Tool, ...] = (
 )
 """At most five, in the order in which clients see them; annotated by the strongest of what each can run."""
 LEAN_BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in LEAN})
+
+
+def is_lean(settings: Settings, client_name: str) -> bool:
+    """Whether the client gets the lean toolset: by the settings, all clients do, or those whose names begin so."""
+    return settings.toolset == "lean" or client_name.startswith(settings.lean_clients)
 
 
 def tools_offered(state: State, settings: Settings, client_name: str, *, lists_once: bool = False) -> tuple[Tool, ...]:

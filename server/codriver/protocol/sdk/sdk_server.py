@@ -35,6 +35,7 @@ from pydantic import ValidationError
 
 from codriver.net.client_sessions import ClientSession
 from codriver.protocol import resources
+from codriver.protocol.calls import result_of
 from codriver.protocol.error_messages import (
     CANCELLED,
     DISCOVER,
@@ -188,7 +189,7 @@ class SdkServer:
             return given
         if given.handed_out is not None and not client.has_left:
             given.handed_out()
-        result: dict[str, Any] = json.loads(self._results.call(client, given))
+        result: dict[str, Any] = json.loads(result_of(client, given, self._results.beside))
         return result
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:

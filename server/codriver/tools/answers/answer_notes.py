@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, Seen, State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Text, Transcript
+    from codriver.tools.answers.answer_texts import Telling
     from codriver.tools.calls.base import Call
 
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
@@ -33,11 +35,35 @@ MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these takes a few milliseconds, in 
 MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them takes longer
 
 
-def notes_of_others(call: Call, who: str, session: str | None, stands: Seen | None) -> list[str]:
+@dataclass(slots=True)
+class Asking:
+    """The answer that notes are wanted for, and what its advisers found on the way."""
+
+    call: Call
+    evaluation: Evaluation
+    who: str
+    """The caller that asks."""
+    session: str
+    """The key of the evaluation's session."""
+    stands: Seen
+    """The generation and namespace that the caller sees by this answer."""
+    telling: Telling
+    left_out: tuple[str, ...] = ()
+    """Words about texts that the answer cuts."""
+    given: tuple[str, ...] = ()
+    """Notes of the tool that answers."""
+    repetition: list[str] = field(default_factory=list)
+    """The comparison with the same code before, once it is made."""
+    is_same: bool = False
+    """True where result and output are as they were then, so that nobody will ask for more."""
+
+
+def notes_of_others(asking: Asking) -> list[str]:
     """The doings of others since this caller's last call, one line each, the newest last; from now on they are told.
 
-    So does how the session with this key `stands`.
+    From now on the caller knows how the session stands, too.
     """
+    call, who, session, stands = asking.call, asking.who, asking.session, asking.stands
     state = call.services.core.state
     told = callers.told_to(state, call.client, who)
     theirs = callers.since_told(state, told, call.client, who) if told else []
@@ -50,14 +76,15 @@ def notes_of_others(call: Call, who: str, session: str | None, stands: Seen | No
     return [*lines, f"and {more} more by others before these: see repl_output_log"] if more else lines
 
 
-def notes_of_background(call: Call, who: str, evaluation: Evaluation) -> list[str]:
+def notes_of_background(asking: Asking) -> list[str]:
     """The output of background threads and tasks since this caller's last answer, in a line; from now on it is told.
 
     Not of the evaluation that the answer is about, whose output shows it.
     """
+    call = asking.call
     last_line = call.services.log.last_line or 0
-    told = call.services.transcripts.late.tell((call.client, who), last_line)
-    if not told or not (news := [late for late in told if late.source != evaluation.id]):
+    told = call.services.transcripts.late.tell((call.client, asking.who), last_line)
+    if not told or not (news := [late for late in told if late.source != asking.evaluation.id]):
         return []
     newest = news[-1]
     of_it = [late for late in news if late.source == newest.source]
@@ -77,23 +104,26 @@ def _line(call: Call, evaluation: Evaluation) -> str:
     return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
 
 
-def notes_of_place(call: Call, evaluation: Evaluation) -> list[str]:
+def notes_of_place(asking: Asking) -> list[str]:
     """The notes of a caller's first evaluation in a place: how that differs from the one it will take it for."""
+    call, evaluation = asking.call, asking.evaluation
     state = call.services.core.state
     repl = state.repls.get(evaluation.repl)
     if repl is None:
         return []
     own = _of_lanes(state, repl, evaluation) if evaluation.session == MAIN_SESSION else _of_own(state, repl, evaluation)
-    return [*_of_home(call, repl, evaluation), *own]
+    notes = [*_of_home(call, repl, evaluation), *own]
+    return asking.telling.news(notes) if notes else notes
 
 
-def notes_of_generation(call: Call, evaluation: Evaluation, who: str) -> list[str]:
+def notes_of_generation(asking: Asking) -> list[str]:
     """The note of a caller's first answer from a new generation of a REPL: that what it defined there is gone, and why.
 
     While the REPL is on its way back nothing is told: which generation comes, and why, is known when it stands.
     """
-    repl = call.services.core.state.repls.get(evaluation.repl)
-    if repl is None or repl.phase != "connected" or not call.services.told.places.is_renewed(call.client, who, repl):
+    call = asking.call
+    repl, places = call.services.core.state.repls.get(asking.evaluation.repl), call.services.told.places
+    if repl is None or repl.phase != "connected" or not places.is_renewed(call.client, asking.who, repl):
         return []
     why = call.services.transcripts.beginning(repl.ended, CAUSE_CHARACTERS, is_whole=True) if repl.ended else ""
     since = f"since your last answer ({why})" if why else "since your last answer"
@@ -144,14 +174,12 @@ def with_notes(fields: dict[str, object], more: Sequence[str]) -> dict[str, obje
     return {**fields, "notes": [*(notes if isinstance(notes, list) else ()), *more]} if more else fields
 
 
-async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Transcript) -> tuple[list[str], bool]:
-    """The comparison of an evaluation that is over with the one before of the same code in the same session.
-
-    Beside it: whether result and output are the same, so that nobody will ask for more.
-    """
-    before, state = transcript.before, call.services.core.state
+async def notes_of_repetition(asking: Asking) -> list[str]:
+    """The comparison of an evaluation that is over with the one before of the same code in the same session."""
+    call, evaluation, transcript = asking.call, asking.evaluation, asking.telling.transcript
+    before, state = transcript.before if transcript is not None else None, call.services.core.state
     for _ in range(MAX_REPEATS):
-        if before is None:
+        if transcript is None or before is None:
             break
         earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
         if earlier is None or known is None:
@@ -160,10 +188,11 @@ async def notes_of_repetition(call: Call, evaluation: Evaluation, transcript: Tr
         client_of = call.services.told.places.client_of
         if known.status in ("done", "failed") and client_of(evaluation) == client_of(known):
             compare = partial(_compared, evaluation, transcript, known, earlier)
-            note, is_same = await read(compare, transcript, earlier)
-            return [note] if note else [], is_same
+            note, asking.is_same = await read(compare, transcript, earlier)
+            asking.repetition = [note] if note else []
+            break
         before = earlier.before
-    return [], False
+    return asking.repetition
 
 
 def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
@@ -21,6 +20,7 @@ from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import (
+    Asking,
     fails_again,
     notes_of_background,
     notes_of_generation,
@@ -127,7 +127,7 @@ async def _described(
         fields["ns"] = namespace
     if others := others_since(call, evaluation):
         fields["otherWhosSinceLast"] = others
-    who = _asking(call, evaluation, asked)
+    who = _who_asks(call, evaluation, asked)
     reader = reader_of(call, asked, who, evaluation, session, own_session)
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
     asking = Asking(call, evaluation, who, session, stands, telling, tuple(left_out), notes)
@@ -147,7 +147,7 @@ async def _described(
     return Answer(shown, ok=not failed, images=tuple(images.taken), handed_out=telling.handed_out)
 
 
-def _asking(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
+def _who_asks(call: Call, evaluation: Evaluation, asked: Evaluating) -> str:
     """The caller of a question: without a `who`, a client asks about its own evaluation as the one who evaluated."""
     is_own = evaluation.client == call.client and asked.who is None
     return evaluation.who if is_own else call.who(asked.who)
@@ -275,37 +275,8 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"
 
 
-@dataclass(slots=True)
-class Asking:
-    """The answer that notes are wanted for, and what its advisers found on the way."""
-
-    call: Call
-    evaluation: Evaluation
-    who: str
-    """The caller that asks."""
-    session: str
-    """The key of the evaluation's session."""
-    stands: Seen
-    """The generation and namespace that the caller sees by this answer."""
-    telling: Telling
-    left_out: tuple[str, ...] = ()
-    """Words about texts that the answer cuts."""
-    given: tuple[str, ...] = ()
-    """Notes of the tool that answers."""
-    repetition: list[str] = field(default_factory=list)
-    """The comparison with the same code before, once it is made."""
-    is_same: bool = False
-    """True where result and output are as they were then, so that nobody will ask for more."""
-
-
 Notes = Iterable[str]
 Adviser = Callable[[Asking], Notes | Awaitable[Notes]]
-
-
-def _of_place(asking: Asking) -> Notes:
-    """The difference of the place where it ran from the one that the caller takes it for."""
-    notes = notes_of_place(asking.call, asking.evaluation)
-    return asking.telling.news(notes) if notes else ()
 
 
 async def _of_its_own(asking: Asking) -> Notes:
@@ -331,14 +302,6 @@ def _of_texts(asking: Asking) -> Notes:
     if asking.telling.transcript is None:
         return ("what it said is forgotten: too much was evaluated since",)
     return asking.left_out
-
-
-async def _of_repetition(asking: Asking) -> Notes:
-    """The comparison with the same code before."""
-    if asking.telling.transcript is not None:
-        found = await notes_of_repetition(asking.call, asking.evaluation, asking.telling.transcript)
-        asking.repetition, asking.is_same = found
-    return asking.repetition
 
 
 def _of_standing(asking: Asking) -> Notes:
@@ -369,11 +332,6 @@ def _of_green(asking: Asking) -> Notes:
     return asking.call.services.ledger.tests.take_differences(asking.who)
 
 
-def _of_generation(asking: Asking) -> Notes:
-    """A new generation of the REPL: what was defined is gone."""
-    return notes_of_generation(asking.call, asking.evaluation, asking.who)
-
-
 async def _of_missing_module(asking: Asking) -> Notes:
     """The folder of the workspace that has a module which was not found."""
     return await notes_of_missing_module(asking.call, asking.evaluation)
@@ -389,35 +347,25 @@ def _of_tool(asking: Asking) -> Notes:
     return asking.given
 
 
-def _of_others(asking: Asking) -> Notes:
-    """The doings of others meanwhile."""
-    return notes_of_others(asking.call, asking.who, asking.session, asking.stands)
-
-
-def _of_background(asking: Asking) -> Notes:
-    """The output of background threads and tasks meanwhile."""
-    return notes_of_background(asking.call, asking.who, asking.evaluation)
-
-
 ADVISERS: Final[tuple[Adviser, ...]] = (
-    _of_place,
+    notes_of_place,
     _of_its_own,
     _of_cell,
     _of_texts,
-    _of_repetition,
+    notes_of_repetition,
     _of_standing,
     _of_green,
-    _of_generation,
+    notes_of_generation,
     _of_missing_module,
     _of_conflicts,
     _of_tool,
-    _of_others,
-    _of_background,
+    notes_of_others,
+    notes_of_background,
 )
 """In the order of an answer's notes: what it is about, then what came of it, then what happens around it."""
 _ONLY_OF: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
     {
-        _of_repetition: frozenset(get_args(EvaluationStatus)) - LIVE,
+        notes_of_repetition: frozenset(get_args(EvaluationStatus)) - LIVE,
         _of_standing: LIVE,
         _of_missing_module: frozenset({"failed"}),
     }

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.settings.model import Settings
-
 ENVELOPE_BYTES = 1000
 """The bytes of an answer beside its texts: its other fields, and notes on what others did."""
 LIFTED_CHARACTERS = 300_000
@@ -68,11 +66,6 @@ part on to a model that is not known to see. Codex drops the text and the images
 stand beside a structure; Cline hands on both, so that its model reads everything twice."""
 _ORDINARY = Traits()
 _SPECIAL = tuple(TRAITS)
-
-
-def is_lean(settings: Settings, client_name: str) -> bool:
-    """Whether the client gets the lean toolset: by the settings, all clients do, or those whose names begin so."""
-    return settings.toolset == "lean" or client_name.startswith(settings.lean_clients)
 
 
 @lru_cache(maxsize=64)

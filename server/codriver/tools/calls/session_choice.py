@@ -128,7 +128,8 @@ def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
     """
     state = call.services.core.state
     used = callers.used_by(state, call.client, who) if key is None else ()
-    return resolve(state, key, used=used, dialects=dialects_by_suffix().get(Path(file).suffix, ()))
+    dialects = dialects_by_suffix().get(Path(file).suffix, ()) if file else ()
+    return resolve(state, key, used=used, dialects=dialects)
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
