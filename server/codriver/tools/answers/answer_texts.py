@@ -43,6 +43,8 @@ NOTE_BYTES = 250
 STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
 """What is shown of a flood: how it began, and where it has come to."""
+FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 300, 700
+"""What is shown of what came since: who was told a flood needs to see where it has come to, at most."""
 
 SHOWN_STACKS_BYTES = 8000
 """The bytes of a thread dump that an answer shows: about a hundred frames."""
@@ -130,9 +132,10 @@ def _texts(
     if earlier:
         fields["values"] = _several(said, transcript, earlier, _repeated(result), shares["values"])
     for key, end in ends.items():
-        begin = telling.begin(key)
-        is_flood = end.total - begin - shares[key] > flood
-        fields[key] = _ends(said, transcript, key, begin, end, _ends_bytes(shares[key], is_flood=is_flood))
+        is_flood = end.total - telling.begin(key) - shares[key] > flood
+        sizes = _ends_bytes(shares[key], is_flood=is_flood, goes_on=telling.goes_on(key))
+        fields[key] = _ends(said, transcript, key, telling.begin(key), end, sizes)
+        telling.reach(FLOODED[key], end.total * is_flood)
     said += _cut_notes(transcript)
     if transcript.server_cut and not transcript.cuts:
         said.append("the REPL itself cut the printed value at its print limits")
@@ -215,10 +218,12 @@ def _several(said: list[str], transcript: Transcript, earlier: list[str], last: 
     return shown
 
 
-def _ends_bytes(share_bytes: int, *, is_flood: bool) -> tuple[int, int, int]:
+def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
     """The bytes of a stream that is shown whole, and else of its head and of its tail."""
-    if is_flood and share_bytes > FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES:
-        return FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES, FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
+    flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
+    head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
+    if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:
+        return head_bytes + tail_bytes, head_bytes, tail_bytes
     return share_bytes, share_bytes // 2, share_bytes // 2
 
 
@@ -276,6 +281,8 @@ def _cut_notes(transcript: Transcript) -> list[str]:
 
 FROM: Final[dict[Part, str]] = {"stdout": "from", "stderr": "stderrFrom"}
 """The field that says where a stream begins that does not begin at its first character."""
+FLOODED: Final[dict[Part, str]] = {"stdout": "stdout flooded", "stderr": "stderr flooded"}
+"""The name of the place up to which a stream was told as a flood."""
 NOTHING_NEW: Final = "nothing new was printed"
 
 
@@ -289,19 +296,26 @@ def caller_of(call: Call, asked: Arguments) -> Hashable | None:
 class Telling:
     """One answer's part of what its caller is told of an evaluation, and its notes that a caller needs once."""
 
-    def __init__(self, call: Call, transcript: Transcript | None, asked: Arguments) -> None:
+    def __init__(
+        self, call: Call, transcript: Transcript | None, asked: Arguments, *, reads_input: bool = False
+    ) -> None:
         self.transcript = transcript
+        self._reads_input = reads_input
         self._notes_told = call.services.told.notes
         self._caller = caller = caller_of(call, asked)
         self._before = NOWHERE if transcript is None or caller is None else transcript.told_to(caller)
         self._reached: dict[str, int] = {}
         self._notes: list[str] = []
 
-    def begin(self, part: Part) -> int:
+    def begin(self, part: str) -> int:
         """The place of the first character that the caller was not told of a part."""
         return self._before.get(part, 0) if self._before else 0
 
-    def reach(self, part: Part, place: int) -> None:
+    def goes_on(self, part: Part) -> bool:
+        """True where the caller was told a flood of this part; what is printed before code reads is as any text."""
+        return bool(self.begin(FLOODED[part])) and not self._reads_input
+
+    def reach(self, part: str, place: int) -> None:
         """The answer tells a part up to this place, with what it names as cut."""
         self._reached[part] = place
 

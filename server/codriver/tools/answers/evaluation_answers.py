@@ -97,10 +97,11 @@ async def describe(
     described = partial(
         _described, call, evaluation, asked, images_for(call, max_images, IMAGE_WAY), max_bytes, notes, own_session
     )
+    telling = partial(Telling, call, transcript, asked, reads_input=evaluation.status == "needs-input")
     if transcript is None or not transcript.has_printed:
-        return await described(Telling(call, transcript, asked))
+        return await described(telling())
     async with transcript.turn:
-        return await described(Telling(call, transcript, asked))
+        return await described(telling())
 
 
 async def _described(
