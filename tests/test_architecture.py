@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "tools/answers": {"core", "editing", "errors", "lisp", "log", "repls", "tools/calls", "tools/truth"},
     "tools/acts": {
         "core", "editing", "errors", "files", "lisp", "log", "repls", "settings", "systems", "tools/answers",
-        "tools/calls", "tools/truth",
+        "tools/calls", "tools/truth", "wire",
     },
     "tools": {
         "core", "datalog", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings", *WINGS_OF_TOOLS,

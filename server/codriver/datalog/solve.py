@@ -77,6 +77,11 @@ class QueryAnswer:
     count: int
     cut: Cut | None = None
 
+    @property
+    def rows(self) -> list[Any]:
+        """The rows of an answer that is a list of them; none of another shape."""
+        return self.result if isinstance(self.result, list) else []
+
 
 def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:
     """The entity's `id` and what the pattern asks for, by names without namespace; None if there is no such entity."""

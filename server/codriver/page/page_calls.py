@@ -33,7 +33,6 @@ from codriver.tools.truth.live_handoff import handoff
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.datalog.solve import QueryAnswer
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.calls import Caller
     from codriver.tools.calls.base import Services
@@ -368,33 +367,34 @@ MOST_CHARACTERS: Final = 4000
 EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
 
 
-async def _ask(services: Services, client: ClientSession, text: str, inputs: Sequence[object]) -> QueryAnswer:
-    return await services.work.queries.run(client.id, partial(services.query, Question(text, inputs, MOST_FOUND)))
+async def _ask(services: Services, client: ClientSession, text: str, *inputs: str) -> list[Any]:
+    """The rows of a query with these inputs."""
+    asked = partial(services.query, Question(text, inputs, MOST_FOUND))
+    return (await services.work.queries.run(client.id, asked)).rows
 
 
 async def history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
     """The code of this workspace that contains a text, the newest first: time, who, session, code."""
-    answer = await _ask(services, client, CODE_OF_HISTORY, [part])
-    rows = sorted(_rows(answer), reverse=True)
+    rows = sorted(await _ask(services, client, CODE_OF_HISTORY, part), reverse=True)
     shown = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MOST_SHOWN]]
     return {"rows": shown, "count": len(rows)}
 
 
 async def rows_with(services: Services, client: ClientSession, part: str) -> list[str]:
     """The ids of the rows of which some text, all of it and in whatever letters, has this part."""
-    said = _rows(await _ask(services, client, WITH_PART, [part.lower()]))
-    events = _rows(await _ask(services, client, EVENTS_WITH_PART, [part.lower()]))
+    said = await _ask(services, client, WITH_PART, part.lower())
+    events = await _ask(services, client, EVENTS_WITH_PART, part.lower())
     return sorted({evaluation or f"s{line}" for line, evaluation in said} | {f"a{line}" for line, _ in events})
 
 
 async def runs(services: Services, client: ClientSession) -> dict[str, object]:
     """The runs of before, the newest first: name, begin, end, number of entries."""
-    return {"rows": sorted(_rows(await _ask(services, client, RUNS, [])), key=lambda row: row[1], reverse=True)}
+    return {"rows": sorted(await _ask(services, client, RUNS), key=lambda row: row[1], reverse=True)}
 
 
 async def run(services: Services, client: ClientSession, name: str) -> dict[str, object]:
     """The entries of a run of before, in their order: time, category, who, text."""
-    rows = sorted(_rows(await _ask(services, client, ENTRIES_OF_RUN, [name])))
+    rows = sorted(await _ask(services, client, ENTRIES_OF_RUN, name))
     return {"rows": [(when, category, who, _short(text)) for _, when, category, who, text in rows]}
 
 
@@ -410,10 +410,6 @@ def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
     by_line = [entry.evaluation for entry in entries if entry.evaluation and entry.line in lines]
     by_text = [entry.evaluation for entry in reversed(entries) if entry.evaluation and entry.text in texts]
     return next(iter([*by_line, *by_text]), None)
-
-
-def _rows(answer: QueryAnswer) -> list[Any]:
-    return list(answer.result) if isinstance(answer.result, list | tuple) else []
 
 
 def _short(text: str) -> str:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from codriver.errors import CodriverError
-from codriver.wire.untrusted import MAX_DEPTH
+from codriver.wire.untrusted import MAX_DEPTH, as_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -161,8 +161,7 @@ TASKS_OFFERED: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "
 
 def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The `_meta` of a request; empty for a request without one, and for one of another shape."""
-    meta = (params or {}).get("_meta")
-    return meta if isinstance(meta, dict) else {}
+    return as_map((params or {}).get("_meta"))
 
 
 def envelope(meta: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,8 @@ from codriver.repls.contract.adapter_values import (
     text_of,
 )
 from codriver.repls.contract.errors import OpTimedOutError
-from codriver.wire.untrusted import as_number
+from codriver.wire import untrusted
+from codriver.wire.untrusted import as_int, as_list, as_number, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -321,9 +322,9 @@ class AppEventRecorder:
         if not intake.is_open:
             intake.is_open, intake.kept = True, 0
             self._later("recording the events of an application", self._close, repl.id)
-        stream, events = str(frame.get("sub")), frame.get("events")
-        intake.unkept[stream] += _whole(frame.get("dropped")) or 0
-        for told in events if isinstance(events, list) else ():
+        stream = str(frame.get("sub"))
+        intake.unkept[stream] += as_int(frame.get("dropped")) or 0
+        for told in as_list(frame.get("events")):
             if (event := read_event(told, repl.key)) is not None:
                 self._take(intake, stream, replace(event, text=near(event.text, self._workspace)))
 
@@ -369,30 +370,20 @@ def read_event(told: object, session_key: str) -> AppEvent | None:
     """The event in a REPL's words; None for other words. See `AppEvents` for the shape."""
     if not isinstance(told, dict) or not isinstance(told.get("line"), str):
         return None
-    origin = told.get("origin")
-    by = origin if isinstance(origin, dict) else {}
-    time, cause = as_number(told.get("time")), told.get("dispatchId")
+    by, time, cause = mapping_of(told, "origin"), as_number(told.get("time")), told.get("dispatchId")
     return AppEvent(
         told["line"],
         round((time or 0) * 1000),
-        op=_text(told.get("opType")),
-        name=_text(told.get("operation")),
-        frame=_text(told.get("frame")),
-        cause=_whole(cause) if isinstance(cause, int) else _text(cause),
+        op=untrusted.text_of(told, "opType") or None,
+        name=untrusted.text_of(told, "operation") or None,
+        frame=untrusted.text_of(told, "frame") or None,
+        cause=cause if isinstance(cause, str) else as_int(cause),
         ms=as_number(told.get("ms")),
-        app_id=_whole(told.get("id")),
-        who=_text(by.get("who")),
-        evaluation=_text(by.get("evaluation")),
+        app_id=as_int(told.get("id")),
+        who=untrusted.text_of(by, "who") or None,
+        evaluation=untrusted.text_of(by, "evaluation") or None,
         session_key=session_key,
     )
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 class AppStreamKeeper:

@@ -38,6 +38,7 @@ from codriver.setup.clients import (
 )
 from codriver.setup.hooks import plan_hooks, plan_hooks_removal
 from codriver.systems.programs import to_open, typed
+from codriver.wire.untrusted import as_map
 from codriver_relay.target import is_workspace
 
 if TYPE_CHECKING:
@@ -288,9 +289,7 @@ def _named_repls(workspace: Path) -> dict[str, object] | None:
         )
     except TomlFileError:
         return None
-    tool = project.get("tool")
-    table = tool.get("codriver") if isinstance(tool, dict) else None
-    layers = (table if isinstance(table, dict) else {}, own)
+    layers = (as_map(as_map(project.get("tool")).get("codriver")), own)
     return {key: value for layer in layers for key, value in layer.items() if key in ("repl", "nrepl")}
 
 

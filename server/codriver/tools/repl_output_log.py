@@ -376,16 +376,12 @@ def _digest(row: object) -> int:
     return int.from_bytes(hashlib.blake2b(json.dumps(row, sort_keys=True).encode(), digest_size=8).digest())
 
 
-def _rows(answer: QueryAnswer) -> list[object]:
-    return answer.result if isinstance(answer.result, list) else []
-
-
 def _digests(answer: QueryAnswer) -> Sequence[int]:
-    return array("Q", sorted(set(map(_digest, _rows(answer)))))
+    return array("Q", sorted(set(map(_digest, answer.rows))))
 
 
 def _new_rows(known: Sequence[int], answer: QueryAnswer) -> list[object]:
-    return [row for row in _rows(answer) if not _is_among(known, _digest(row))]
+    return [row for row in answer.rows if not _is_among(known, _digest(row))]
 
 
 def _is_among(known: Sequence[int], digest: int) -> bool:

@@ -33,8 +33,8 @@ def as_texts(value: object) -> tuple[str, ...]:
 
 
 def as_int(value: object) -> int | None:
-    """`value` as a whole number, also when it came as digits; else None."""
-    if isinstance(value, int):
+    """`value` as a whole number, also when it came as digits; else None, as of true and false."""
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
         return int(value)

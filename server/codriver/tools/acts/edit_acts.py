@@ -26,6 +26,7 @@ from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
 from codriver.tools.truth.drift_notes import PASSES
+from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -171,12 +172,12 @@ class LiveSteps:
                 self._greened |= choice.red.intersection(run.only)
             named = found.get("onlyInThisRepl")
             only_here += named if isinstance(named, list) else []
-            count += _whole_number(found.get("passed"))
+            count += as_int(found.get("passed")) or 0
             if is_late:
                 left = choice.runs[number:]
                 break
             has_run = True
-            passed += [f"{row['ns']}/{row['test']}" for row in _rows(found)]
+            passed += [f"{row['ns']}/{row['test']}" for row in as_maps(found.get("results"))]
         if not has_run and not left:
             return self._found_none(outcome)
         more = [f"{len(passed) - MOST_NAMED} more"] if len(passed) > MOST_NAMED else []
@@ -216,13 +217,14 @@ class LiveSteps:
         with suppress(RefusedError, ReplDisconnectedError):
             await look_again(call, evaluation, self._who, left_s, is_all=True)
         names = ledger.only_live.get(evaluation.id, ())
-        count = _whole_number(fields.get("failed")) + _whole_number(fields.get("errors"))
+        count = (as_int(fields.get("failed")) or 0) + (as_int(fields.get("errors")) or 0)
         if not names:
             return fields, False
         told = {**fields, "onlyInThisRepl": list(names)}
         if len(names) < count:
             return told, False
-        return {**told, "results": [row for row in _rows(fields) if row.get("outcome") == "pass"]}, True
+        passed = [row for row in as_maps(fields.get("results")) if row.get("outcome") == "pass"]
+        return {**told, "results": passed}, True
 
     async def _passes_anew(self, outcome: Outcome) -> bool:
         """Whether the tests pass in a new process of Python, where the load failed in the REPL that lives."""
@@ -240,7 +242,7 @@ class LiveSteps:
                 self.fields = failure
                 return False
             self._greened |= choice.red.intersection(run.only) if is_well else set()
-            count += _whole_number(found.get("passed"))
+            count += as_int(found.get("passed")) or 0
         if not count:
             self.fields = failure
             return False
@@ -412,8 +414,7 @@ def _require(repl: Repl, capability: str) -> None:
 
 def _failure(found: Mapping[str, object], name: str) -> dict[str, object]:
     """The failures of a test run, without the tests that passed."""
-    rows = found.get("results")
-    failed = [row for row in rows if row.get("outcome") != "pass"] if isinstance(rows, list) else []
+    failed = [row for row in as_maps(found.get("results")) if row.get("outcome") != "pass"]
     fields = {key: found[key] for key in TOLD if key in found and key != "results"}
     if failed:
         fields["results"] = failed
@@ -428,15 +429,6 @@ def _is_late(found: Mapping[str, object]) -> bool:
 def _is_in(test: Test, ran: Iterable[Test]) -> bool:
     """True where a test ran; of a file's collection, where any of its tests did."""
     return test in ran or (test[1] == COLLECTION and any(home == test[0] for home, _ in ran))
-
-
-def _rows(found: Mapping[str, object]) -> list[Mapping[str, object]]:
-    rows = found.get("results")
-    return rows if isinstance(rows, list) else []
-
-
-def _whole_number(value: object) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _words_of(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:

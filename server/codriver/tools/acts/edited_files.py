@@ -39,6 +39,7 @@ from codriver.tools.calls.session_choice import Target, in_lane, server_of
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver.tools.truth.conflicts import other_editor
 from codriver.tools.truth.drift_notes import EDITED, drift_of, is_of, notes_of_load
+from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -154,8 +155,7 @@ async def reload(call: Call, who: str, edit: Edit, text: str, *, wait_s: float) 
 
 def _failure(shown: str, failure: dict[str, object]) -> str:
     """Why a load failed: the error, its place, and the innermost frames of the project."""
-    error = failure.get("error")
-    found = error if isinstance(error, dict) else {}
+    found = as_map(failure.get("error"))
     words = found.get("message") or failure.get("hint") or failure.get("reason")
     kind = f"{found['class']}: " if "class" in found else ""
     place = f" ({found.get('file', shown)}:{found['line']})" if "line" in found else ""
