@@ -1,6 +1,6 @@
 """The connection to the server: what is sent over it, and the requests that have no answer yet when it ends.
 
-The client's handshake, which is repeated to each server that does not know the client.
+The client's handshake is kept, and repeated to each server that does not know the client.
 """
 
 from __future__ import annotations

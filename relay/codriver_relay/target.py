@@ -1,6 +1,6 @@
 """The server that is meant: its address, a connection to it, and the proof that the right one listens.
 
-The workspace: which folders may be one, and the nearest from the current one upward.
+It is that of the workspace: of the folders that may be one, the nearest from the current one upward.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Capture: calls of a function, or passes of a line, with their variables, as events of the running application.
 
-Nothing stops, and nobody waits. Values are made text at once, by their types alone; a condition or a value that fails
-is counted, and never reaches the application. A capture ends by whoever began it, or when it has told enough.
-
-Conditions of a capture: comparisons of a variable with a literal, which are read and never evaluated as code.
+Nothing stops, and nobody waits. Values are made text at once, by their types alone; a condition, a comparison of a
+variable with a literal, is read and never evaluated as code. A condition or a value that fails is counted, and never
+reaches the application. A capture ends by whoever began it, or when it has told enough.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Copies of code that tell what they do: the way to listen to functions before Python 3.12, at no cost to others.
+"""Copies of code, and sites: the way to listen to functions while the application runs, at the least cost.
 
-A copy is compiled from a function's source, which has to give the code that the function has. A function without such
-a source gets a code that calls it, for its calls alone.
-
-Sites: functions whose calls, or lines, are told to captures while the application runs, by the way that costs least.
-
-From Python 3.12 on that is `sys.monitoring` of their code alone. Before, functions are given a copy of their code that
-tells: compiled from their source, which has to be what they were made of, or, of a function without one, a code that
-calls it. What a function is to others, its signature, closure and name, stays; each gets its own code back in the end.
+A site is a function whose calls, or lines, are told to captures. From Python 3.12 on that is `sys.monitoring` of its
+code alone. Before, a function is given a copy of its code that tells. A copy is compiled from the function's source,
+which has to give the code that the function has; a function without such a source gets a code that calls it, for its
+calls alone. What a function is to others, its signature, closure and name, stays; each gets its own code back in the
+end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Frames, the named parts of an application's state, and their epochs: what each event changed, and how it ended.
 
-Texts that stand, or lately stood, at the sensitive paths of the application's frames: for whoever takes them out.
+Texts that stand, or lately stood, at the sensitive paths of frames are given to whoever takes them out.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Recording of what an application does: its events, the origin of each, and the handlers that it names.
 
 All of it lies in rings of one process, for its life. Nothing here locks, writes or raises into the application, and
-without `install` nothing is kept but the places of handlers.
-
-Text and parts of values by their exact types, on whatever thread they are: no code of the application is run for it.
-
-Pure. No `repr`, property or comparison of the application's own classes is called, and no long collection is walked.
+without `install` nothing is kept but the places of handlers. Values are told by their exact types, on whatever thread
+they are: no `repr`, property or comparison of the application's own classes is called, and no long collection is
+walked.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Sources of events: what logging, threads, asyncio, databases and calls tell, noted as it happens.
+"""Sources of events: what logging, threads, asyncio, databases, web requests and calls tell, noted as it happens.
 
 Each is asked for by the application, finds its library among the loaded modules and never imports one. Twice is once.
-
-Web applications: their requests as events, and their routes as handlers.
-
-Each is asked for by the application, finds its library among the loaded modules and never imports one. Twice is once.
+Of web applications the routes are handlers.
 """
 
 from __future__ import annotations

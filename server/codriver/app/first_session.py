@@ -1,10 +1,9 @@
-"""The first session of a client in a workspace: what it will be told, made and kept before any server ran there.
+"""The first session of a client in a workspace: its greeting and tools, kept before any server ran there.
 
-A client that does not wait for a server it starts has our tools from its first request if they are kept. A server
-keeps them for the next time; for the first time `codriver init` does, out of the state in which a server would start:
-its settings, its files, and the REPL that is on its way.
-
-The languages that a workspace's files are written in, and the REPL they call for, looked for while it is served.
+A client that does not wait for a server it starts has our tools from its first request if they are kept. A server keeps
+them for the next time; for the first time `codriver init` does, out of the state in which a server would start: its
+settings, the languages of the workspace's files, and the REPL that they call for. Languages and REPL are looked for
+again while the workspace is served.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Hot reload: with the setting `watch`, saved source files are loaded into the session that serves them.
+"""Hot reload: of saved source files into the session that serves them, and of the settings of a running server.
 
-The settings of a running server, reloaded as their files change; tools, skills and REPLs follow.
+Files are loaded with the setting `watch` alone. Settings are read anew as their files change; tools, skills and REPLs
+follow.
 """
 
 from __future__ import annotations

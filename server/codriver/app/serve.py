@@ -1,8 +1,7 @@
 """The lifecycle of one server: starts what `codriver.app.wiring` built, serves, and shuts down in the reverse order.
 
-The order: settings, claim on the workspace, the parts, listener, relay and port file, discovery of REPLs.
-
-Arrivals: the REPLs and clients that came and went since the last look, in lines for the terminal of `serve`.
+The order: settings, claim on the workspace, the parts, listener, relay and port file, discovery of REPLs. Meanwhile the
+terminal of `serve` has a line for each REPL and client that came or went.
 """
 
 from __future__ import annotations

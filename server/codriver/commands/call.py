@@ -1,11 +1,8 @@
-"""`codriver eval`, `load`, `call`, `tools`: one-shot use for scripts and CI.
+"""`codriver eval`, `load`, `call`, `tools`, `drift`: one-shot use for scripts and CI.
 
 Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also a tool that does not exist, or arguments that do not fit
-it), 3 no server, 4 timed out, 6 no REPL; 5 is of `codriver test`: no tests.
-
-`codriver drift`: where the loaded code differs from the files, for people and for CI.
-
-Exit status: 0 nothing differs, 1 something does, or it cannot be told, and else as `codriver eval`.
+it), 3 no server, 4 timed out, 6 no REPL; 5 is of `codriver test`: no tests. Of `drift` 0 says that the loaded code is
+as the files, 1 that something differs, or that nobody can tell.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
 """Pictures of evaluations for the commands: had of a server's log or of an earlier run, saved, and shown inline.
 
-What a server answers to a command has a mark in the place of each picture (`codriver.core.pictures`); the picture
-itself is asked for by the line of the log that it stands in.
-
-Pictures inline in a terminal: by kitty's protocol, iTerm2's, or as sixels. The terminal is asked what it can.
+A server answers a command with a mark in the place of each picture (`codriver.core.pictures`); the picture itself is
+asked for by its line of the log. A terminal is asked which protocol it knows: kitty's, iTerm2's, or sixels. Every
+terminal answers the last of the three questions, so that no terminal is waited for long. Sixels are made of a PNG with
+the standard library alone: 216 colours, on white where the picture is transparent.
 
 Source: kitty, "Terminal graphics protocol"; iTerm2, "Images"; DEC STD 070, "Sixel graphics"; xterm, "Device
-attributes". Every terminal answers the last of the three questions, so that no terminal is waited for long.
-
-Sixels of a PNG, with the standard library alone: 216 colours, on white where the picture is transparent.
-
-Source: PNG 7 to 11, "Encoding" to "Chunk specifications"; DEC STD 070, "Sixel graphics".
+attributes"; PNG 7 to 11, "Encoding" to "Chunk specifications".
 """
 
 from __future__ import annotations

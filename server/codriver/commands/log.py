@@ -1,8 +1,7 @@
-"""`codriver log`, `history`, `runs`, `forget`: the output log, and the runs and the code remembered of it.
+"""`codriver log`, `history`, `runs`, `forget`, `handoff`: the output log, earlier runs, and how things stand.
 
-`codriver handoff`: how things stand, for a person or an agent that takes over; with a server, or from its memory.
-
-Exit status: 0, also where no server runs.
+`handoff` is for a person or an agent that takes over, from a server or from the memory of a workspace. Exit status: 0,
+also where no server runs.
 """
 
 from __future__ import annotations

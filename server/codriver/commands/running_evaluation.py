@@ -1,6 +1,6 @@
-"""An evaluation that a command waits for: its output goes out as it comes, and a person at a terminal types input.
+"""An evaluation, or a run of tests, that a command waits for: what it prints goes out as it comes.
 
-A run of tests that a command waits for: how many of how many are over, and what they print, as it comes.
+A person at a terminal types its input, and sees how many tests of how many are over.
 """
 
 from __future__ import annotations

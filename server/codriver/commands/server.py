@@ -1,8 +1,6 @@
-"""`codriver serve`, `status`, `stop`: one server's life from the outside.
+"""`codriver serve`, `status`, `stop`: one server's life from the outside, and the list of all servers of this user.
 
-The list of all servers of this user, one line each: `codriver status --all`.
-
-Exit status: 0 there is one, 3 there is none.
+Exit status of `status`, which lists all with `--all`, one line each: 0 there is one, 3 there is none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`codriver init`, `trust`, `doctor`, `config`: setting a workspace up, and finding out what is wrong.
+"""`codriver init`, `trust`, `doctor`, `config`, `seam`: setting a workspace up, and finding out what is wrong.
 
-`codriver seam`: the package `codriver_seam` for an application, by a path to it or as a copy in its project.
-
-Exit status: 1 where a copy would replace what Codriver did not write.
+`seam` gives an application the package `codriver_seam`, by a path to it or as a copy in its project. Exit status of
+that: 1 where a copy would replace a file that Codriver did not write.
 """
 
 from __future__ import annotations

@@ -2,9 +2,8 @@
 
 On a terminal, control characters in any text become visible: the text may be a stranger's, and a terminal obeys what it
 is sent. Colours are ours, and are put around such text. What is piped is for a program: it gets the text as it is, and
-no colours unless it asks for them. JSON is safe for both.
-
-Reading of a server's answers, which may be another program's, or another version's, and say anything.
+no colours unless it asks for them. JSON is safe for both. Answers of a server are read with suspicion: they may be
+another program's, or another version's, and say anything.
 """
 
 from __future__ import annotations

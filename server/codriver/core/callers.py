@@ -1,16 +1,14 @@
-"""Callers: who uses a connection, by the names that were given over it, and the REPLs that each has used.
+"""Callers: who uses a connection, by the names given over it, which REPLs and lanes each has, and what it was told.
 
 A `who` that is given once is the caller's until another is given. What came over the same connection before any name
-was given is that caller's own too, whatever it is called now; sub-agents that give names of their own stay apart.
+was given is that caller's own too, whatever it is called now; sub-agents that give names of their own stay apart. A
+caller is told of each evaluation of others that began or ended since its last answer.
 
-The activity of others: evaluations of other callers that began or ended since a caller was last told.
-
-Lanes: the session that each client has of its own in a REPL, without asking for one.
-
-A lane has its own namespace, `*1`, `*e` and queue; what is defined is shared. It is given where a REPL keeps sessions
-apart and runs them side by side, made at the client's first evaluation there, and found again by whoever comes back
-under the same names while it is there. It ends when its client is gone, the grace after that is over, and nothing runs
-in it. A REPL has so many lanes at most; who comes later uses the session that all share.
+A lane is the session that each client has of its own in a REPL, without asking for one: with its own namespace, `*1`,
+`*e` and queue, while what is defined is shared. It is given where a REPL keeps sessions apart and runs them side by
+side, made at the client's first evaluation there, and found again by whoever comes back under the same names. It ends
+when its client is gone, the grace after that is over, and nothing runs in it. A REPL has so many lanes at most; who
+comes later uses the session that all share.
 """
 
 from __future__ import annotations

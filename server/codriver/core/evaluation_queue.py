@@ -1,9 +1,7 @@
 """The queues of evaluations: accepted, run one at a time in each queue, ended.
 
-Within a queue (`core.state.queue_of`) those of a client run in the order they were accepted, and clients take turns. An
+Within a queue (`core.state.queue_of`) those of a client run in the order in which they came, and clients take turns. An
 evaluation accepted while its REPL is on its way waits for it.
-
-Turns: the evaluations of a client run in the order in which they came, and clients that wait for a queue take turns.
 
 A turn is one evaluation, however long. Its place in the order is a number, that each evaluation gets as it comes. Where
 more of a client's wait as one of them ends, the first of these goes behind all that has come until then. So nobody

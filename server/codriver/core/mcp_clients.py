@@ -1,6 +1,4 @@
-"""The connected MCP clients: who comes and goes, and the changes they are notified of.
-
-The departure of a client: what becomes of its evaluations and of the REPL sessions of its own.
+"""The connected MCP clients: who comes and goes, the changes they are notified of, and what is left of one that went.
 
 An evaluation whose client is gone, and a grace after that is over, is an *orphan*. In a session that is shared, and in
 a lane, it runs on as long as it holds nobody up, and anyone can fetch its result. It is ended when it waits for input,
@@ -8,11 +6,9 @@ which nobody will think of giving, when it runs in the background, and when a ca
 session.
 
 A session that the client asked for ends with it, after the evaluations that still run there. Its lane stays for the
-grace, to be found by a client that comes back, and then until nothing runs in it.
-
-The streams of applications' events: each is renewed for as long as its client and its REPL's connection are there.
-
-The application ends by itself what nobody renews: see the lease in `codriver_seam.streams`.
+grace, to be found by a client that comes back, and then until nothing runs in it. A stream of an application's events
+is renewed for as long as its client and its REPL's connection are there; the application ends by itself what nobody
+renews (see the lease in `codriver_seam.streams`).
 """
 
 from __future__ import annotations

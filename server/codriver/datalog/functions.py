@@ -1,17 +1,13 @@
 """Function table of queries: a fixed list, aggregates included, so that no query runs code.
 
-They mean what they mean in Clojure. What they are given but cannot work with makes them raise `TypeError`, `ValueError`
-or an arithmetic error. The clause that called adds its place and the values, and refuses the query, as Clojure and
-DataScript do: a row that silently went missing would be a wrong answer. Clauses that only filter run first, so they can
-keep out what a function cannot work with. What functions make is bounded in size, as a recursive rule could otherwise
-grow it without end.
+They mean what they mean in Clojure: arithmetic, comparison, texts, regular expressions, collections. A function that
+cannot work with its arguments raises `TypeError`, `ValueError` or an arithmetic error. The clause that called adds its
+place and the values, and refuses the query, as Clojure and DataScript do: a row that silently went missing would be a
+wrong answer. Clauses that only filter run first, so they can keep out what a function cannot work with. All that
+functions make is bounded in length, size and depth, as a recursive rule could otherwise grow it without end.
 
 Two differ from DataScript's: `<`, `>`, `<=`, `>=` compare numbers with numbers and strings with strings, and refuse the
 rest, as a comparison of a line with a text is a mistake; and a keyword equals the string of its text.
-
-Functions of queries over texts, regular expressions and collections, all bounded in length, size and depth.
-
-Number functions of queries: arithmetic and comparison, bounded in size; and `Function`, the shape of every one.
 """
 
 from __future__ import annotations

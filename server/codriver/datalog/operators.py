@@ -1,11 +1,9 @@
 """Relational operators: join, filter, projection and binding over batches of rows.
 
 Rows are tuples. Batches go through all steps before the next batch is begun, so what is held at once stays small, the
-time limit is heeded between batches, and rows that are found when time is over are right.
-
-Scope of a plan: the variables bound so far, and the sources, rules and budget that it works on.
-
-Entity lookup: all patterns about one entity as one join, which reads the store by its best index.
+time limit is heeded between batches, and rows that are found when time is over are right. All patterns about one entity
+are one join, which reads the store by its best index. The scope of a plan has the variables bound so far, and the
+sources, rules and budget that it works on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Solver: plans the clauses, runs the plan, and gives the rows the shape that was asked for.
+"""Solver: plans the clauses, runs the plan and the rules, and gives the rows the shape that was asked for.
 
 Rows come sorted by their line where one is in them, else in the order they were found, which is the same each time. A
 row limit, and a limit of an answer's text, keep the rows with the highest lines, else the first. When time ends a
@@ -8,13 +8,11 @@ Beyond that, answers differ from DataScript's in this: a pulled entity has its a
 namespace, and always its `id`, which is its line; a scalar or a tuple is the first row in the order of lines, where
 DataScript takes any.
 
-Rule solver: tables of what was asked and what was found, grown until nothing is new.
-
-A table holds one rule as it is called with certain arguments bound. Only what is asked for is computed, a rule may call
-itself, and it ends, as there are only so many values; unless a function makes ever new ones: then time ends it.
-
-What is asked for at once is a job. A job whose answers came from a table that has grown since is done again, the latest
-asked first: a rule that follows a chain asks its way to the end, and then every link is done once more on the way back.
+Rules are solved by tables, each of one rule as it is called with certain arguments bound. Only what is asked for is
+computed, a rule may call itself, and it ends, as there are only so many values; unless a function makes ever new ones:
+then time ends it. A question to a rule is a job. A job whose answers came from a table that has grown since is done
+again, the latest asked first: a rule that follows a chain asks its way to the end, and then every link is done once
+more on the way back.
 """
 
 from __future__ import annotations

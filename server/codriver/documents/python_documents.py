@@ -1,6 +1,6 @@
-"""Documents in Python: a pytest file, a script, a rich comment.
+"""Documents in Python: a pytest file, a script, a rich comment, a notebook.
 
-Notebooks of Python code. Source: nbformat 4.5, "The Notebook file format".
+Source: nbformat 4.5, "The Notebook file format".
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """Steps: the top-level forms or statements of evaluated code, with the names that each gives and uses.
 
-Steps of Lisp code, by the reader's forms and symbols; what a symbol means, nobody here knows.
-
-Steps of Python code, by its syntax tree.
+Lisp is read by its forms and symbols, and nobody knows here what a symbol means; Python by its syntax tree.
 """
 
 from __future__ import annotations

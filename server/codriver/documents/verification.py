@@ -1,11 +1,9 @@
 """Verification: what a fresh REPL makes of recorded evaluations, step by step, and what of them it reproduces.
 
-`verifying` asks for steps to be run and is sent what came of each; whoever drives it has the REPL.
-
-Comparison of printed values: what was recorded with what a fresh REPL gives, and what in them varies by nature.
-
-The two came about independently of one another. Where both say the same, the value is taken to be that; where they
-differ in nothing but addresses, times and their like, a pattern stands for both; everything else does not reproduce.
+`verifying` asks for steps to be run and is sent what came of each; whoever drives it has the REPL. The recorded value
+and the new one came about independently of one another. Where both say the same, the value is taken to be that; where
+they differ in nothing but addresses, times and their like, a pattern stands for both; everything else does not
+reproduce.
 """
 
 from __future__ import annotations

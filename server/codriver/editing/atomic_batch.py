@@ -3,14 +3,13 @@
 A path here has no links in it, as `editable_path` gives it. Links that come in its way later are not followed: each
 folder is walked to by descriptor, held open, and all is done by that descriptor.
 
-Batch records: the intent of a batch, kept on disk while it is under way, by which the next server takes it back.
-
-A record is a file of its own in the state folder of the workspace, made before the batch touches anything. It begins
-with a mark that calls the batch under way, and that is written over at its end; then the file is closed, and
-removed. Its server holds a lock on it, so a record with that mark and a free lock is that of a server that was killed;
-one without the mark is left of a batch that is over, where the system would not remove it. A record names the temporary
-files and the folders that the batch makes; for a batch of several files it holds their bytes before and the digests of
-those after too. One file is replaced in one step, so that there is nothing to take back.
+The intent of a batch is kept on disk while it is under way, by which the next server takes it back. Such a record is a
+file of its own in the state folder of the workspace, made before the batch touches anything. It begins with a mark that
+calls the batch under way, and that is written over at its end; then the file is closed, and removed. Its server holds a
+lock on it, so a record with that mark and a free lock is that of a server that was killed; one without the mark is left
+of a batch that is over, where the system would not remove it. A record names the temporary files and the folders that
+the batch makes; for a batch of several files it holds their bytes before and the digests of those after too. One file
+is replaced in one step, so that there is nothing to take back.
 """
 
 from __future__ import annotations

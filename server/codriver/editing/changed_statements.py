@@ -1,6 +1,7 @@
-"""Changed statements: what of a Python file has to run again after it was edited, told by code and not by text.
+"""Changed statements and functions of a Python file that was edited, told by code and not by text.
 
-Changed functions: those of a Python file of which an edit changed the bodies alone, and whether more changed.
+A statement that changed has to run again. Of functions it is told which changed in their bodies alone, and whether more
+changed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The names that a piece of code makes and uses, by its language: read, and never run.
+"""The names that a piece of code makes and uses, and the files that import one another: read, and never run.
 
-A name belongs to a *space*: a namespace of Lisp, a module of Python. What cannot be read makes and uses nothing.
-
-Imports between the files of a project: which files import one, by the words of their imports, however indirectly.
-
-Nothing is loaded for it. Only a file that changed is read again, and files with the same name in several folders
-count as each other: a test too many does no harm.
+A name belongs to a *space*: a namespace of Lisp, a module of Python. Code that cannot be read makes and uses nothing.
+Imports between the files of a project are found by their words, however indirectly. Only a file that changed is read
+again, and files with the same name in several folders count as each other: a test too many does no harm.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Editor of one workspace: one batch at a time at a file, and undo for each caller.
-
-Acts, transactions of edits: files written, their changes loaded, tests run, as one: kept, or all put back.
+"""Editor of one workspace: one batch at a time at a file, acts of several steps, and undo for each caller.
 
 An act is one plan of steps: write, load, test, then keep or restore. Whatever ends a step before its time, a refusal, a
 failure, a client that leaves, ends the act there, and what the steps before it did is put back.

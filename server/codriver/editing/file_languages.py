@@ -1,11 +1,8 @@
 """The language of a file that is edited: how its bytes are read, its text is changed, and new text is checked.
 
-Lisp is UTF-8. A Python file is in the encoding that its first lines declare. Source: PEP 263.
-
-Edits of any text at one place: words that stand there once are replaced, and every other byte stays.
-
-Edits of one text come one after the other, each in the text that the one before left. An end of line in the words meets
-that of the file, whichever that is.
+Lisp is UTF-8. A Python file is in the encoding that its first lines declare. In any text words that stand there once
+are replaced, and every other byte stays; the edits of one text come one after the other, each in the text that the one
+before left. An end of line in the words meets that of the file, whichever that is. Source: PEP 263.
 """
 
 from __future__ import annotations

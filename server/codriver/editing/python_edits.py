@@ -1,14 +1,11 @@
 """Edits of one Python text by its definitions: they are replaced and inserted, and nothing else changes.
 
 A definition is a function, method or class with its decorators, known by its dotted name. The comments above it and
-those behind its last statement are no part of it.
+those behind its last statement are no part of it. New code is indented for its place: its lines move together, and
+nothing within its texts does.
 
 All edits of a text mean the text as it is before any of them. The text that they give must parse, and all statements
 but those that were replaced and those that came in must be there as they were; else none is done.
-
-Indentation of new Python for its place: its lines move together, and nothing within its texts does.
-
-The text of a Python file: its lines, its definitions by their dotted names, its indentation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A place: a file's name in a folder held open by a descriptor, where the file is read, staged, replaced or removed.
 
-The rules for what a file has to be to be opened: links on its path, kind, size, owner, mode; an error for each.
+Rules say how a file has to be to be opened: links on its path, kind, size, owner, mode; there is an error for each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Folders for this user alone: made with all that is missing above them, and closed where they were open to others.
+"""Folders for this user alone, made with all that is missing above them, and locks on files in them.
 
-`Path.mkdir` with `parents` leaves those above to the umask, so that others could list what lies in them.
-
-A lock on a file, which one process holds at a time, and which the system frees when that process ends, however.
+Folders that were open to others are closed. `Path.mkdir` with `parents` leaves those above to the umask, so that others
+could list what lies in them. One process holds a lock at a time, and the system frees it when that process ends,
+however.
 """
 
 from __future__ import annotations

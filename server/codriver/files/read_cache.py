@@ -1,12 +1,11 @@
-"""Read cache for files that are looked at several times a second: read again only where their status has changed.
+"""Read cache for files that are looked at several times a second: read again only where their stamp has changed.
 
 To open a file by the one safe way takes some twenty system calls, its status takes one. A time stamp is too coarse to
 tell two quick writes apart, so nothing is kept of a file that had been written shortly before it was read.
 
-The stamp of a file: equal as long as nobody wrote, replaced or renamed it.
-
-The time of the change of its status is a part of it: a file of the same length that is put back with its old time, as
-`cp -p`, `rsync -t` and unpacked archives do, has another one.
+The stamp of a file is equal as long as nobody wrote, replaced or renamed it. The time of the change of its status is a
+part of it: a file of the same length that is put back with its old time, as `cp -p`, `rsync -t` and unpacked archives
+do, has another one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Whole files, read and replaced atomically by their paths, as the rules allow; each is one walk and one place.
 
-The walk along a path, part by part, each folder opened by a descriptor, so that no link leads where it must not.
+The walk goes along a path part by part, each folder opened by a descriptor, so that no link leads where it must not.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Working trees of git: the main checkout of a linked one, and whether two folders are in two trees of one repository.
+"""Working trees of git, whose main checkout and kinship are told without git; and the walk through their folders.
 
 git itself is never run, and what a file `.git` says is a claim that both sides have to make: a checkout brings it from
 a stranger. Such a file is opened in the one safe way, where it is regular and small, and reached through no link. What
-it points at is read only where that lies in a repository that the other side is known to belong to as well.
+it points at is read only where that lies in a repository that the other side is known to belong to as well. The walk
+goes past hidden folders, and past those that hold nothing of the user's own.
 
 Source: gitrepository-layout(5), "gitdir" and "commondir".
-
-The walk through a workspace's folders, past hidden ones and those that hold nothing of the user's own.
 """
 
 from __future__ import annotations

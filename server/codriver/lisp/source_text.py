@@ -1,11 +1,9 @@
 """Source text with its editable forms, the comments and branches around each, line numbers and line endings.
 
-Indentation of new text for its place: its lines move together, and nothing within strings does.
-
-A tab counts as two columns where columns are compared, as to parinfer and in `codriver.lisp.parinfer`. It stays a tab:
-the place's own tabs come before each line, and what a line has beyond them is what was given.
-
-Targeting: the form that an edit means, found by the number and the text of its first line.
+The form that an edit means is found by the number and the text of its first line. New text is indented for its place:
+its lines move together, and nothing within strings does. A tab counts as two columns where columns are compared, as to
+parinfer and in `codriver.lisp.parinfer`. It stays a tab: the place's own tabs come before each line, and what a line
+has beyond them is what was given.
 """
 
 from __future__ import annotations

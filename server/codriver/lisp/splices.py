@@ -1,9 +1,7 @@
 """Splices: new text is checked, then put in the place of a form or beside it; nothing swallows code, no gap stays.
 
-Rewriting a text by splices and renamings, with a proof, token by token, that neither ran into the other.
-
-Where they would, as forms that touch do when another comes between, a space is put there, or behind a comment a line
-end.
+A text is rewritten by splices and renamings with a proof, token by token, that neither ran into the other. Where they
+would, as forms that touch do when another comes between, a space is put there, or behind a comment a line end.
 """
 
 from __future__ import annotations

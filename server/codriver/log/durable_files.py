@@ -1,9 +1,8 @@
 """The files of a history: read in pieces, whole whenever the process or the machine ends, never through a link.
 
 Everything here blocks, and raises `OSError` where the disk does not allow it, or where something else than a regular
-file of this user lies in a file's place.
-
-Disk trouble: whether the files of a store can be written, told when that changes and not at each try.
+file of this user lies in a file's place. Disk trouble, that a store's files cannot be written, is told when that
+changes and not at each try.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Evaluations and runs of tests as the log tells them: its entities put together again, by evaluation.
+"""Evaluations and runs of tests as the log tells them, put together again, and the definitions in their code.
 
-Pure. A server that still knows an evaluation knows better how it ended; of those that it does not, the log alone
-tells: an error without a result.
-
-Definitions by name, in evaluated code and in the source files of a workspace.
-
-Names are found by the shape of what defines them, at the beginning of a line: nothing is parsed, as this serves an
-overview over hundreds of texts, some of them cut.
+Pure. A server that still knows an evaluation knows better how it ended; of those that it does not, the log alone tells:
+an error without a result. Names are found, in evaluated code and in source files, by the shape of what defines them, at
+the beginning of a line: nothing is parsed, as this serves an overview over hundreds of texts, some of them cut.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The writer of the output log: the one way in for all that REPLs and the server say.
+"""The writer of the output log: the one way in for all that REPLs, the server, and applications by their seams say.
 
-The history, the transcripts and whoever subscribed learn of each entry.
-
-The app log: the events that applications tell by their seams, beside the output log, as Datalog's source `$app`.
-
-Events come by the thousand, and would push all evaluations out of the output log. So they have a store of their own,
-and share only the counter of lines: what came first has the lower line, in whichever of the two it is.
+The history, the transcripts and whoever subscribed learn of each entry. Events of applications come by the thousand,
+and would push all evaluations out of the output log. So they have a store of their own, Datalog's source `$app`, and
+share only the counter of lines: what came first has the lower line, in whichever of the two it is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Transcripts of evaluations: values, output and error output as text, while they run and afterwards.
 
-Short texts are in memory. Of long ones the newest part is, and the rest lies in files that end with the server.
-
-The places up to which callers were told an evaluation's texts, so that each byte is told once.
+Short texts are in memory. Of long ones the newest part is, and the rest lies in files that end with the server. The
+places up to which callers were told each text are noted, so that each byte is told once.
 """
 
 from __future__ import annotations

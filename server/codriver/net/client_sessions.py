@@ -1,10 +1,8 @@
 """Client sessions: each connected client's name, outbox, subscriptions and open requests, and all clients together.
 
-The outbox of one client: lines that wait to be written, and back-pressure on who does not read them.
-
-A response is never dropped. A notification may be: beyond the limits the oldest waiting notification goes first, and
-is counted. So a client that reads slowly costs itself notifications, and nobody else anything. A client that sends
-without ever reading is not read any more while `is_congested`.
+An outbox holds the lines that wait to be written. A response is never dropped. A notification may be: beyond the limits
+the oldest waiting notification goes first, and is counted. So a client that reads slowly costs itself notifications,
+and nobody else anything. A client that sends without ever reading is not read any more while `is_congested`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """The kernel's tables of sockets: the user and the inode of one, and whether its process holds a lock. Linux only.
 
 Files say who listens on a port, and files can be written by anybody who was here before; the kernel's word cannot. It
-costs 0.02 ms a question, so it is asked for every connection, on both of its ends.
-
-The user who listens at a port that a file names: asked of the kernel before a byte goes there.
-
-Such a file, a REPL's port file or a kernel's connection file, is a claim: its writer may be gone, and the port another
-user's by now. A port that the user names by itself is the user's word, and nobody asks.
+costs 0.02 ms a question, so it is asked for every connection, on both of its ends. The user who listens at a port is
+asked for before a byte goes there where a file named the port, a REPL's port file or a kernel's connection file: its
+writer may be gone, and the port another user's by now. A port that the user names by itself is the user's word, and
+nobody asks.
 """
 
 from __future__ import annotations

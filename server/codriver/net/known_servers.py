@@ -1,12 +1,11 @@
-"""The servers of this user, in all workspaces: each is noted in the user's state folder while it can be reached.
+"""The servers of this user, in all workspaces, each noted while it can be reached; and the record of a server's page.
 
-A note says nothing but the workspace, in that workspace's own state. A server that ends takes it away; one that was
-killed leaves it, so that a note is a claim, as the files in the workspace are, and `codriver.net.client` makes sure.
-The notes of other users are in their own state folders, which nobody looks into.
+A note lies in the user's state folder and says nothing but the workspace, in that workspace's own state. A server that
+ends takes it away; one that was killed leaves it, so that a note is a claim, as the files in the workspace are, and
+`codriver.net.client` makes sure. The notes of other users are in their own state folders, which nobody looks into.
 
-The record of the page in the workspace's state folder: its port and its token, for the command and the next server.
-
-Only this user can read it. A server that ends leaves it behind, so that the next one goes on with the page.
+The record of the page has its port and its token, for the command and the next server. Only this user can read it. A
+server that ends leaves it behind, so that the next one goes on with the page.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The TCP listener: accepts connections and gives each a reader, a writer and the protocol.
 
-Reading from a client's socket, which stays registered with the event loop from one message to the next.
-
-The library's own stream takes the socket out of the selector after each piece that came and puts it in again for the
-next one: two system calls and some fifty function calls for each message. Here that is done for back-pressure alone,
-where more waits than is taken.
+A client's socket stays registered with the event loop from one message to the next. The library's own stream takes the
+socket out of the selector after each piece that came and puts it in again for the next one: two system calls and some
+fifty function calls for each message. Here that is done for back-pressure alone, where more waits than is taken.
 """
 
 from __future__ import annotations

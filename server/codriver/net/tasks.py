@@ -1,10 +1,9 @@
-"""Tasks begun often, one for each call or evaluation; writes in the background; tasks that a context owns.
+"""Tasks begun often, one for each call or evaluation; writes in the background; tasks that a context owns; turns.
 
-A task group of anyio takes some 25 µs to begin a task, asyncio itself takes 5, and an evaluation needs two of them.
-What a task group does besides is done here only as far as these tasks need it: none is lost, none outlives its owner,
-and a fault in one ends nothing else.
-
-Turns: long work on the event loop leaves off every half millisecond, and others go on.
+A task group of anyio takes some 25 µs to begin a task, asyncio itself takes 5, and an evaluation needs two of them. The
+other services of a task group are given here only as far as these tasks need them: none is lost, none outlives its
+owner, and a fault in one ends nothing else. Long work on the event loop leaves off every half millisecond, and others
+have their turn.
 """
 
 from __future__ import annotations

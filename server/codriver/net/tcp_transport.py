@@ -1,9 +1,8 @@
 """The TCP transport of a peer: bytes are taken in the very turn of the event loop in which they come.
 
 A stream that is read by a task costs each message one more turn of the loop, and a write another: together a tenth of
-an evaluation. So this is a protocol of asyncio, which calls when something came, and is written to at once.
-
-TCP keep-alive: the kernel finds out that a silent connection's other side, its machine or its network is gone.
+an evaluation. So this is a protocol of asyncio, which calls when something came, and is written to at once. By TCP
+keep-alive the kernel finds out that a silent connection's other side, its machine or its network is gone.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Admission of requests to the page: by address, origin, and the token, before anything is done for them. Pure.
+"""Admission of requests to the page, by address, origin and token, before anything is done; and their HTTP/1.1. Pure.
 
 Whatever a site of somebody else makes a browser send is refused by more than one of these, and gets no byte: another
 name than our address (DNS that was rebound), another origin, a request that the browser itself says comes from
-elsewhere. Source: Fetch Metadata, `Sec-Fetch-Site`, which no page can set; RFC 9110, `Host`; Fetch, `Origin`.
+elsewhere. The protocol is h11's, as far as a page needs it: requests with small bodies, answers whole or in pieces.
 
-HTTP/1.1 over one connection, as far as a page needs it: requests with small bodies, answers whole or in pieces.
-
-The protocol itself is h11's. Source: RFC 9110, RFC 9112.
+Source: Fetch Metadata, `Sec-Fetch-Site`, which no page can set; Fetch, `Origin`; RFC 9110, `Host`; RFC 9112.
 """
 
 from __future__ import annotations

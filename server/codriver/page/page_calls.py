@@ -1,14 +1,12 @@
 """The calls that the page makes: a few tools, and what they do not give, each with its answer as JSON.
 
-Whatever it asks is asked as `human`, by the tools and through the same doors as an agent's calls, and what it does
-stands in the log. It evaluates nothing.
+Whatever the page asks is asked as `human`, by the tools and through the same doors as an agent's calls, and what the
+page does stands in the log. It evaluates nothing. Among its questions in Datalog are the examples that it offers,
+history, and runs of before.
 
-Markdown as blocks of plain texts, as far as notebooks use it. Pure. No link leads anywhere: a program wrote it.
-
-A block is `{"tag", "spans"}`, of a list `{"tag": "ul", "items"}`, of a table `{"tag": "table", "head", "rows"}`, of
-code `{"tag": "pre", "text"}`. A span is a tag, empty for none, and a text.
-
-The questions that the page asks of the log in Datalog: the examples that it offers, history, and runs of before.
+Markdown comes as blocks of plain texts, as far as notebooks use it, and no link leads anywhere: a program wrote it. A
+block is `{"tag", "spans"}`, of a list `{"tag": "ul", "items"}`, of a table `{"tag": "table", "head", "rows"}`, of code
+`{"tag": "pre", "text"}`. A span is a tag, empty for none, and a text.
 """
 
 from __future__ import annotations

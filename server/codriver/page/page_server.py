@@ -1,9 +1,8 @@
 """The server of the page: a listener on loopback, for whoever has its token, until nobody looks any more.
 
 A connection of another user is closed unheard, as at the port for clients; of the rest each request is judged by
-`codriver.page.page_admission`, and what is refused gets no byte.
-
-The files of the bare page, which hold nothing of any log, and the headers that go with all that is served.
+`codriver.page.page_admission`, and what is refused gets no byte. The files of the bare page hold nothing of any log;
+the same headers go with all that is served.
 """
 
 from __future__ import annotations

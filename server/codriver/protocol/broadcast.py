@@ -1,12 +1,9 @@
 """Notification broadcast: clients of both protocol eras are told that a list, a skill or the output log changed.
 
-Those that made the handshake get list changes unasked, and changes of the resources that they subscribed to; those
-that say who they are in every request get what they asked for on their `subscriptions/listen` streams.
-
-`subscriptions/listen`: the stream of changes that a client of the newer protocol asks for.
-
-Source: MCP 2026-07-28, subscriptions. What the client asked for is acknowledged first; then every change of a kind it
-asked for is told, tagged with the id of its request, until it cancels the request or leaves.
+Those that made the handshake get list changes unasked, and changes of the resources that they subscribed to; those that
+say who they are in every request get what they asked for on their `subscriptions/listen` streams. Such a stream begins
+with an acknowledgement of the kinds asked for; then every change of one is told, tagged with the id of the request,
+until the client cancels the request or leaves. Source: MCP 2026-07-28, subscriptions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""JSON-RPC errors in words: for a line that is no message, and for a request that is refused.
+"""JSON-RPC errors in words, for lines that are no message and requests that are refused; the names of MCP's versions.
 
-The versions of MCP, and the names with which requests and results say which, and whose, they are.
-
-A test compares them with the SDK's, which is not imported for them.
+The names by which requests and results say which version they are of, and whose they are, stand here, too: a test
+compares them with the SDK's, which is not imported for them.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@ loop is made, are answered here; their results are made in `results`, for both w
 request, a member that nobody expects or a time at which it does not belong, leaves it to the SDK, which answers it in
 the words of the protocol.
 
-Shapes of requests: whether one is so exactly what the protocol describes that nobody needs to look it up.
-
-A shape is stricter than the protocol wherever that saves words: what does not fit one may still be right, and is then
-read by the SDK. A member that the protocol does not know, null for one that is left out, 1 for true: none of them fits.
+A shape tells such a request. It is stricter than the protocol wherever that saves words: what does not fit one may
+still be right, and is then read by the SDK. A member that the protocol does not know, null for one that is left out, 1
+for true: none of them fits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Answers to one client's requests, on their way to it: each by itself, or with those of the batch it was asked in.
 
-Lone surrogates in JSON: replaced in text, and renamed in ids, as no UTF-8 can say them.
+Lone surrogates, which JSON can say and UTF-8 cannot, are replaced in text and renamed in ids.
 """
 
 from __future__ import annotations

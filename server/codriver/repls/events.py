@@ -1,6 +1,6 @@
-"""Events of REPLs, recorded: into the transcripts of evaluations and into the log.
+"""Events of REPLs, recorded: into the transcripts of evaluations, the log, and, of applications, the app log.
 
-Streams of applications' events: renewed and ended in their REPLs, and their events recorded in the app log.
+Streams of applications' events are renewed and ended in their REPLs.
 """
 
 from __future__ import annotations

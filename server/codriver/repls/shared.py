@@ -1,8 +1,8 @@
-"""Errors in parts, as Codriver's own code in a REPL tells them: type, message, place, frames, locals and chain.
+"""Parts that the adapters of all protocols share: errors, results of tests, and runs of tests as evaluations.
 
-Runs of tests as evaluations, whatever runs them: told to their end once, and interrupted where nobody waits.
-
-Results of tests as our own code in a REPL tells them, or cider-nrepl.
+Codriver's own code in a REPL tells an error as type, message, place, frames, locals and chain, and the results of tests
+in a shape that cider-nrepl's are read into, too. A run of tests is told to its end once, and interrupted where nobody
+waits for it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The layers that settings are loaded from, each value with the layer it comes from.
+"""The layers that settings are loaded from, each value with the layer it comes from, and their reload.
 
 Defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in `pyproject.toml`; the first
-wins where both have a key) < environment (`CODRIVER_…`) < command line. Each value knows where it comes from.
-
-Anybody may have written the workspace's file: what in it would grant something counts once the user has accepted it.
-
-Reload of settings while a server runs: some take effect at once, others wait for a restart.
+wins where both have a key) < environment (`CODRIVER_…`) < command line. Anybody may have written the workspace's file:
+what in it would grant something counts once the user has accepted it. While a server runs, some changes take effect at
+once, others wait for a restart.
 """
 
 from __future__ import annotations

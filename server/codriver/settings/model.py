@@ -1,8 +1,7 @@
 """The model of the settings: each with its name, default, bounds and description, and when a change of it counts.
 
-The setting `kernels`: Jupyter kernels to connect to, by connection file or URL, with the places of their tokens.
-
-It counts in the user's own settings alone: it says which server a token is shown to.
+The setting `kernels` has Jupyter kernels to connect to, by connection file or URL, with the places of their tokens. It
+counts in the user's own settings alone: it says which server a token is shown to.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Checks of the state folder: whether the history, the memory and long texts of a workspace can be kept on disk.
+"""Checks of the doctor: the state folder, the clients' entries and hooks, and the seam of an application.
 
-The clients' entries as the doctor sees them: whether each is there, and whether all it names is, too.
-
-The hooks as the doctor sees them: each one installed is run with a recorded input, and its time and answer told.
-
-Only what we would install is run: of a file in the workspace that says anything else nothing is.
-
-The seam as the doctor sees it: by which frames the application in a REPL shows itself, else why not, and the cure.
-
-Nothing is evaluated for it: the server is asked about a name of the seam's, and about errors that were told already.
+The history, the memory and long texts of a workspace have to have room on disk. A client's entry has to be there, and
+all that it names. Each installed hook is run with a recorded input, and its time and answer told; of a file in the
+workspace that says anything but what we would install nothing is run. The seam is told by the frames that the
+application shows, else why it shows none, and the cure: nothing is evaluated for it, the server is asked about a name
+of the seam's, and about errors that were told already.
 """
 
 from __future__ import annotations

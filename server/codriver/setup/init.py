@@ -1,8 +1,7 @@
 """`codriver init` as a function: looks, plans, says, and writes unless it was only asked what it would do.
 
-The folders that `codriver init` made for clients' files: a removal takes them out again where they are empty.
-
-Programs that a project's REPL needs, and the parts that a linked working tree of git has of its own.
+The folders that it made for clients' files are taken out again by a removal, where they are empty. It names the
+programs that a project's REPL needs, and the parts that a linked working tree of git has of its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The skills of a workspace as resources: list, index, read, and whether anything changed.
 
-The places where skills lie, and the files of one skill, on disk or in a jar.
+They lie on disk or in jars; the places are those that `codriver.skills` names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The machine itself: since when it runs, how its users are called, how many files a process may open.
+"""The machine itself: since when it runs, how its users are called, how many files a process may open, its memory.
 
-Large blocks of memory: how a system's allocator is told to give them back as soon as they are free. What was written
-is put on the disk for good.
+A system's allocator is told to give large blocks back as soon as they are free, and what was written is put on the disk
+for good.
 """
 
 from __future__ import annotations

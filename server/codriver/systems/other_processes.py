@@ -1,6 +1,6 @@
 """Other processes: whether one runs, whether a signal lets it wind down, and the tree of one that we start.
 
-A process that goes on without the terminal and the readers of whoever started it.
+A process can be made to go on without the terminal and the readers of whoever started it.
 """
 
 from __future__ import annotations

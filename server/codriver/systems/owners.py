@@ -1,6 +1,6 @@
-"""Whose a file is and who may do what with it, where the system tells: on Windows access lists do, and no mode.
+"""Whose a file is and who may do what with it, where the system tells; and how its folder spells its name.
 
-Names of files as their folders have them: Windows and macOS find `Shapes.py` by `SHAPES.PY`, too.
+On Windows access lists tell, and no mode. Windows and macOS find `Shapes.py` by `SHAPES.PY`, too.
 """
 
 from __future__ import annotations

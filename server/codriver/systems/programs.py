@@ -1,6 +1,6 @@
-"""The places of programs, and how a command line is read, by the conventions of each system.
+"""The places of programs, and how command lines are read and typed, by the conventions of each system.
 
-Commands that messages advise, as they are typed in each system.
+Messages advise commands as they are typed in the system at hand.
 """
 
 from __future__ import annotations

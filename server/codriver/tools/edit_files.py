@@ -1,6 +1,6 @@
 """`balance_brackets`, `edit_files` and `undo_edit`: files changed by words, forms of Lisp, or definitions of Python.
 
-Files that an edit may not change: those by which a stranger's words would come to run something, or grant it.
+An edit may not change files by which a stranger's words would come to run something, or grant it.
 """
 
 from __future__ import annotations

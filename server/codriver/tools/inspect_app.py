@@ -1,10 +1,8 @@
 """`inspect_app`, `change_app`, `watch_app`: the application in a REPL, as its seam tells.
 
-`inspect_app`: what it holds, did and failed in; nothing is changed.
-
-`change_app`: an event, an earlier state or another one for the application in a REPL, as an evaluation.
-
-`watch_app`: the events of the application in a REPL, pushed into the log's source `$app` until somebody ends it.
+`inspect_app` tells what it holds, did and failed in, and changes nothing; `change_app` gives it an event, an earlier
+state or another one, as an evaluation; `watch_app` has its events pushed into the log's source `$app` until somebody
+ends that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The lean toolset: five tools by which an agent reaches all others, for models whose tokens are dear.
 
-Calls go through the same gate and give the same answers as by the tools' own names.
-
-Names and arguments of Backseat Driver, which many agents know: answered here, though never listed.
+Calls go through the same gate and give the same answers as by the tools' own names. Names and arguments of Backseat
+Driver, which many agents know, are answered, too, though never listed.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """`note_edit`: what clients' hooks tell and ask at a start, before a write, after an edit and at the end of a turn.
 
-The tool is for hooks and not for models, so it is listed to nobody: hooks call it by its name, and need no list.
-Source: Claude Code 2.1.330 and Codex 0.169, observed. Its answer is abstract, `context` for the agent or `block`, why
-the client should not go on, and nothing where all is well. With `renderFor` it is in the shape of a client whose hooks
-take the answer of a tool as their own: exactly that shape, as Codex refuses one with a member more.
-
-Patches as Codex's and opencode's own tools take them: the files that they leave there, and what they change in each.
-
-Source: Codex, `apply_patch`: sections of files, and in those of changed files lines that stay, go and come.
+The tool is for hooks and not for models, so it is listed to nobody: hooks call it by its name, and need no list. Its
+answer is abstract, `context` for the agent or `block`, why the client should not go on, and nothing where all is well.
+With `renderFor` it is in the shape of a client whose hooks take the answer of a tool as their own: exactly that shape,
+as Codex refuses one with a member more. Patches come as Codex's and opencode's own tools take them: sections of files,
+and in those of changed files lines that stay, go and come. Source: Claude Code 2.1.330 and Codex 0.169, observed;
+Codex, `apply_patch`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`repl_output_log` and `wait_for`: what passed through the REPLs, by whoever, and what comes.
 
-`wait_for`: wait until a query over the log has a row that it did not have before.
+`wait_for` waits until a query over the log has a row that it did not have before.
 """
 
 from __future__ import annotations

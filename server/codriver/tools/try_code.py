@@ -1,6 +1,6 @@
 """`try_code`: what each of several fixes would do to the live state, none of them done but the one that is kept.
 
-Outcomes of tried candidates, as the REPL tells them: passed, failed or undecided, and in which way they differ.
+A REPL tells of a tried candidate that it passed, failed or is undecided, and in which way it differs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 r"""Newline framing: bytes in, whole lines out.
 
 A message is one line that ends in ``\n``; a ``\r`` before it is dropped and blank lines are skipped. Bytes may come in
-any pieces. A line is bytes: a character split between two packets is whole again by the time anyone decodes it.
-
-The beginning and the end of bytes that come in pieces, however many they are: what lies between is counted.
+any pieces. A line is bytes: a character split between two packets is whole again by the time anyone decodes it. Of a
+line that is too long the beginning and the end are kept, and what lies between is counted.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Values of unknown shape, from a peer: read as a text, a number, a map or a list, else as nothing.
 
-The memory that a line of JSON would take, told before anything is built of it.
-
 Four bytes of text become a hundred of objects: a line of brackets within the limit of bytes fills the memory and holds
-everybody up. So elements and nesting of a long line are counted first, in pieces.
+everybody up. So elements and nesting of a long line are counted first, in pieces, before anything is built of it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""Binding forms: `let`, `fn` and the like, and where their names hold, in Clojure and its family.
+"""Binding forms: `let`, `fn`, `ns` and the like, and where their names hold, in Clojure and its family.
 
 A form that is not known binds nothing here. What it does bind is then taken for the namespace's, and a renaming changes
-all of it alike, which keeps its meaning.
+all of it alike, which keeps its meaning. Patterns bind names in binding vectors, parameters, and nested vectors and
+maps. Of an `ns` form it is told which namespace it declares and what it requires.
 
-Source: Clojure's reference on special forms, `clojure.core`, and the documentation of Hy.
-
-Destructuring: the names that a pattern binds, in binding vectors, parameters, and nested vectors and maps.
-
-Source: Clojure's guide to destructuring; Schema's `:-`; Hy's parameters.
-
-The `ns` form of a text: the namespace that it declares, and what it requires.
+Source: Clojure's reference on special forms, `clojure.core`, and the guide to destructuring; Schema's `:-`; the
+documentation of Hy.
 """
 
 from __future__ import annotations

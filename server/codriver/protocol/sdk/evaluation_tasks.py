@@ -2,13 +2,10 @@
 
 In 2025-11-25 the client asks for a task with its call, which is answered at once. In 2026-07-28, with the extension
 `io.modelcontextprotocol/tasks`, the server decides: a call that is over within `Durations.task_s` is answered as ever.
-A task is another door to its evaluation: `get_evaluation`, `send_input` and `interrupt_evaluation` work beside it.
-It is its client's own, and is gone with its connection, while the evaluation runs on as any whose client left.
-
-One task: a tool's call whose client does not wait for its answer, and what the client is told of it.
-
-A task follows the evaluation that its call began. Source: MCP 2025-11-25, tasks, and the extension
-`io.modelcontextprotocol/tasks` of 2026-07-28, whose words for the same things differ a little.
+A task is another door to the evaluation that its call began: `get_evaluation`, `send_input` and `interrupt_evaluation`
+work beside it. It is its client's own, and is gone with its connection, while the evaluation runs on as any whose
+client left. Source: MCP 2025-11-25, tasks, and the extension of 2026-07-28, whose words for the same things differ a
+little.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """The SDK's server: what is not plain is read and answered by it, with the results of the plain way where both have it.
 
 Older clients make the `initialize` handshake; newer ones say who they are in every request and ask for changes with
-`subscriptions/listen`. The SDK tells them apart; handlers serve both alike.
-
-The words of errors for requests that the SDK refuses with a code alone.
-
-One connection as the SDK wants to see it: a stream of messages to read, and one to write.
+`subscriptions/listen`. The SDK tells them apart; handlers serve both alike. A connection is to the SDK a stream of
+messages to read, and one to write; requests that it refuses with a code alone get words here.
 """
 
 from __future__ import annotations

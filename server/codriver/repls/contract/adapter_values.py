@@ -1,12 +1,9 @@
-"""Values that only adapters give: events, endings, and answers to questions about code.
+"""Values that only adapters give: events, endings, media, and answers to questions about code.
 
 Those that core and tools share with them are in `codriver.core.values`; an adapter's promises about both stand in
-`codriver.repls.contract.adapter`.
-
-Media of values and displays: a thing in several media types at once, and the one text that stands for it.
-
-A picture is the text of a `data:` address, which answers give as image content. Source: Jupyter's messaging protocol,
-"Display data"; RFC 2397.
+`codriver.repls.contract.adapter`. A value or display may come in several media types at once, and one text stands for
+it. A picture is the text of a `data:` address, which answers give as image content. Source: Jupyter's messaging
+protocol, "Display data"; RFC 2397.
 """
 
 from __future__ import annotations

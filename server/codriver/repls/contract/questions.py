@@ -1,9 +1,8 @@
 """Questions about code in a REPL, as values: each says what is asked, and reads the answer of whatever REPL was asked.
 
-An adapter says how a question is put to its REPL, and gives what the REPL told as a map; the words of what is asked and
-of what is told are those of Codriver's own code in REPLs.
-
-Values on the drift of a REPL's code from its files: the differences, and what of its code is loaded.
+An adapter says how a question is put to its REPL, and gives the REPL's words as a map; the words of questions and
+answers are those of Codriver's own code in REPLs. Of drift the answer is the differences of a REPL's code from its
+files, and which of its code is loaded.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""The report of a test run: as text, which is the value of its evaluation, and as one line for the log.
+"""Reports of test runs, their progress, and stack frames: as texts, and as one line for the log.
 
-The progress of a test run under way, as its program tells it among what the tests print.
+The text of a report is the value of its evaluation. The progress of a run is told by its program among what the tests
+print: `repls/programs/python` writes JSON text sequences, a record separator, an object, a line feed. Source: RFC 7464.
 
-The program of `repls/programs/python` writes JSON text sequences: a record separator, an object, a line feed. Source:
-RFC 7464.
-
-Stack frames, told once: those that are one call are one, and calls that repeat are told with how often.
-
-On the JVM a call of a Clojure function is up to four frames (`invokeStatic`, `invoke`, `doInvoke`, `applyTo`), and an
-error shares the outer frames with the one that was thrown around it.
+Frames that are one call are one, and calls that repeat are told with how often. On the JVM a call of a Clojure function
+is up to four frames (`invokeStatic`, `invoke`, `doInvoke`, `applyTo`), and an error shares the outer frames with the
+one that was thrown around it.
 """
 
 from __future__ import annotations

@@ -1,14 +1,9 @@
 """One dialect: the limits and habits of its server, the expressions that ask it, and how its code is written.
 
-Questions about what a Lisp has loaded: its namespaces that are of files below a folder, and what lives on in them.
-
-The code that answers is compiled once and kept in the REPL, as compiling takes longer than all that the code does.
-
-Expressions that have a REPL of Python or Hy run a program of ours: its tests, names, and mends of hy-nrepl.
-
-Code that takes a name out of a namespace, by dialect.
-
-Thread dumps: the whole of one, and the part of it that is in the user's own code.
+Expressions ask a Lisp which namespaces are of files below a folder and what lives on in them, take names out of
+namespaces, and have a REPL of Python or Hy run a program of ours: its tests, names, and mends of hy-nrepl. Code that
+answers is compiled once and kept in the REPL, as compiling takes longer than all that the code does. Of a thread dump
+the part is found that is in the user's own code.
 """
 
 from __future__ import annotations

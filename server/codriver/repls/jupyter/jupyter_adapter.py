@@ -1,11 +1,8 @@
 """The adapter for Jupyter kernels: our side of one kernel, whatever carries its messages.
 
-`connect_jupyter` gives it; `codriver.repls.contract.adapter` says what it guarantees. Source: Jupyter documentation,
-"Messaging in Jupyter".
-
-Bundles kept for a while: the media of values and displays that no text can show, to be read in parts.
-
-The profile of a kernel: its abilities, by its quirks and by what it answers, never by what its kernelspec says.
+`connect_jupyter` gives it; `codriver.repls.contract.adapter` says what it guarantees. A kernel's profile has the
+abilities that its quirks and its answers show, never those that its kernelspec claims. Media that no text can show are
+kept for a while, to be read in parts. Source: Jupyter documentation, "Messaging in Jupyter".
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""REPLs that codriver starts: a process tree of their own that ends with the server, however the server ends.
+"""REPLs that Codriver starts, as processes that end with the server, and port files of REPLs that others started.
 
-Port files of REPLs that somebody else started: found in a workspace, and watched.
-
-Known places, those of the workspace and of the projects in it, are looked at every 0.6 s, which costs one `lstat` each
-where nothing has changed; folders are searched for new ones every few seconds. A port file is a claim:
-whether a REPL listens is for the connection to find out.
+A REPL of ours is a process tree of its own, which ends however the server ends. For port files known places, those of
+the workspace and of the projects in it, are looked at every 0.6 s, which costs one `lstat` each where nothing has
+changed; folders are searched for new ones every few seconds. A port file is a claim: whether a REPL listens is for the
+connection to find out.
 """
 
 from __future__ import annotations

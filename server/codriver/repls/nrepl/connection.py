@@ -1,16 +1,13 @@
-"""One socket to an nREPL server: messages out, answers back to whoever asked.
+"""One socket to an nREPL server: messages out, answers parsed into one shape and given to whoever asked.
 
-What comes is filed at all times, also when nobody waits. Every request has an id of its own; answers find their
-exchange by it, also when they come after `done`, for as long as the id is among the last `LINGERING` that ended, or the
-exchange is kept for what is still to come.
-
-Connections to the servers of REPLs, made over TCP where somebody listens who may.
-
-nREPL messages: parsed into one shape, and output that came in many small ones coalesced.
+A connection is made over TCP where somebody listens who may. What comes is filed at all times, also when nobody waits.
+Every request has an id of its own; answers find their exchange by it, also when they come after `done`, for as long as
+the id is among the last `LINGERING` that ended, or the exchange is kept for what is still to come.
 
 The disagreements of servers are settled here, once: nil comes as an empty list where a text or a map is expected,
 statuses as a list in any order or as one text, an id as ``""``, as ``[]`` or not at all. Programs print line by line,
-and readers read what came at once. Source: nREPL documentation, "Ops", and the answers of the servers in the tests.
+and readers read what came at once: output that came in many small messages is joined. Source: nREPL documentation,
+"Ops", and the answers of the servers in the tests.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The first form is sent in the very turn of the event loop in which it is asked for, if nothing stands in its way: what
 else is to be done about an evaluation is done while the REPL works. An evaluation of one form which went well, as most
 do, is over in the turn of the loop in which its answer comes: only what has more to ask, or to wait for, gets a task.
-
-Fields of the requests that evaluate, as the server behind an adapter understands them.
+The fields of requests are those that the server behind an adapter understands.
 
 Sources: nREPL documentation, "Ops", `eval` and `load-file`; fields of Codriver's own worker begin with `codriver/`.
 """

@@ -1,12 +1,10 @@
-"""Failures as servers tell them, read into one shape, and where they are in the code that was sent.
+"""Failures as servers tell them, read into one shape: with their stack traces, and their places in the code sent.
 
-Clojure says what failed in one line and the message below; the Python family sends whole tracebacks; nbb prints a
-map, squint `Type: message`; codriver's worker sends the parts apart. What cannot be read is kept as it came.
-
-Stack traces: those that come with a failure, and the JVM's, told by cider-nrepl or by our own question.
-
-On the JVM Clojure reports the root cause, as its own prompt does; the errors that were thrown around it are the links
-of its chain, nearest first. Wrappers that only say where something was thrown are left out.
+Clojure says what failed in one line and the message below; the Python family sends whole tracebacks; nbb prints a map,
+squint `Type: message`; Codriver's worker sends the parts apart. What cannot be read is kept as it came. The JVM's stack
+traces are told by cider-nrepl or by our own question. Clojure reports the root cause, as its own prompt does; the
+errors that were thrown around it are the links of its chain, nearest first. Wrappers that only say where something was
+thrown are left out.
 """
 
 from __future__ import annotations

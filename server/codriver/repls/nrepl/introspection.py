@@ -1,9 +1,8 @@
 """Introspection of code: completion, symbols, expansion, stack traces; by the server's op, else by evaluation.
 
 What is evaluated runs in a session of ours, so the caller's `*1`, `*e` and namespace stay as they are, and it is
-answered while the caller's session is busy wherever the server can do two things at once.
-
-Definition holds: what a load changed in a REPL, kept there as it was, so that it can be put back.
+answered while the caller's session is busy wherever the server can do two things at once. What a load changed in a REPL
+is held there as it was, so that it can be put back.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Replies of nREPL servers, read into one shape whatever server gave them: to forms, to ops, and to our own questions.
+"""Replies of nREPL servers, checked and read into one shape: to forms, to ops, and to our own questions.
 
 nREPL nests a symbol under `info`, cider-nrepl and others give its parts flat; completions are maps or texts; nothing
-found is a status, an empty list, or nothing at all. Answers to our own questions come as JSON under the same names.
-
-Answers of a server checked: that the REPL can what is asked, that it did not fail, and the data of our own code.
+found is a status, an empty list, or nothing at all. Answers to our own questions come as JSON under the same names. A
+check refuses the reply of a REPL that cannot do what is asked, or that failed at it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """The sessions of one nREPL server: clones where it keeps them apart, connections of their own where only those do.
 
-And the heartbeat of the main one. TCP's own keep-alive ends at the next host: behind an SSH tunnel or a container's
+The sessions that we opened are closed again, whatever becomes of the connection. Who is killed closes none: so they are
+recorded in a file, and the next server of the workspace closes what stands there and nothing else. Nobody's own session
+is ever closed. An id that another REPL could give again, as one that counts its sessions would, is not recorded.
+
+The main session has a heartbeat. TCP's own keep-alive ends at the next host: behind an SSH tunnel or a container's
 proxy it is answered by what listens here, whatever became of the REPL. So the REPL itself is asked something small when
 it was silent for a while.
-
-The sessions that we opened in one nREPL server: cloned, and closed again, whatever becomes of the connection.
-
-The record, in a file, of the sessions that we opened in REPLs and have not closed: who is killed closes none.
-
-The next server of the workspace closes what stands there and nothing else, so that nobody's own session is ever closed.
-An id that another REPL could give again, as one that counts its sessions would, is not recorded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The tests of one nREPL server, run: by our own code in a session of ours, else by the server's op.
 
-The test files of a workspace in Clojure's dialects: their namespaces, their files, and those of test results.
+The test files of a workspace in Clojure's dialects are found with their namespaces, and so are the files of test
+results.
 """
 
 from __future__ import annotations

@@ -3,14 +3,12 @@
 A provider is found by its *sentinel*, an expression whose value is the session id of the application's seam, or nil. It
 is asked by *forms*, one for each accessor of the contract. In a form, `$args` and `$origin` are literals of all that is
 asked and of who asks, `$name` of the accessor; any other `$word` is a literal of that argument, nil where it was not
-given. All are texts in the notation of the language, which the form reads and never evaluates.
+given. All are texts in the notation of the language, which the form reads and never evaluates. Before code runs that
+may show their texts, the sensitive paths of an application are looked at.
 
-Frames of an application's events in output: read from what a REPL prints under the id of the subscribing form.
-
-A frame is a line of JSON behind a record separator, the way for all REPLs but ours, which have no field for it. Source:
-RFC 7464, and the plan of `AppEvents`. Output comes in pieces that end anywhere, and other output may stand between.
-
-A look at the sensitive paths of an application, before code runs that may show their texts.
+An application's events come in the output of a REPL under the id of the subscribing form: each frame is a line of JSON
+behind a record separator, the way for all REPLs but ours, which have a field for it. Output comes in pieces that end
+anywhere, and other output may stand between. Source: RFC 7464, and the plan of `AppEvents`.
 """
 
 from __future__ import annotations

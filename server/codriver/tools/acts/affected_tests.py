@@ -2,9 +2,8 @@
 
 First come those that were red last, and those that executed a changed function in a run that the REPL has seen. Then
 those in files that import what changed, however indirectly: all of them where more changed than bodies of functions,
-else those in files that no such run has seen. Last come those in files named after what changed.
-
-Tests at the end of a turn: those of the files that changed, run once, and their failures in words.
+else those in files that no such run has seen. Last come those in files named after what changed. At the end of a turn
+the tests of the files that changed are run once, and their failures told in words.
 """
 
 from __future__ import annotations

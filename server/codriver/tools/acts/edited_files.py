@@ -1,11 +1,9 @@
 """Files that somebody else edited: whether they can be read, and the load of what changed in them.
 
-Lisp files are read by their brackets, and loaded by the forms that changed.
-
-Loads of Python's modules whose files were edited since their load: before a run of tests, and at an edit by others.
-
-Names that somebody bound anew in the REPL are left to them. Where a file does not parse, or its load fails, the tests
-are for a new process: the REPL has neither what the file says nor what it said.
+Lisp files are read by their brackets, and loaded by the forms that changed. Python's modules whose files were edited
+since their load are loaded before a run of tests, and at an edit by others. Names that somebody bound anew in the REPL
+are left to them. Where a file does not parse, or its load fails, the tests are for a new process: the REPL has neither
+what the file says nor what it said.
 """
 
 from __future__ import annotations

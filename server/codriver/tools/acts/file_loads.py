@@ -1,10 +1,8 @@
 """The load of a source file into a session, and with it, if asked for, of the namespaces that depend on it.
 
-Dependents of a loaded Lisp file, loaded after it, and names taken out that the file has no more.
-
-Dependents are the loaded namespaces that require the file's, directly or not, by their `ns` forms; each is loaded after
-those that it requires. All of it are evaluations of their own, which the log has as any other; the first that is not
-done ends it.
+Names that the file has no more are taken out. Dependents are the loaded namespaces that require a Lisp file's, directly
+or not, by their `ns` forms; each is loaded after those that it requires. All loads are evaluations of their own, which
+the log has as any other; the first that is not done ends the rest.
 """
 
 from __future__ import annotations

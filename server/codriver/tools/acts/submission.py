@@ -1,6 +1,6 @@
 """The submission of code to a session: within what a client may have waiting, with its transcript open.
 
-The failure whose frames code can be evaluated in: the newest of a session, by code or by a test.
+Code can be evaluated in the frames of a session's newest failure, by code or by a test.
 """
 
 from __future__ import annotations

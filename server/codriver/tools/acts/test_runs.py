@@ -1,11 +1,8 @@
 """Runs of a project's tests in its REPL, each an evaluation of its own, and the answers about them.
 
-Second runs of what is red in a Python REPL, in a new process, which knows nothing of what the REPL holds.
-
-Runs of the REPL are compared where they ran the same code: what was loaded was as the files said, and no file of the
-workspace was edited since.
-
-Reports of runs of tests: each is the value of its evaluation, and becomes the fields of an answer.
+The report of a run is the value of its evaluation, and becomes the fields of an answer. Red tests of a Python REPL run
+again in a new process, which knows nothing of what the REPL holds. The runs are compared where they ran the same code:
+what was loaded was as the files said, and no file of the workspace was edited since.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Texts of an answer about an evaluation: its values and what it printed, cut to the bytes that there are for them.
 
-Told once: of an evaluation's streams, an answer tells its caller what no answer before has told it.
+Of streams, an answer tells its caller what no answer before has told it. A caller is a connection, the client's own
+conversation where it names one, and its `who` where it gives one: each begins at 0. What an answer tells counts as told
+when the answer is handed out, not when it is made. Answers that may be fetched twice, as those of MCP tasks are, and
+those to the command line tell all, and count for nothing.
 
-A caller is a connection, the client's own conversation where it names one, and its `who` where it gives one: each
-begins at 0. What an answer tells counts as told when the answer is handed out, not when it is made. Answers that may be
-fetched twice, as those of MCP tasks are, and those to the command line tell all, and count for nothing.
-
-Parts of what an evaluation said: a range, the lines that contain a text, or the difference to another evaluation.
+A caller can ask for parts: a range, the lines that contain a text, or the difference to another evaluation.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
 """Lean answers: of the full description of an evaluation, only what its reader cannot know.
 
-The rule, and the only place where it is kept. An answer leaves out
-`status` where it is `done`, or the reason says that the evaluation failed; `evaluationId` where the reader gave it, or
-the evaluation is done and there is no note on it but that it is the same again; `sessionKey` where the reader named it,
-or would get that session without naming any; `who` where that is the reader; `generation` and `ns` where they are those
-of the reader's last answer of this session, or the namespace it gave; no `notes`; `elapsedMs` under 100, and of what is
-not over where the answer goes on from one before; `outputLines` of what is not cut, where it printed nothing or the
-answer goes on from one before; Python's `None` as `result` and among `values`; of an error `form` 1, frames
-that are not the project's, and the report of it in `stderr`; the hint of `evaluation-failed`, but at the second
-failure of the same code. With `detail: true`
-nothing is left out, nor of what the command line asks.
+The rule, and the only place where it is kept. An answer leaves out `status` where it is `done`, or the reason says that
+the evaluation failed; `evaluationId` where the reader gave it, or the evaluation is done and there is no note on it but
+that it is the same again; `sessionKey` where the reader named it, or would get that session without naming any; `who`
+where that is the reader; `generation` and `ns` where they are those of the reader's last answer of this session, or the
+namespace it gave; no `notes`; `elapsedMs` under 100, and of what is not over where the answer goes on from one before;
+`outputLines` of what is not cut, where it printed nothing or the answer goes on from one before; Python's `None` as
+`result` and among `values`; of an error `form` 1, frames that are not the project's, and the report of it in `stderr`;
+the hint of `evaluation-failed`, but at the second failure of the same code. With `detail: true` nothing is left out,
+nor of what the command line asks.
 
-Error reports, short: the project's frames in one line each, so the chain, and no report that says them once more.
-
-A REPL says a failure twice: in parts, and as the report that it prints. Where the parts have no chain the causes are
-read from the report. One that cannot be told for sure from the program's own words is left.
+A REPL says a failure twice: in parts, and as the report that it prints. The answer has the project's frames in one line
+each, so the chain, and no report that says them once more. Where the parts have no chain the causes are read from the
+report. One that cannot be told for sure from the program's own words is left.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Answers about recorded runs: the lines beside an evaluation's result, and the parts that are asked for.
 
-Texts about recorded runs: an outline in a few lines, one call with those that it made, and two runs side by side.
+A run is told as an outline in a few lines, as one call with those that it made, or beside another run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One envelope for every answer, and the one place where errors become answers.
 
-The reasons: every word that an answer's `reason` can be, those of an application's seam among them.
+Every word that an answer's `reason` can be stands here, those of an application's seam among them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Code that cannot be read is refused before anything of it is accepted: Lisp by its brackets, Python by its parser.
 
-So is a file whose name says that it is no source of the session's language.
-
-Plain forms: short code that is seen to be one balanced form without a tree of it being built.
-
-Most of what an agent evaluates is one call of a few words, and its tree would only tell that its brackets balance. What
-has anything but words, numbers, strings, quotes and brackets in it is for the reader (`codriver.lisp.reader`).
+So is a file whose name says that it is no source of the session's language. Most of what an agent evaluates is one call
+of a few words, and its tree would only tell that its brackets balance. Such a plain form is seen to be one without a
+tree of it being built; what has anything but words, numbers, strings, quotes and brackets in it is for the reader
+(`codriver.lisp.reader`).
 """
 
 from __future__ import annotations

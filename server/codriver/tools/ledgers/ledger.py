@@ -1,14 +1,10 @@
 """The ledger: what each caller sent to a REPL, wrote to a file and was told, for the life of one server.
 
-Saves: the files that this server writes, which whoever watches files leaves alone.
-
-Notes that callers had and need not have again: on applications, and on the places where they evaluate.
-
-The queries that stand at once, and what they may hold: refused is the one that is too many, by its number.
-
-Outputs of notebook cells on their way into their files: written when the evaluation is over, whoever waits for it.
-
-A file is written only as it was when the run began, but for what other runs of this server wrote into it meanwhile.
+It has the saves of this server, which whoever watches files leaves alone; the notes that callers had and need not have
+again, on applications and on the places where they evaluate; and the queries that stand at once, of which one too many
+is refused. Outputs of notebook cells on their way into their files are written when the evaluation is over, whoever
+waits for it, and only into a file as it was when the run began, but for what other runs of this server wrote into it
+meanwhile.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ A REPL keeps no forms. The one that a var has is known from the evaluation that 
 file, where that was not written since a time at which the var was not yet as it is. Everything else is not known, and
 is said to be.
 
-The ledger of Lisp definitions: which form of each name was evaluated last, by whom, in which evaluation.
-
-It is computed from evaluations in their order, as the log has them; what left the log before is not known to it. An
-evaluation that failed or was interrupted may have made its definitions up to where it ended: those are not `is_sure`.
+The ledger of definitions is computed from evaluations in their order: which form of each name was evaluated last, by
+whom, in which evaluation. What left the log before is not known to it. An evaluation that failed or was interrupted may
+have made its definitions up to where it ended: those are not `is_sure`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Conflicts: who redefined what another caller uses or is about to redefine, told once, with what differs.
 
 Advice, and never a lock: nothing waits, and nothing is refused. It is computed from the code that was sent or written,
-by name and by the space that the name belongs to.
-
-The definitions that modules and namespaces have by `import` or `require`, for conflicts: what nobody here sent.
-
-Their files are read when somebody first defines something there: as they were before the first edit that is known, else
-as they are.
+by name and by the space that the name belongs to. Definitions that modules and namespaces have by `import` or `require`
+nobody here sent: their files are read when somebody first defines something there, as they were before the first edit
+that is known, else as they are.
 """
 
 from __future__ import annotations

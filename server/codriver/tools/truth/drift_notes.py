@@ -1,16 +1,12 @@
 """Notes on drift: what lives on of a former load, what was edited since, and tests that end otherwise elsewhere.
 
-Drift in lines: what of a REPL's code is not what the files say, a line for each module and object.
+A line is told for each module and object of a REPL whose code is not what the files say. Of Lisp the ledger of each
+REPL is computed from the log when it is asked for, and files are read anew where something changed. What is compared is
+without secrets on both sides, as the log is.
 
-Lisp as it was loaded and as its files have it, for the life of one server: read anew where something changed.
-
-The ledger of each REPL is computed from the log when it is asked for. What is compared is without secrets on both
-sides, as the log is.
-
-Modules of the workspace that an import did not find: where they are, and the line that makes them importable.
-
-A repository of several projects has their modules in folders that `sys.path` does not have. The files are looked for by
-their names alone: nothing of them is read, imported or run.
+A repository of several projects has modules in folders that `sys.path` does not have. Where an import did not find one,
+its folder is told, and the line that makes it importable. The files are looked for by their names alone: nothing of
+them is read, imported or run.
 """
 
 from __future__ import annotations

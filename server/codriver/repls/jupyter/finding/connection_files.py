@@ -1,16 +1,12 @@
-"""Connection files of kernels and the files of notebook servers, in Jupyter's runtime folder, read without Jupyter.
+"""Kernelspecs, and connection files of kernels and notebook servers: read from Jupyter's folders without Jupyter.
 
 A file is a claim: a killed server leaves its own and those of its kernels, and by now somebody else may listen at their
-ports. Whether a kernel is there is for the connection to find out, which only the file's key can prove.
+ports. Whether a kernel is there is for the connection to find out, which only the file's key can prove. A kernelspec is
+a folder `kernels/NAME` with a `kernel.json`. Its command may be relative: `python` means the interpreter that it was
+installed for, which to us is the project's, never the one that runs Codriver.
 
-Source: jupyter_client's "Connection files"; `jpserver-*.json` as jupyter_server 2 writes them.
-
-Kernelspecs: the descriptions of how to start kernels, read from Jupyter's folders without Jupyter.
-
-A kernelspec is a folder `kernels/NAME` with a `kernel.json`. Its command may be relative: `python` means the
-interpreter that it was installed for, which to us is the project's, never the one that runs Codriver.
-
-Source: jupyter_client's "Making kernels for Jupyter", section "Kernel specs".
+Source: jupyter_client's "Connection files" and "Making kernels for Jupyter", section "Kernel specs"; `jpserver-*.json`
+as jupyter_server 2 writes them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Sessions of Jupyter Servers on this machine: which kernel belongs to which notebook, asked with the server's token.
 
-Source: Jupyter Server's REST API, `GET /api/sessions`.
-
-An HTTP exchange with a Jupyter Server: one request and its whole answer, bounded in time and length.
-
-It blocks, so it runs in a thread. No redirection is followed. Every GET asks not to be taken for an activity of the
-user, after which the server would never cull an idle kernel. Source: Jupyter Server's REST API, `no_track_activity`.
+An HTTP exchange is one request and its whole answer, bounded in time and length. It blocks, so it runs in a thread. No
+redirection is followed. Every GET asks not to be taken for an activity of the user, after which the server would never
+cull an idle kernel. Source: Jupyter Server's REST API, `GET /api/sessions`, `no_track_activity`.
 """
 
 from __future__ import annotations

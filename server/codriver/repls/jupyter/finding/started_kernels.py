@@ -1,11 +1,9 @@
-"""Kernels that a server starts: their connection files, from the first start to the server's end, and their farewell.
+"""Kernels that a server starts: their connection files, from the first start to the server's end; their processes.
 
 A file keeps its ports and key while its kernel is restarted, so that a human's console which is connected to it stays
-so. It lies in Jupyter's runtime folder, where `jupyter console --existing` looks for it.
-
-Processes of kernels on this machine, found by the connection files that their commands name; their interrupt.
-
-Only some kernels tell their process id. Without `/proc` none is found. Source: proc(5).
+so. It lies in Jupyter's runtime folder, where `jupyter console --existing` looks for it. Only some kernels tell their
+process id, for an interrupt: the process of any other is found by the connection file that its command names, where
+there is a `/proc`. Source: proc(5).
 """
 
 from __future__ import annotations

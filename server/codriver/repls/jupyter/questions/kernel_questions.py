@@ -1,11 +1,9 @@
 """Questions that any kernel may answer: completion, inspection, and whether code can be read to its end.
 
 They wait their turn beside what runs. While a cell runs they are asked in a subshell, where the kernel has them; where
-it has none, a kernel that stays busy is said to be so. No code of the user's runs for them.
-
-Python expressions that a kernel evaluates silently: no client sees them, and nothing counts them.
-
-They are the `user_expressions` of an execution without code. Kernels of other languages answer none of them.
+it has none, a kernel that stays busy is said to be so. No code of the user's runs for them. Python kernels evaluate
+expressions silently, too, the `user_expressions` of an execution without code: no client sees them, and nothing counts
+them.
 """
 
 from __future__ import annotations

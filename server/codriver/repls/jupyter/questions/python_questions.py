@@ -1,14 +1,9 @@
-"""Questions to a Python kernel, answered within it by the embedded worker's own modules.
+"""Introspection of one kernel: each question of the contract, asked in the way that this kernel answers.
 
-Programs for Python kernels: the worker's own modules, brought into a kernel once, and the questions to them.
-
-They answer as the embedded worker does, in any Python from 3.8 on and with the standard library alone. They live in a
-private package that the kernel keeps until it ends; a name in the user's namespace there is none.
-
-Introspection of one kernel: each question of the adapter's contract, asked in the way that this kernel answers.
-
-Python kernels answer by the embedded worker's modules, others by the protocol's own messages, and their last error is
-the one that they told.
+A Python kernel answers by the embedded worker's own modules, which are brought into it once. They answer as the
+embedded worker does, in any Python from 3.8 on and with the standard library alone. They live in a private package that
+the kernel keeps until it ends; a name in the user's namespace there is none. Other kernels answer by the protocol's own
+messages, and their last error is the one that they told.
 """
 
 from __future__ import annotations

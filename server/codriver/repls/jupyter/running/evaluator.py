@@ -1,11 +1,10 @@
 """The evaluator of one kernel: sends code when it is its turn, tells its events, and how it ended.
 
 One execution is in flight at a time. It is over when its reply came and the kernel is idle again; some kernels tell its
-value later still. One that the kernel dropped unread, as another client's code failed before it, is sent again.
+value later still. One that the kernel dropped unread, as another client's code failed before it, is sent again. The
+outputs of a cell are gathered from its messages as a notebook keeps them.
 
-A notebook cell's outputs, gathered from the messages of its execution as a notebook keeps them.
-
-Pure. Source: nbformat 4, "Code cell outputs"; Jupyter's messaging protocol, `clear_output`, `update_display_data`.
+Source: nbformat 4, "Code cell outputs"; Jupyter's messaging protocol, `clear_output`, `update_display_data`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""One execution in a kernel, ours or another client's: its messages as events, and how it ended.
+"""One execution in a kernel, ours or another client's: its messages as events, how it ended, and its failure.
 
 The end of an execution is its reply and the kernel's being idle again, in either order; of another client's, whose
 replies are not seen, idle alone. It failed when either an `error` was published or the reply says so: one kernel does
 only this, another only that.
 
-Failures of kernels, read from their `error` messages and error replies: type, message, place, trace, causes.
-
-The parts that a kernel sends are few (`ename`, `evalue`, `traceback`), and a traceback is a text for a terminal. Of
+A failure is read from few parts (`ename`, `evalue`, `traceback`), and a traceback is a text for a terminal. Of
 IPython's the places are read; of other languages' the first place that their engine names.
 """
 

@@ -1,18 +1,13 @@
 """One kernel over one channel: requests and their replies, whether it is busy, and when it is another one.
 
 A kernel runs one request of its main shell after the other, whoever sent them, and some mix up those that wait there.
-So the queue is ours: a request waits for its turn, and for what other clients run, before it is posted.
+So the queue is ours: a request waits for its turn, and for what other clients run, before it is posted. It is over by
+two signs on two sockets, which have no order: its reply, and the kernel's being idle again. A kernel that was
+restarted, by whomever, ends the connection: its memory is gone, and what was asked is never answered.
 
-A kernel that was restarted, by whomever, ends the connection: its memory is gone, and what was asked is never answered.
-
-One request of ours to a kernel, and what came of it.
-
-A request is over by two signs on two sockets, which have no order: its reply, and the kernel's being idle again.
-
-The quirks of kernels by their implementation, as `kernel_info_reply` names it: what no message of theirs tells.
-
-Neither the protocol's version, nor `supported_features`, nor a kernelspec's `interrupt_mode` can be relied on. Each
-entry was seen on the kernel itself.
+The quirks of kernels stand by their implementation, as `kernel_info_reply` names it: neither the protocol's version,
+nor `supported_features`, nor a kernelspec's `interrupt_mode` can be relied on. Each entry was seen on the kernel
+itself.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """One WebSocket to a kernel of a Jupyter Server: opened, read, written, watched and closed, nothing tried again.
 
-`websockets` is imported when the first one is opened.
+`websockets` is imported when the first one is opened. With the subprotocol `v1.kernel.websocket.jupyter.org` a message
+is one binary frame: the number of offsets, the offsets (each 8 bytes, little-endian, counted from the frame's start;
+the last one is its end), then the segments between them: the channel's name, header, parent header, metadata and
+content as JSON, and any number of buffers. Without it a message is a text frame of JSON; one with buffers is binary,
+with offsets of 4 bytes, big-endian, and the JSON in front. Frames come from another machine: sizes and offsets are
+checked before anything is taken from them.
 
-Frames of a Jupyter Server's WebSocket: one message of a kernel as bytes, or as the JSON of older servers.
-
-With the subprotocol `v1.kernel.websocket.jupyter.org` a message is one binary frame: the number of offsets, the offsets
-(each 8 bytes, little-endian, counted from the frame's start; the last one is its end), then the segments between them:
-the channel's name, header, parent header, metadata and content as JSON, and any number of buffers. Without it a message
-is a text frame of JSON; one with buffers is binary, with offsets of 4 bytes, big-endian, and the JSON in front.
 Source: jupyter_server, "WebSocket kernel wire protocols".
-
-Frames come from another machine: sizes and offsets are checked before anything is taken from them.
 """
 
 from __future__ import annotations

@@ -1,26 +1,17 @@
 """One socket of ours, connected to a socket of a kernel: what comes is always taken, in turns, and waits in its inbox.
 
-ZeroMQ is spoken here and not by libzmq, which holds the whole of every message, and of any number that wait.
-
-A kernel publishes to whoever keeps up: what 1,000 messages of libzmq's and the system's buffers do not hold is lost. So
-of what is published the bytes are taken at once, and wait here until there is time to take them apart: that is cheap,
-where a message as objects is three times as large. Only what is beyond both bounds is dropped, in the inbox.
-
-Messages of one socket of a kernel that wait to be read, within a bound: what nobody can keep up with is dropped.
-
-A kernel is not held up by who does not read: its socket of output drops what is too much without a word, the end of an
-evaluation too. So everything is taken off the socket, and what is too much is dropped here: of output and displays the
-middle, counted by their parent, while the oldest and the newest stay. Nothing else is ever dropped: where such
-messages alone are too many, `has_room` is false, and the socket is not read on.
-
-Messages as kernels sign them on ZeroMQ: written, and gathered from parts of any number and size.
+ZeroMQ is spoken here and not by libzmq, which holds the whole of every message, and of any number that wait. A kernel
+publishes to whoever keeps up: what 1,000 messages of libzmq's and the system's buffers do not hold is lost, the end of
+an evaluation too. So of what is published the bytes are taken at once, and wait here until there is time to take them
+apart: that is cheap, where a message as objects is three times as large. What is beyond both bounds is dropped in the
+inbox: of output and displays the middle, counted by their parent, while the oldest and the newest stay. Nothing else is
+ever dropped: where such messages alone are too many, `has_room` is false, and the socket is not read on.
 
 Of a message that comes, identities, header, parent and metadata are small, and buffers are not held. Of its content all
 is held up to `WHOLE_BYTES`, as nearly all kernels ever say; of a longer one the beginning and the end, in the pieces in
 which they came: to put 12 MiB together takes memory that is new to the process, and holds the loop for milliseconds.
-What is not signed with the kernel's key is dropped and counted.
-
-Source: Jupyter documentation, "Messaging in Jupyter", "The wire protocol".
+What is not signed with the kernel's key is dropped and counted. Source: Jupyter documentation, "Messaging in Jupyter",
+"The wire protocol".
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Python within a running program: its `__main__` is the first module, and its hooks, streams and loop stay its own.
 
-The standard streams of a program in which others evaluate: what an evaluation prints is its own, all else passes by.
-
-An evaluation is known by a context variable, which its asyncio tasks inherit and threads that it starts do not. Child
-processes and C code print to the program's own descriptors.
+What an evaluation prints is its own, all else passes by. An evaluation is known by a context variable, which its
+asyncio tasks inherit and threads that it starts do not. Child processes and C code print to the program's own
+descriptors.
 """
 
 from __future__ import annotations

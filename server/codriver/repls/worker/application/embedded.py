@@ -3,10 +3,9 @@
 It touches no signal, no descriptor and no thread of the program's, and its streams only once something is evaluated. It
 lives until the program ends, until `stop`, or until a process that serves in its place asks it to withdraw.
 
-The port file of a REPL in a running program: one for each process that really serves, and none left behind.
-
-A reloader runs the program twice, in a parent that waits and a child that serves: the child takes the parent's place. A
-process that a program starts to help it, by `multiprocessing`, leaves the place to the program.
+Each process that really serves has a port file, and none is left behind. A reloader runs the program twice, in a parent
+that waits and a child that serves: the child takes the parent's place. A process that a program starts to help it, by
+`multiprocessing`, leaves the place to the program.
 """
 
 from __future__ import annotations

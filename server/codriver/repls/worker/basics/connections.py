@@ -1,6 +1,6 @@
 """Connections: one client's socket each, read by one thread and written without ever holding up user code for long.
 
-Bencode: values as bytes, and the next value of a stream. Source: BEP 3, "bencoding".
+Values are written and read as bencode. Source: BEP 3, "bencoding".
 """
 
 from __future__ import annotations

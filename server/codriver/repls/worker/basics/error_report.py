@@ -1,12 +1,9 @@
-"""Error reports: type, message and frames of a failure, with the user's own lines and none of the worker's.
+"""Error reports: type, message, frames and locals of a failure, with the user's own lines and none of the worker's.
 
-Stacks of asyncio's tasks: a thread that runs an event loop shows the loop alone, and not where its tasks wait.
-
-Locals of the frames of an error, in a line each, without running code of the user's.
-
-Only plain values are printed: numbers, texts, None, and short collections of these. Anything else is told by its type,
-as its `repr` may be the user's. Names that look like those of secrets are left out. Nothing is kept: the values live as
-long as the session's last error does.
+Of a thread that runs an event loop the stacks of asyncio's tasks are told, too: its own shows the loop alone. Of locals
+only plain values are printed, without running code of the user's: numbers, texts, None, and short collections of these.
+Anything else is told by its type, as its `repr` may be the user's. Names that look like those of secrets are left out.
+Nothing is kept: the values live as long as the session's last error does.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Held definitions: what a load changed in modules, objects kept, so that it can be put back without running anything.
 
 A name is put back only where it still has what the load gave it: what somebody defined since stays, and is told.
-
-Failed classes: those that a load made before it was put back, taken out of the subclasses of their bases.
-
-Such a class lives on until the garbage collector comes by, and where a plug-in's registry, a traceback or a callback
-holds it. No code of the user's is called for it.
+Classes that a load made before it was put back are taken out of the subclasses of their bases: such a class lives on
+until the garbage collector comes by, and where a plug-in's registry, a traceback or a callback holds it. No code of the
+user's is called for it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Printing of values: to so many elements and levels, with words on what that cut; and the way to a part of one.
 
-Values that printing cut, or that have more to show, kept for a while so that more of them can be asked for.
+Values that printing cut, or that have more to show, are kept for a while so that more of them can be asked for.
 """
 
 from __future__ import annotations

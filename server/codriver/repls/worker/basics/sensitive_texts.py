@@ -1,8 +1,7 @@
 """Texts at the sensitive paths of an application's state: seen before anything leaves, and told to clients that ask.
 
-A client that knows them takes them out of what it shows. Those that do not ask are told none.
-
-The seam of the application in this process, if the application has one; found by name among the modules.
+A client that knows them takes them out of what it shows. Those that do not ask are told none. The seam of the
+application in this process, if it has one, is found by name among the modules.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Held definitions of Basilisp: what a load changed in namespaces, kept so that it can be put back.
+"""Basilisp's namespaces as they are loaded, and as they were before a load, kept so that it can be put back.
 
 Of a namespace its vars are held with their values, and what it interned, refers to, imports and aliases; of
-multimethods their methods, of protocols what was extended. Nothing is evaluated to put them back, and no watch runs.
-
-Loaded Lisp: the namespaces that are of files below a folder, their vars, and what lives on of a former load.
-
-No user code is run, and nothing is printed. Values are held until the next question, so that none is taken for another
-that came into its place.
-
-Parts of Lisp's values: what printing cut, from an element on, and by a path. No lazy sequence is counted.
+multimethods their methods, of protocols what was extended. Nothing is evaluated to put them back, and no watch runs. Of
+namespaces that are of files below a folder it is told what lives on of a former load: values are held until the next
+question, so that none is taken for another that came into its place. Parts of values that printing cut are given by a
+path, and no lazy sequence is counted.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Living code: the functions of a file that live, found by the place of their code in the text that was loaded.
 
 Whoever holds them does not matter: wrappers, closures, partials, registries, mapped classes. They are given the code of
-a new text, all of them, so that their lines are right as well; nothing of the text is run.
-
-Members of an enumeration: those that a new text adds, changes and takes out, in the class that lives.
-
-A member whose definition is as it was stays the object that it is, so that what holds it is still equal to it.
+a new text, all of them, so that their lines are right as well; nothing of the text is run. Members of an enumeration
+are added, changed and taken out in the class that lives: one whose definition is as it was stays the object that it is,
+so that what holds it is still equal to it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The texts that modules were loaded from, remembered: by the file's stamp at the load, and by its bytes soon after.
 
 A text that is read later counts while the file's stamp is still that of the load; else it is not known, and nothing is
-said to equal it. What came by a loader that is not seen counts by its file's age.
-
-Stamps of the files that modules are loaded from, taken where the loader asks for them; no frame of it stays.
+said to equal it. What came by a loader that is not seen counts by its file's age. Stamps are taken where the loader
+asks for them; no frame of it stays.
 
 Python itself takes compiled code for that of a file whose second and size are the same. Of the project's files, code
 that is not settled is not believed: written before its source, or so soon after that a process may have read a former

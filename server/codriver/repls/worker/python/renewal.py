@@ -1,14 +1,9 @@
 """Renewal: after a module is loaded again, what others hold of its former load is made that of the new one.
 
 Names that other modules imported get the new functions and classes; functions that are held elsewhere, as callbacks
-are, get the new code, instances the new class, subclasses the new base. What cannot be renewed stays as it was, and
-`Drift` tells of it.
-
-Closures: functions that a function has made, which live on when that one is loaded again.
-
-They are found by their code, which is among the constants of the function that made them.
-
-Comparison of code objects by what they do: comments, layout and places do not count.
+are, get the new code, instances the new class, subclasses the new base. Closures that a function made are found by
+their code, which is among its constants. Code objects are compared by what they do: comments, layout and places do not
+count. What cannot be renewed stays as it was, and `Drift` tells of it.
 """
 
 from __future__ import annotations

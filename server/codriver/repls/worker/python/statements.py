@@ -1,12 +1,11 @@
-"""The statements of a Python text, and where two texts of one file differ, statement by statement.
+"""The statements of a Python text, where two texts of one file differ, and the names that somebody bound anew.
 
 Comments and layout are no difference. The guards around a statement are a part of it, and so is its order among those
 that are no definitions. Texts are parsed, never run.
 
-The names that a module and its classes have, as a load left them, and those that somebody bound anew since.
-
-A name counts that a statement of the loaded text binds. Values do not that the project's own functions rebind. A new
-name counts where its function came from an evaluation: libraries put many names into modules as they go.
+A name counts as bound anew that a statement of the loaded text binds and that has another value since. Values do not
+that the project's own functions rebind. A new name counts where its function came from an evaluation: libraries put
+many names into modules as they go.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
-"""A recorder of calls by `sys.monitoring`, which Python has from 3.12 on. It sees all threads.
+"""Recorders of calls: by `sys.monitoring`, which Python has from 3.12 on, and by a profile function before.
 
-The beginning of a call and an error that leaves one are told by events of the whole interpreter, the rest by those of
-the codes that are recorded. A place of a code whose event is disabled stays so until the events of the code change:
-nobody's events are restarted for it, as those of debuggers and of coverage would be too.
+By `sys.monitoring` calls are seen on all threads. The beginning of a call and an error that leaves one are told by
+events of the whole interpreter, the rest by those of the codes that are recorded. A place of a code whose event is
+disabled stays so until the events of the code change: nobody's events are restarted for it, as those of debuggers and
+of coverage would be too.
+
+A profile function sees its own thread and those that are started meanwhile. It is told of the end of a call and not of
+its error: the instruction that a frame stands at says whether it returned, yielded or raised.
 
 Source: Python's library reference, `sys.monitoring`; the places that stay disabled were tried on 3.12 and 3.13.
-
-A recorder of calls by a profile function, for interpreters without `sys.monitoring`: before Python 3.12.
-
-It sees its own thread and those that are started meanwhile. A profile function is told of the end of a call and not of
-its error: the instruction that a frame stands at says whether it returned, yielded or raised.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Recordings of the calls under one request: begun before it and ended after it, whatever becomes of it.
+"""Recordings of the calls under one request, and of the changed lines that ran, whatever becomes of the request.
 
-Lines of functions that changed since the last commit, and those of them that ran: noted by `sys.monitoring`.
-
-A line is noted once, as its event is disabled then. Lines outside of functions run when a file is loaded, which no test
-has to do, and are left out.
+A recording is begun before the request and ended after it. Lines are those of functions that changed since the last
+commit, and are noted by `sys.monitoring`: each once, as its event is disabled then. Lines outside of functions run when
+a file is loaded, which no test has to do, and are left out.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Calls of the project's own functions while something runs, recorded: which are told, and the record as JSON.
 
-The recorders are in `call_monitor` and, for interpreters without `sys.monitoring`, in `call_profiler`.
-
-Short texts of the arguments and results of calls, made while a program runs: quickly, and without running any of it.
-
-Classes are compared by identity and read past their own attributes, as a class may have a class that answers for it.
+The recorders are in `call_monitor`. Arguments and results become short texts while the program runs: quickly, and
+without running any of it. Classes are compared by identity and read past their own attributes, as a class may have a
+class that answers for it.
 """
 
 from __future__ import annotations

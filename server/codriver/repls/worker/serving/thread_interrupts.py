@@ -1,14 +1,11 @@
-"""Interrupts of evaluations on a thread that no signal reaches: an exception is raised in it from outside.
+"""Background evaluations, and interrupts on threads that no signal reaches: an exception is raised in the thread.
 
-Source: Python's C API, `PyThreadState_SetAsyncExc`. It is raised where the thread next runs Python code, so a call that
-blocks outside of Python is not ended; its evaluation is abandoned.
+Such code runs on a thread of its own, beside what runs on the main thread. The exception is raised where the thread
+next runs Python code, so a call that blocks outside of Python is not ended; then the evaluation is abandoned, and its
+thread is named. Requests are answered on threads, too: a look-up that never ends keeps no other request from being
+read.
 
-Background evaluations: code that runs on a thread of its own, beside what runs on the main thread.
-
-It is interrupted as code in an application is: by an exception that is raised in its thread. A call that blocks outside
-of Python is not ended by that; then the evaluation is abandoned, and its thread is named.
-
-The threads on which requests are answered: a look-up that never ends keeps no other request from being read.
+Source: Python's C API, `PyThreadState_SetAsyncExc`.
 """
 
 from __future__ import annotations

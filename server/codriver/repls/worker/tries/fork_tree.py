@@ -1,8 +1,7 @@
 """The tree of forks of a try: a supervisor forks candidates, waits for them, and leaves nothing of them behind.
 
-It is the only child of the worker, and the parent of all that the candidates start and leave.
-
-The place where a process stands that did not end in time, by its dump of Python's `faulthandler`.
+It is the only child of the worker, and the parent of all that the candidates start and leave. Where a process stands
+that did not end in time is told by its dump of Python's `faulthandler`.
 """
 
 from __future__ import annotations
