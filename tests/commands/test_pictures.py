@@ -15,7 +15,7 @@ from terminal import Terminal
 
 from codriver.commands.held_pictures import encoded
 
-MARK = r"<<image/png 640x480, \d+ KB: codriver image {}>>"
+MARK = r"<<image/png \d+x\d+, \d+ KB: codriver image {}>>"
 DRAWING = "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\nline = axes.plot([1, 3, 2])\nfigure"
 SHOWING = "plt.plot([3, 1])\nplt.title('x')\nplt.show()\nlen('')"
 
@@ -49,7 +49,7 @@ def test_the_log_and_eval_name_the_command_that_gives_a_picture(live):
     assert "sha256:" not in shown
     assert re.search(MARK.format("[^ ]+") + "\n$", ran(live, "eval", "figure").stdout)
     entries = map(json.loads, ran(live, "log", "--json").stdout.splitlines())
-    assert any(re.search("<<image/png 640x480, [0-9]+ KB, sha256:[0-9a-f]{16}>>", one["text"]) for one in entries)
+    assert any(re.search("<<image/png 556x413, [0-9]+ KB, sha256:[0-9a-f]{16}>>", one["text"]) for one in entries)
 
 
 def test_a_picture_is_written_as_it_came_and_the_newest_where_none_is_named(live, tmp_path):
@@ -81,14 +81,14 @@ def test_pictures_are_saved_into_a_folder_that_is_asked_for(live, tmp_path, word
 
 def test_a_call_says_which_pictures_came_beside_its_answer(live):
     done = ran(live, "call", "evaluate_code", '{"code": "figure"}')
-    assert "beside it, a picture, image/png 640x480" in done.stderr
+    assert "beside it, a picture, image/png 556x4" in done.stderr
     json.loads(done.stdout)
 
 
 def test_a_session_with_plots_reproduces_as_every_document_and_in_a_replay(live, tmp_path):
     done = ran(live, "export", *live.ids, "-o", str(live.workspace / "r.jsonl"), "--force")
     recording = (live.workspace / "r.jsonl").read_text()
-    assert recording.count("<<image/png 640x480, ") == 2
+    assert recording.count("<<image/png 556x4") == 2
     report = tmp_path / "report.xml"
     done = ran(live, "replay", str(live.workspace / "r.jsonl"), "--pictures", "strict", "--junit", str(report))
     assert "2 evaluations: 2 the same, 0 differ" in done.stdout
@@ -99,7 +99,7 @@ def test_a_session_with_plots_reproduces_as_every_document_and_in_a_replay(live,
     assert kinds == ["execute_result", "display_data"]
     assert "differ" not in done.stderr
     done = ran(live, "export", *live.ids)
-    assert done.stdout.count("# shows a picture, which is left out: image/png 640x480") == 2
+    assert done.stdout.count("# shows a picture, which is left out: image/png 556x4") == 2
 
 
 def test_a_picture_that_differs_is_said_in_a_replay_and_red_where_it_is_strict(live):
@@ -107,10 +107,10 @@ def test_a_picture_that_differs_is_said_in_a_replay_and_red_where_it_is_strict(l
     ran(live, "export", *live.ids, "-o", str(file), "--force")
     file.write_text(re.sub("sha256:[0-9a-f]{16}", "sha256:" + "0" * 16, file.read_text()))
     done = live.run("replay", str(file))
-    assert (done.returncode, done.stdout.count("the picture differs (image/png 640x480")) == (0, 2), done.stdout
+    assert (done.returncode, done.stdout.count("the picture differs (image/png 556x4")) == (0, 2), done.stdout
     done = live.run("replay", str(file), "--pictures", "strict")
     assert (done.returncode, "2 differ" in done.stdout) == (1, True)
-    file.write_text(file.read_text().replace("640x480", "640x481"))
+    file.write_text(file.read_text().replace("556x413", "556x412"))
     assert live.run("replay", str(file)).returncode == 1
 
 
@@ -122,7 +122,7 @@ TAKES = {
 
 
 @pytest.mark.parametrize(("way", "start"), [("kitty", "\x1b_Ga=T,f=100,m=1;"), ("iTerm2", "\x1b]1337;File=inline=1;"),
-                                            ("sixel", '\x1bPq"1;1;640;480')])  # fmt: skip
+                                            ("sixel", '\x1bPq"1;1;556;413')])  # fmt: skip
 def test_a_terminal_that_says_it_can_is_shown_the_picture(live, way, start):
     with Terminal(live.command("image", live.ids[0]), live.environ, columns=200) as terminal:
         while b"\x1b[c" not in terminal.output:
@@ -188,4 +188,4 @@ def test_an_earlier_run_gives_its_pictures_and_prints_no_base64(live, tmp_path):
     ran(live, "image", live.ids[0], "--run", "-1", "-o", str(tmp_path / "again.png"))
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / f"{live.ids[0]}-1.png").read_bytes()
     done = ran(live, "export", *live.ids, "--run", "-1", "--format", "recording")
-    assert done.stdout.count("<<image/png 640x480, ") == 2
+    assert done.stdout.count("<<image/png 556x4") == 2

@@ -14,15 +14,15 @@ from codriver.documents.layout import arrange
 from codriver.documents.page import Origin
 from codriver.documents.python_documents import notebook
 from codriver.documents.recordings import Recorded
-from codriver.documents.steps import python_steps
+from codriver.documents.steps import cell_steps, python_steps
 from codriver.documents.verification import Observed, Raised, strictly, verifying
 
 ORIGIN = Origin("py", "python", "2026-01-02")
 
 
-def verified(evaluations, answers, dialect="python"):
+def verified(evaluations, answers, dialect="python", telling="each"):
     """What comes of evaluations where each step's answer stands in `answers`, by its code; else it gives nothing."""
-    asking, asked = verifying(evaluations, dialect), []
+    asking, asked = verifying(evaluations, dialect, telling), []
     try:
         question = next(asking)
         while True:
@@ -451,6 +451,77 @@ def test_a_notebook_keeps_pictures_and_a_test_says_which_there_were():
         in document.text
     )
     assert "    plot()\n    # shows a picture, which is left out: image/png 640x480, 1 KB\n" in document.text
+
+
+@pytest.mark.parametrize("fresh", ["123", "456", "111"])
+def test_a_notebook_keeps_each_picture_that_is_like_a_recorded_one_or_the_same_as_another(fresh):
+    evaluation = Recorded("e-1", "x = draw()", values=tuple(figure(more=one.encode()) for one in "123"))
+    told = tuple(figure(more=one.encode()) for one in fresh)
+    checked, _ = verified([evaluation], {"x = draw()": Observed(told=told)})
+    assert checked[0].shown == told
+    assert checked[0].note.count("the picture differs") == {"123": 0, "456": 3, "111": 2}[fresh]
+    (cell,) = json.loads(notebook(checked, ORIGIN))["cells"][-1:]
+    assert [one["data"]["image/png"] for one in cell["outputs"]] == [png(more=one.encode()) for one in fresh]
+
+
+def test_a_notebook_keeps_all_pictures_of_one_value_and_those_of_a_step_that_failed():
+    pair = f"{figure()} {figure(more=b'2')}"
+    evaluations = [Recorded("e-1", "pair()", values=(pair,)),
+                   Recorded("e-2", "show()", values=(figure(),), err="ValueError: no")]  # fmt: skip
+    answers = {"pair()": Observed(pair), "show()": Observed(figure(), raised=Raised("ValueError", "no"))}
+    cells = json.loads(notebook(verified(evaluations, answers)[0], ORIGIN))["cells"][1:]
+    kinds = [[(one["output_type"], "image/png" in one.get("data", ())) for one in cell["outputs"]] for cell in cells]
+    assert kinds == [[("display_data", True), ("execute_result", True)], [("display_data", True), ("error", False)]]
+
+
+def result(text):
+    return {"output_type": "execute_result", "data": {"text/plain": text}, "metadata": {}, "execution_count": 1}
+
+
+MARK = "<<image/png 640x480, 1 KB, sha256:0123456789abcdef>>"
+CELL = Recorded("e-1", "%matplotlib inline\nx = 2\nprint(x)\nx", values=(MARK, "2"), out="2\n")
+FAILED = replace(CELL, values=(), out="", err="Traceback (most recent call last):\nValueError: no")
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "answer", "verdicts", "note"),
+    [
+        (CELL, Observed("2", "2\n", told=(figure(),), cell=({"output_type": "display_data", "data": {}}, result("2"))),
+         ["ran", "ran", "ran", "same"], "the picture differs"),
+        (CELL, Observed("2", "2\n", told=(figure(),)), ["ran", "ran", "ran", "ran"], "the picture differs"),
+        (CELL, Observed("2", "2\n"), ["ran", "ran", "ran", "differs"], "recorded: 2; in a fresh REPL: no such value"),
+        (CELL, Observed("3", "2\n", told=(figure(),)), ["ran"] * 3 + ["differs"], "recorded: 2; in a fresh REPL: 3"),
+        (FAILED, Observed(raised=Raised("ValueError", "no"), line=2), ["ran", "raises"], ""),
+        (FAILED, Observed(), ["ran", "ran", "ran", "differs"], "recorded: ValueError: no; in a fresh REPL: no failure"),
+        (FAILED, Observed(err=FAILED.err), ["ran", "ran", "ran", "ran"], ""),
+    ],
+)  # fmt: skip
+def test_a_kernel_s_cell_is_compared_by_all_that_it_showed(evaluation, answer, verdicts, note):
+    checked, asked = verified([evaluation], {evaluation.code: answer}, telling="whole")
+    assert [one.code for one in asked] == [evaluation.code]
+    assert [one.verdict for one in checked] == verdicts
+    assert note in checked[-1].note
+    assert note or not checked[-1].note
+
+
+@pytest.mark.parametrize(
+    ("code", "steps"),
+    [
+        ("x = 1\n!ls -l\n# of y\ny = 2", ["x = 1", "!ls -l", "# of y\ny = 2"]),
+        ("%%bash\necho $x", ["%%bash\necho $x"]),
+        ("x = !ls\nx", ["x = !ls\nx"]),
+        ('text = """\n%no magic\n"""', ['text = """\n%no magic\n"""']),
+        ("# nothing", []),
+    ],
+)
+def test_magic_lines_of_a_cell_are_steps_which_only_a_notebook_keeps(code, steps):
+    found = cell_steps(code)
+    assert [one.text for one in found] == steps
+    checked, _ = verified([Recorded("e-1", code)], {}, telling="whole")
+    magic = {line for one in found if one.role == "magic" for line in one.text.splitlines()}
+    assert all(json.dumps(line)[1:-1] in notebook(checked, ORIGIN) for line in magic)
+    document, _ = write_document(checked, lambda _page: (), form="script")
+    assert not set(document.text.splitlines()) & magic
 
 
 @pytest.mark.parametrize(

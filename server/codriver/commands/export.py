@@ -35,11 +35,12 @@ from codriver.errors import CodriverError
 from codriver.files import Links, whole_files
 from codriver.files.paths import workspace_state_folder
 from codriver.net import client
-from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of
+from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of, split_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from codriver.commands.fresh_runs import FreshRuns
     from codriver.documents.recordings import Recorded
     from codriver.documents.verification import Checked
     from codriver.net.client import Connection
@@ -48,6 +49,8 @@ FORMATS = (*get_args(Format), "recording")
 SUFFIXES = {".ipynb": "notebook", ".jsonl": "recording"}
 MOST_ENTRIES = 10_000
 STDOUT = "-"
+_KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
+"""The keys of sessions of Python's kernels, and of notebooks."""
 
 
 class ExistsError(CodriverError):
@@ -134,7 +137,12 @@ def export_command(  # noqa: PLR0913  # one argument an option
     if form == "recording":
         text, told = as_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
     else:
-        text, told = _document(chosen, form, _namespace(output), workspace, timeout, is_strict=pictures == STRICT)  # type: ignore[arg-type]
+        from codriver.commands.fresh_runs import FreshRuns  # noqa: PLC0415  # a recording is only copied
+
+        runs = FreshRuns(
+            workspace, chosen.recording.repl, timeout, is_strict=pictures == STRICT, is_chosen=repl is not None
+        )
+        text, told = _document(chosen, form, _namespace(output), runs)  # type: ignore[arg-type]
     if file is None:
         say(text, end="")
     else:
@@ -184,19 +192,16 @@ def _namespace(output: str) -> str:
     return re.sub(r"[^\w.*+!?<>=-]", "-", name)
 
 
-def _document(
-    chosen: Slice, form: Format, name: str, workspace: Path, timeout_s: float, *, is_strict: bool
-) -> tuple[str, str]:
+def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[str, str]:
     """The document, verified, and how far it reproduces in words."""
     import anyio  # noqa: PLC0415  # a recording is only copied
 
-    from codriver.commands.fresh_runs import FreshRuns, tell  # noqa: PLC0415  # as above
+    from codriver.commands.fresh_runs import tell  # noqa: PLC0415  # as above
 
     recording = chosen.recording
-    runs = FreshRuns(workspace, recording.repl, timeout_s, is_strict=is_strict)
     origin = Origin(chosen.key, recording.repl, datetime.now(UTC).strftime("%Y-%m-%d"), name)
     with patience(lambda: runs.progress.words(recording.repl)):
-        checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
+        checked = anyio.run(runs.verify, recording)
         document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
     tell(document.checked)
     return document.text, summary(document.checked) + _more(chosen, document.checked)
@@ -262,16 +267,24 @@ def _recording(
     from codriver.commands.fresh_runs import words_of  # noqa: PLC0415  # it loads what REPLs are started by
 
     row = known.get(key.partition("/")[0], {})
-    dialect = str(row.get("dialect") or dialect_of_key(key) or "")
+    asked = kind_of(repl or "")
+    dialect = str(row.get("dialect") or dialect_of_key(key) or (asked.dialect if asked else ""))
     ours = str(row.get("origin", "")) if row.get("kind") == "process" else ""
-    if (kind := kind_of(ours)) is not None and kind.protocol == JUPYTER:
-        ours = ""  # no fresh REPL is a kernel
-    words = repl or ours or words_of(dialect)
+    is_of_kernel = _is_of_kernel(row, key)
+    kernel = JUPYTER if is_of_kernel and dialect == PYTHON.dialect else ""
+    words = repl or ours or kernel or words_of(dialect)
     if not words or not dialect:
         raise CodriverError(
             f"nobody can tell which kind of REPL the session {key} had: say it with --repl, as `serve` does"
         )
-    return Recording(dialect, words, picked)
+    return Recording(dialect, words, picked, is_of_kernel)
+
+
+def _is_of_kernel(row: Mapping[str, Any], key: str) -> bool:
+    """True of a kernel's session: by its address, where the server has it still, else by its key."""
+    if address := str(row.get("address", "")):
+        return split_address(address)[0] == JUPYTER
+    return _KERNEL_KEY.fullmatch(key) is not None
 
 
 def _entries(connection: Connection) -> list[dict[str, Any]]:

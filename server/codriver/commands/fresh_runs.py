@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from codriver.app.wiring import CONNECTORS
 from codriver.commands.terminal import say
@@ -14,9 +16,10 @@ from codriver.core.values import PrintLimits
 from codriver.documents import python_documents
 from codriver.documents.document_check import Failed, SoundDocument, check_document
 from codriver.documents.verification import Observed, Question, Raised, strictly, verifying
+from codriver.errors import CodriverError, StartError
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor, StreamRedactor
-from codriver.repls.kinds import KINDS, PYTHON
+from codriver.repls.kinds import JUPYTER, KINDS, PYTHON, kind_of
 from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
 from codriver.repls.programs import python_text
@@ -30,10 +33,11 @@ if TYPE_CHECKING:
 
     from codriver.documents.document_check import DocumentCheck
     from codriver.documents.page import Format, Origin, Page
-    from codriver.documents.recordings import Recorded
-    from codriver.documents.verification import Checked
+    from codriver.documents.recordings import Recorded, Recording
+    from codriver.documents.verification import Checked, Telling
     from codriver.repls.launch.fresh_repl import Ran, Tell
 
+T = TypeVar("T")
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
 """How the file of a document would end, by dialect, where not with `.clj`."""
 WHOLE: Final = PrintLimits()
@@ -94,26 +98,47 @@ class FreshRuns:
     """Whether a picture reproduces only by the same bytes."""
     is_quiet: bool = False
     """Whether nothing is said of what the code prints as it is checked."""
+    is_chosen: bool = True
+    """Whether somebody named the REPL; a kernel that was merely recorded, and cannot be started, has a stand-in."""
     progress: Progress = field(default_factory=Progress)
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
     """Takes out of what fresh REPLs say the secrets of the environment, and what their applications hide."""
 
-    def repl(self, tell: Tell = lambda _stream, _text: None) -> AbstractAsyncContextManager[FreshRepl]:
+    def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
         """A fresh REPL, for as long as the context lasts; `tell` is told what it prints."""
+        words = words or self.words
         chosen = load(self.workspace, environ=os.environ).settings.python
         is_accepted = trust.is_accepted
-        how = recipe(self.words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=chosen)
-        learn = partial(self.clean.learn_sensitive, self.words)
+        how = recipe(words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=chosen)
+        learn = partial(self.clean.learn_sensitive, words)
         return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
 
-    async def verify(self, evaluations: Sequence[Recorded], dialect: str) -> tuple[Checked, ...]:
-        """Evaluations checked in a fresh REPL. What they print is said as it comes."""
+    async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
+        """The fresh REPL, until `stack` ends; of a kernel that cannot be started, one that runs the same language.
+
+        Raises:
+            StartError: it cannot be started, and nothing stands in for it.
+        """
+        try:
+            return await stack.enter_async_context(self.repl(tell))
+        except StartError as error:
+            if self.is_chosen or not is_kernel(self.words):
+                raise
+            say(f"no kernel can be started here, so a fresh {PYTHON.repl} runs the cells: {error}", err=True)
+            return await stack.enter_async_context(self.repl(tell, PYTHON.repl))
+
+    async def verify(self, recording: Recording) -> tuple[Checked, ...]:
+        """The evaluations of a recording checked in a fresh REPL. What they print is said as it comes."""
         printed = Printed(self.clean)
-        async with self.repl(*() if self.is_quiet else (printed.tell,)) as repl:
+        async with AsyncExitStack() as stack:
+            repl = await self._repl_or_stand_in(stack, (lambda _stream, _text: None) if self.is_quiet else printed.tell)
             settings = load(self.workspace, environ=os.environ).settings
             told = PrintLimits(settings.max_length, settings.max_depth)
-            self.progress.of = len(evaluations)
-            checked = await verified(repl, evaluations, dialect, self.clean, told, self.progress)
+            self.progress.of = len(recording.evaluations)
+            telling = _telling(recording, repl)
+            checked = await verified(
+                repl, recording.evaluations, recording.dialect, self.clean, told, self.progress, telling
+            )
             await repl.run("0")  # before it runs, and as it ends, the application tells what it hides by now
             printed.end()
         judged = map(strictly, checked) if self.is_strict else checked
@@ -134,12 +159,14 @@ class FreshRuns:
         return await drive_check(asking, page, partial(self._run_anew, form, origin))
 
     async def _run_anew(self, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
-        async with self.repl() as repl:
+        # A kernel's cells become plain Python: what holds there has to hold without a kernel.
+        words = PYTHON.repl if is_kernel(self.words) else self.words
+        async with self.repl(words=words) as repl:
             failed = await self.run(repl, form, origin, page)
             has_order = repl.dialect == PYTHON.dialect and page.text.count(TEST) > 1
         if failed or not has_order:
             return failed
-        async with self.repl() as repl:
+        async with self.repl(words=words) as repl:
             return await self.run(repl, form, origin, page, is_reversed=True)
 
     async def run(
@@ -156,6 +183,26 @@ class FreshRuns:
         return tuple(replace(one, error=clean(one.error)) for one in failed)
 
 
+def is_kernel(words: str) -> bool:
+    """True where the words after `--repl` name a kernel."""
+    kind = kind_of(words)
+    return kind is not None and kind.protocol == JUPYTER
+
+
+def _telling(recording: Recording, repl: FreshRepl) -> Telling:
+    """The values that can be compared.
+
+    Raises:
+        CodriverError: a kernel is asked for what ran in none.
+    """
+    if not recording.is_of_kernel and repl.is_kernel:
+        raise CodriverError(
+            f"what was recorded in a {recording.repl} is compared value by value, and a kernel tells only the last of a"
+            " cell: leave out --repl, or name a REPL that is no kernel"
+        )
+    return "whole" if repl.is_kernel else "last" if recording.is_of_kernel else "each"
+
+
 async def verified(
     repl: FreshRepl,
     evaluations: Sequence[Recorded],
@@ -163,13 +210,14 @@ async def verified(
     clean: Callable[[str], str] = str,
     told: PrintLimits = TOLD,
     progress: Progress | None = None,
+    telling: Telling = "each",
 ) -> tuple[Checked, ...]:
     """Evaluations checked in this REPL, one after the other; `clean` is applied to all that it says.
 
     `told`: the limits by which agents were told values.
     """
     progress = progress or Progress()
-    asking = verifying(progress.counted(evaluations), dialect)
+    asking = verifying(progress.counted(evaluations), dialect, telling)
     try:
         question = next(asking)
         while True:
@@ -188,6 +236,8 @@ def without_secrets(one: Checked, clean: Callable[[str], str]) -> Checked:
         why = note or "its code holds a secret, which is left out, so that it cannot be run again"
         step = replace(one.step, text=text)
         return replace(one.demoted(why), step=step, verdict="absent", value=value, is_hidden=True)
+    if one.cell is not None and (cell := _cleaned(one.cell, clean)) != one.cell:
+        one = replace(one, cell=cell)
     if (value, raised, out, clean(one.pattern)) != (one.value, one.raised, one.out, one.pattern):
         return replace(one.demoted(note or "what came of it holds a secret, which is left out"), value=value)
     return one if note == one.note else replace(one, note=note)
@@ -208,7 +258,18 @@ def _observed(ran: Ran, clean: Callable[[str], str]) -> Observed:
     failure = ran.failure
     raised = Raised(failure.type, clean(failure.message), failure.phase or "") if failure else None
     *told, value = map(clean, ran.values) if ran.values else (None,)
-    return Observed(value, clean(ran.out), raised, tuple(filter(None, told)))
+    line = failure.line or 0 if failure else 0
+    beside = tuple(filter(None, told))
+    return Observed(value, clean(ran.out), raised, beside, _cleaned(ran.cell, clean), clean(ran.err), line)
+
+
+def _cleaned(data: T, clean: Callable[[str], str]) -> T:
+    """Data of JSON with all its texts cleaned."""
+    if isinstance(data, str):
+        return clean(data)  # type: ignore[return-value]  # a text, as was given
+    if isinstance(data, Mapping):
+        return {name: _cleaned(one, clean) for name, one in data.items()}  # type: ignore[return-value]  # as above
+    return type(data)(_cleaned(one, clean) for one in data) if isinstance(data, list | tuple) else data
 
 
 async def drive_check(

@@ -22,7 +22,7 @@ from codriver.commands.terminal import patience, say
 from codriver.documents.recordings import Recording, RecordingError, from_lines
 from codriver.files import MEBIBYTE, Links, Rules
 from codriver.log.control_characters import one_line
-from codriver.repls.kinds import by_word
+from codriver.repls.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,11 +66,18 @@ def replay_command(
 
     workspace, began, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
     recording = _read(file)
-    if repl is None and recording.repl not in by_word():
+    if repl is None and kind_of(recording.repl) is None:
         raise click.UsageError(f"the recording names a command line, {recording.repl!r}: say it yourself with --repl")
-    runs = FreshRuns(workspace, repl or recording.repl, timeout, is_strict=pictures == STRICT, is_quiet=is_quiet)
+    runs = FreshRuns(
+        workspace,
+        repl or recording.repl,
+        timeout,
+        is_strict=pictures == STRICT,
+        is_quiet=is_quiet,
+        is_chosen=bool(repl),
+    )
     with patience(lambda: runs.progress.words(runs.words)):
-        checked = anyio.run(runs.verify, recording.evaluations, recording.dialect)
+        checked = anyio.run(runs.verify, recording)
     cases = _cases(recording, checked, file.stem)
     if junit is not None:
         write_file(junit, xml_of(cases, began), workspace)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.documents import lisp_documents, python_documents
 from codriver.documents.layout import arrange
 from codriver.documents.python_documents import notebook
-from codriver.documents.verification import Raised
+from codriver.documents.verification import NO_PYTHON, Raised
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
         return SoundDocument(notebook(kept, origin), kept)
     if form == "notebook" or (form == "test" and not is_python and dialect not in lisp_documents.FRAMEWORKS):
         raise FormatUnknownError(dialect, form)
+    kept = tuple(_without_magic(one) for one in kept)
     failed: tuple[Failed, ...] = ()
     for _ in range(MOST_ROUNDS):
         page = _page(kept, dialect, form, origin, in_one=in_one)
@@ -93,6 +94,12 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
             break
         kept, in_one = lessened, False
     raise DocumentFailsError(failed[0].error if failed else "it never came to rest")
+
+
+def _without_magic(one: Checked) -> Checked:
+    """The step, left out where it is no Python."""
+    is_magic = one.step.role == "magic" and one.verdict != "absent"
+    return replace(one.demoted(NO_PYTHON), verdict="absent") if is_magic else one
 
 
 def _page(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin, *, in_one: bool) -> Page:

@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from codriver.documents.comparison import opened
 from codriver.documents.page import Page, commented, header, test_names, write_left_out
 from codriver.documents.steps import LAST_VALUES, namespace_of
-from codriver.documents.verification import DEFAULT_NAMESPACES, opened
+from codriver.documents.verification import DEFAULT_NAMESPACES
 from codriver.lisp.reader import read
 
 if TYPE_CHECKING:

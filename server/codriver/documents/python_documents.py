@@ -14,11 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.pictures import DATA, pictures_in, without_data
+from codriver.documents.comparison import HOME, opened, python_literal
 from codriver.documents.page import Page, commented, header, test_names, write_left_out
-from codriver.documents.verification import DEFAULT_NAMESPACES, HOME, opened, python_literal
+from codriver.documents.verification import DEFAULT_NAMESPACES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from codriver.documents.layout import Layout
     from codriver.documents.page import Origin
@@ -38,6 +39,8 @@ _FOR_EFFECT: Final = re.compile(
 _DYNAMIC: Final = re.compile(r"\b(?:globals|locals|vars|eval|exec)\(|^\s*global\s", re.MULTILINE)
 _LAST_VALUES: Final = frozenset({"_", "__", "___"})
 _INDENT: Final = "    "
+OF_IPYTHON: Final = {"display": "IPython.display", "get_ipython": "IPython"}
+"""Names that a kernel's cells have without an import, and where they come from."""
 LONG: Final = 2000
 """A value that is printed in more characters is compared by its digest: nobody would read it."""
 
@@ -112,6 +115,8 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
 def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
     """Imports of the names that code used which ran in another module."""
     lines = list[str]()
+    shown = {name for one in checked if one.verdict != "absent" for name in one.step.uses & OF_IPYTHON.keys() - given}
+    lines += [f"from {OF_IPYTHON[name]} import {name}" for name in sorted(shown)]
     for namespace in dict.fromkeys(one.of.namespace for one in checked):
         if namespace not in DEFAULT_NAMESPACES:
             of = [
@@ -378,29 +383,46 @@ def _markdown(text: str, name: str) -> dict[str, Any]:
 
 
 def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
+    cell = next((one.cell for one in steps if one.cell is not None), None)
+    outputs = _outputs(steps, count) if cell is None else [_numbered(one, count) for one in cell]
+    # A kernel's cell as it was: a semicolon at its end keeps its value back.
+    source = "\n".join(one.step.text for one in steps) if cell is None else steps[0].of.code
+    return {
+        "cell_type": "code", "id": _id(name), "metadata": {}, "execution_count": count, "source": _lines(source),
+        "outputs": outputs,
+    }  # fmt: skip
+
+
+def _numbered(output: Mapping[str, object], count: int) -> dict[str, Any]:
+    """An output of a kernel, as one of the cell of this number."""
+    return {name: count if name == "execution_count" else one for name, one in output.items()}
+
+
+def _outputs(steps: Sequence[Checked], count: int) -> list[dict[str, Any]]:
     outputs: list[dict[str, Any]] = []
     for one in steps:
         if one.out:
             outputs.append({"output_type": "stream", "name": "stdout", "text": _lines(one.out)})
-        outputs += [{"output_type": "display_data", "metadata": {}, "data": _bundle(text)} for text in one.shown]
+        outputs += [_display(bundle) for text in one.shown for bundle in _bundles(text)]
         if one.raised is not None:
             error = {"ename": one.raised.name, "evalue": one.raised.message, "traceback": [str(one.raised)]}
             outputs.append({"output_type": "error", **error})
     last = steps[-1]
     if last.value is not None and last.value != "None":
-        data = _bundle(last.drawn or last.value)
+        *shown, data = _bundles(last.drawn or last.value)
+        outputs += map(_display, shown)
         outputs.append({"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": data})
-    source = _lines("\n".join(one.step.text for one in steps))
-    return {
-        "cell_type": "code", "id": _id(name), "metadata": {}, "execution_count": count, "source": source,
-        "outputs": outputs,
-    }  # fmt: skip
+    return outputs
 
 
-def _bundle(text: str) -> dict[str, Any]:
-    """A value by media type: its picture, the last where there are more, and the text beside it."""
-    pictures = {found[1]: found[2] for found in DATA.finditer(text)}
-    return {**pictures, "text/plain": _lines(without_data(text, lambda _one: "").strip() if pictures else text)}
+def _display(bundle: dict[str, Any]) -> dict[str, Any]:
+    return {"output_type": "display_data", "metadata": {}, "data": bundle}
+
+
+def _bundles(text: str) -> list[dict[str, Any]]:
+    """A value by media type, once for each of its pictures: the last has the text beside them."""
+    *before, last = [{found[1]: found[2]} for found in DATA.finditer(text)] or [{}]
+    return [*before, {**last, "text/plain": _lines(without_data(text, lambda _one: "").strip() if last else text)}]
 
 
 def _id(name: str) -> str:

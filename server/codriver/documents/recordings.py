@@ -61,6 +61,8 @@ class Recording:
     dialect: str
     repl: str
     evaluations: tuple[Recorded, ...]
+    is_of_kernel: bool = False
+    """Whether they are cells: a kernel tells what each displays, and the value of its last form alone."""
 
 
 T = TypeVar("T")
@@ -176,6 +178,7 @@ def as_lines(recording: Recording) -> str:
     Half of a surrogate pair, which UTF-8 cannot hold, is written as JSON escapes it.
     """
     head = {"format": FORMAT, "version": VERSION, "dialect": recording.dialect, "repl": recording.repl}
+    head |= {"cells": True} if recording.is_of_kernel else {}
     rows = [head, *(_row(one) for one in recording.evaluations)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
@@ -195,8 +198,9 @@ def from_lines(text: str) -> Recording:
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise RecordingError("it is empty")
-    dialect, repl = _parsed(*lines[0], _head)
-    return Recording(dialect, repl, tuple(_parsed(number, line, _read) for number, line in lines[1:]))
+    dialect, repl, is_of_kernel = _parsed(*lines[0], _head)
+    evaluations = tuple(_parsed(number, line, _read) for number, line in lines[1:])
+    return Recording(dialect, repl, evaluations, is_of_kernel)
 
 
 def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T:
@@ -216,11 +220,11 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
         raise RecordingError(f"line {number} cannot be read ({error})") from error
 
 
-def _head(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The dialect and the REPL that the first line names."""
+def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """The dialect and the REPL that the first line names, and whether that was a kernel."""
     if row["format"] != FORMAT or row["version"] != VERSION:
         raise RecordingError(f"it is of the format {row['format']!r}, version {row['version']!r}")
-    return str(row["dialect"]), str(row["repl"])
+    return str(row["dialect"]), str(row["repl"]), row.get("cells") is True
 
 
 def _read(row: Mapping[str, Any]) -> Recorded:

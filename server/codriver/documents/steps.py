@@ -6,6 +6,7 @@ Lisp is read by its forms and symbols, and nobody knows here what a symbol means
 from __future__ import annotations
 
 import ast
+import re
 import symtable
 import warnings
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from codriver.lisp.reader import Form
 
 
-Role = Literal["import", "definition", "assignment", "statement", "expression"]
-"""`definition`: of a function, class, macro or the like, which does nothing else. `assignment`: of a value."""
+Role = Literal["import", "definition", "assignment", "statement", "expression", "magic"]
+"""`definition`: of a function, class, macro or the like, which does nothing else. `assignment`: of a value. `magic`: it
+is no Python, and IPython alone reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,24 @@ def python_steps(code: str) -> tuple[Step, ...] | None:
         return None
     lines = code.split("\n")
     return tuple(_python_step(node, _text(node, lines)) for node in body)
+
+
+_MAGIC: Final = re.compile(r"^[%!].*$", re.MULTILINE)
+
+
+def cell_steps(code: str) -> tuple[Step, ...]:
+    """The statements of a kernel's cell, with IPython's magic lines among them; one step where nobody can read it."""
+    if (steps := python_steps(code)) is not None:
+        return steps
+    whole = (Step(code.strip(), "magic"),) if code.strip() else ()
+    found, at = list[Step](), 0
+    for magic in (*_MAGIC.finditer(code), None):
+        part = python_steps(code[at : magic.start() if magic else len(code)])
+        if part is None or code.startswith("%%"):  # such a magic is of all lines, of whatever language
+            return whole
+        found += [*part, *([Step(magic[0], "magic")] if magic else ())]
+        at = magic.end() if magic else at
+    return tuple(found)
 
 
 def _text(node: ast.stmt, lines: list[str]) -> str:

@@ -1,33 +1,33 @@
 """Verification: what a fresh REPL makes of recorded evaluations, step by step, and what of them it reproduces.
 
-`verifying` asks for steps to be run and is sent what came of each; whoever drives it has the REPL. The recorded value
-and the new one came about independently of one another. Where both say the same, the value is taken to be that; where
-they differ in nothing but addresses, times and their like, a pattern stands for both; everything else does not
-reproduce.
+`verifying` asks for steps to be run and is sent what came of each; whoever drives it has the REPL.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.pictures import marked, pictures_in, without_data
-from codriver.documents.steps import Step, lisp_steps, namespace_of, python_steps
-from codriver.lisp.reader import read
+from codriver.core.pictures import pictures_in, without_data
+from codriver.documents.comparison import compare, match_pictures, opened
+from codriver.documents.steps import Step, cell_steps, lisp_steps, namespace_of, python_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.core.pictures import Picture
     from codriver.documents.recordings import Recorded
-    from codriver.lisp.reader import Form
 
 
 Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
 """`ran`: there is no value to compare. `differs`: it ran, and what came of it is another. `absent`: it cannot run."""
+
+Telling = Literal["each", "last", "whole"]
+"""The values that are compared: that of `each` step; of a kernel's cells the `last` step's, and the pictures, where the
+fresh REPL is none; else all that a `whole` cell shows."""
 
 HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
 """The marks that the log holds in place of a secret, or of the middle of a text that was too long for it."""
@@ -50,6 +50,16 @@ ENDLESS: Final = "Endless"
 """The class that stands for having been interrupted, as it took too long."""
 _MOVES: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
 _FAR: Final = 400
+REPORT: Final = "Traceback (most recent call last):"
+"""How the report of a kernel's failure begins."""
+INLINE: Final = "%matplotlib"
+"""The magic that says how figures are shown, which a REPL of ours does in one way."""
+NO_PYTHON: Final = "IPython alone can read this"
+_PRETTY: Final = re.compile(r"<([\w.]+) at 0x")
+CLOSE_FIGURES: Final = (
+    "import sys; 'matplotlib.pyplot' in sys.modules and sys.modules['matplotlib.pyplot'].close('all')"
+)
+"""A kernel's figures are closed as the cell ends that drew them: the next cell begins with none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,11 @@ class Observed:
     out: str = ""
     raised: Raised | None = None
     told: tuple[str, ...] = ()
+    cell: tuple[Mapping[str, object], ...] = ()
+    """Of a kernel: the outputs, as a notebook has them."""
+    err: str = ""
+    line: int = 0
+    """The line of the code at which it failed, from 1; 0 where nobody can tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +129,8 @@ class Checked:
     """The pictures that it showed beside its value, with their data."""
     drawn: str = ""
     """The value with the data of the pictures in it; blank where there are none."""
+    cell: tuple[Mapping[str, object], ...] | None = None
+    """Of the last step that ran of a kernel's cell: the cell's outputs, as a notebook has them; else None."""
     is_alike: bool = False
     """Whether a picture of it is like the recorded one, and not the same."""
     is_typo: bool = False
@@ -137,44 +154,56 @@ Verifying = Generator[Question, Observed, tuple[Checked, ...]]
 DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
-def steps_of(code: str, dialect: str) -> tuple[Step, ...]:
+def steps_of(code: str, dialect: str, telling: Telling = "each") -> tuple[Step, ...]:
     """The steps of code; one step for code that cannot be told apart, none for comments alone."""
+    if telling != "each":
+        return cell_steps(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
     steps = python_steps(code) if dialect == "python" else lisp_steps(code) or None
     if steps is not None:
         return steps
     return (Step(code.strip(), "expression"),) if code.strip() else ()
 
 
-def verifying(evaluations: Iterable[Recorded], dialect: str) -> Verifying:
-    """Ask for every step of the evaluations in order, and give what each came to."""
+def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Telling = "each") -> Verifying:
+    """Ask for every step of the evaluations in order, or `whole` cells, and give what each came to."""
     checked: list[Checked] = []
     own: set[tuple[str, str]] = set()
     for evaluation in evaluations:
-        checked += yield from _verify(evaluation, dialect, own)
+        steps = steps_of(evaluation.code, dialect, telling)
+        if why := _never_ran(evaluation):
+            is_hidden = HIDDEN.search(evaluation.code) is not None
+            checked += [
+                Checked(step, evaluation, "absent", note=why, is_hidden=is_hidden, is_typo=not is_hidden)
+                for step in steps
+            ]
+        elif evaluation.file or (_EDIT_LOADED.match(evaluation.description) and evaluation.values):
+            checked.append((yield from _verify_load(evaluation)))
+        elif telling == "each":
+            checked += yield from _verify(evaluation, steps, dialect, own)
+        elif steps:
+            verify = _verify_cell if telling == "whole" else _verify_last
+            checked += yield from verify(evaluation, steps, dialect)
     return tuple(checked)
 
 
+def _never_ran(evaluation: Recorded) -> str:
+    """Why there is nothing to run again; blank where there is."""
+    if hidden := HIDDEN.search(evaluation.code):
+        return f"the log holds {hidden[0]} in its place, so that it cannot be run again"
+    if not evaluation.values and _NO_NAMESPACE.search(evaluation.err):
+        return f"nothing of it was evaluated: {_last_line(evaluation.err)}"
+    return ""
+
+
 def _verify(
-    evaluation: Recorded, dialect: str, own: set[tuple[str, str]]
+    evaluation: Recorded, steps: Sequence[Step], dialect: str, own: set[tuple[str, str]]
 ) -> Generator[Question, Observed, list[Checked]]:
     """Verify one evaluation; the names that the session gave itself, each with its namespace, are added to `own`."""
-    if hidden := HIDDEN.search(evaluation.code):
-        why = f"the log holds {hidden[0]} in its place, so that it cannot be run again"
-        return [
-            Checked(step, evaluation, "absent", note=why, is_hidden=True) for step in steps_of(evaluation.code, dialect)
-        ]
-    if not evaluation.values and _NO_NAMESPACE.search(evaluation.err):
-        why = f"nothing of it was evaluated: {_last_line(evaluation.err)}"
-        steps = steps_of(evaluation.code, dialect)
-        return [Checked(step, evaluation, "absent", note=why, is_typo=True) for step in steps]
-    if evaluation.file or (_EDIT_LOADED.match(evaluation.description) and evaluation.values):
-        return [(yield from _verify_load(evaluation))]
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     # Sessions may take turns in a recording, and what one has moved to is not where the other is.
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
     values, aside = list(evaluation.values), list[str]()
     checked: list[Checked] = []
-    steps = steps_of(evaluation.code, dialect)
     is_told = _tells_values(evaluation, steps, dialect)
     for step in steps:
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
@@ -185,7 +214,8 @@ def _verify(
         observed = yield Question(step.text, namespace, is_short=bool(evaluation.ending))
         if observed.raised is not None:
             left = [value for value in values if not _pictures(value)]
-            checked.append(_failed(step, evaluation, observed.raised, left))
+            shown = tuple(filter(_pictures, (*observed.told, observed.value or "")))
+            checked.append(replace(_failed(step, evaluation, observed.raised, left), shown=shown))
             break
         observed = _own(observed, step, dialect) if is_told else replace(observed, value=None)
         came = _came(step, evaluation, observed, values, aside, dialect)
@@ -198,6 +228,98 @@ def _verify(
             evaluation = replace(evaluation, namespace=namespace)  # the rest of it is there
     else:
         checked = _with_told(checked, [*aside, *values])
+    return _with_output(evaluation, checked, dialect)
+
+
+def _verify_cell(
+    evaluation: Recorded, steps: Sequence[Step], dialect: str
+) -> Generator[Question, Observed, list[Checked]]:
+    """Run a cell whole in a kernel, and compare all that it shows: figures are drawn when a cell ends, and closed."""
+    is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
+    namespace = None if is_at_home else evaluation.namespace
+    observed = yield Question(evaluation.code, namespace, is_short=bool(evaluation.ending))
+    last = _at_line(steps, evaluation.code, observed.line) if observed.raised else len(steps) - 1
+    shown = [one for one in (*observed.told, observed.value) if one is not None]
+    results = [one["output_type"] == "execute_result" for one in observed.cell if "data" in one]
+    at = results.index(True) if True in results and len(results) == len(shown) else len(shown)
+    value = shown[at] if at < len(shown) else None
+    note, patterns, is_alike = _compare_shown(evaluation, shown, dialect)
+    pattern = "".join(patterns[at : at + 1]).replace(r"\ at\ 0x", r"(?:\ object)?\ at\ 0x")  # `repr` has the word
+    if observed.raised is not None:
+        ended = _failed(steps[last], evaluation, observed.raised, ())
+    elif REPORT in evaluation.err and REPORT not in observed.err:
+        ended = _differs(steps[last], evaluation, _last_line(evaluation.err), "no failure", observed.out)
+    else:
+        verdict: Verdict = "varies" if pattern else "ran" if value is None else "same"
+        text = value if value is None else without_data(value)
+        ended = Checked(steps[last], evaluation, verdict, text, pattern, out=observed.out)
+    pictures = tuple(one for place, one in enumerate(shown) if _pictures(one) and place != at)
+    drawn = value if value is not None and _pictures(value) else ""
+    ended = replace(ended, cell=observed.cell, shown=pictures, drawn=drawn, is_alike=is_alike)
+    if note and ended.reproduces:
+        is_absent = observed.raised is not None
+        ended = (
+            replace(ended, note=note)
+            if is_alike
+            else replace(ended.demoted(note), verdict="absent" if is_absent else "differs")
+        )
+    checked = [*(Checked(step, evaluation, "ran") for step in steps[:last]), ended]
+    checked = _with_output(evaluation, checked, dialect)
+    return checked if last == 0 else [replace(one, out="") for one in checked]  # whose it is, nobody can tell
+
+
+def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
+    """The place of the step that has this line of a cell; the last where none has."""
+    at = 0
+    for place, step in enumerate(steps):
+        at = code.find(step.text, at) + len(step.text)
+        if 0 < line <= code.count("\n", 0, at) + 1:
+            return place
+    return len(steps) - 1
+
+
+def _compare_shown(evaluation: Recorded, shown: Sequence[str], dialect: str) -> tuple[str, list[str], bool]:
+    """A note on what a cell shows otherwise, a pattern of each text that it shows, and if no more than pictures vary.
+
+    A pattern is blank where the text came again as it was.
+    """
+    notes, patterns, is_alike = list[str](), list[str](), True
+    for recorded, fresh in zip_longest(map(without_data, evaluation.values), map(without_data, shown)):
+        is_told = recorded is not None and fresh is not None and not HIDDEN.search(recorded)
+        match = compare(recorded, fresh, dialect, evaluation.time) if is_told else None
+        is_alike &= match is not None
+        notes.append(match.note if match else _difference(recorded or "no such value", fresh or "no such value"))
+        patterns.append(match.pattern if match else "")
+    notes = list(filter(None, notes))
+    return "; ".join(notes), patterns, is_alike and bool(notes)
+
+
+def _verify_last(
+    evaluation: Recorded, steps: Sequence[Step], dialect: str
+) -> Generator[Question, Observed, list[Checked]]:
+    """Run a kernel's cell step by step in a REPL that is none; of its values the last can be compared, and pictures."""
+    # As `repr` has it: IPython leaves a word out.
+    told = [_PRETTY.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _pictures(value)]
+    checked, texts = list[Checked](), told[-1:]
+    is_quiet = evaluation.code.rstrip().endswith(";")
+    for step in steps:
+        if step.role == "magic":
+            is_asked = not step.text.startswith(INLINE)
+            note = NO_PYTHON if is_asked else ""
+            checked.append(Checked(step, evaluation, "absent" if is_asked else "ran", note=note))
+            continue
+        observed = yield Question(step.text, is_short=bool(evaluation.ending))
+        if observed.raised is not None:
+            checked.append(_failed(step, evaluation, observed.raised, ()))
+            break
+        observed = _own(observed, step, dialect)
+        shown = tuple(filter(_pictures, (*observed.told, observed.value or "")))
+        is_told = step is steps[-1] and not is_quiet and observed.value not in {None, "None", *shown}
+        came = _came(step, evaluation, replace(observed, value=observed.value if is_told else None), texts, [], dialect)
+        checked.append(replace(came, shown=shown))
+    else:
+        checked = _with_told(checked, evaluation.values, is_again=True)
+    yield Question(CLOSE_FIGURES)
     return _with_output(evaluation, checked, dialect)
 
 
@@ -305,28 +427,20 @@ def _pictures(value: str) -> tuple[Picture, ...]:
     return pictures_in(without_data(value))
 
 
-def _with_told(checked: list[Checked], recorded: Sequence[str]) -> list[Checked]:
+def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: bool = False) -> list[Checked]:
     """The steps with what they showed as it was recorded; the last of them says which picture came otherwise.
 
     Run one after the other, statements show what they drew more often than in one evaluation: of what is shown, that
-    alone is kept which is most like a recorded picture, the latest of those that are as like it.
+    alone is kept which is most like a recorded picture. With `is_again`, one may have been recorded twice.
     """
-    shown = [(place, text) for place, one in enumerate(checked) for text in one.shown]
-    kept, notes, is_alike = set[tuple[int, str]](), list[str](), True
-    for picture in (one for value in recorded for one in _pictures(value)):
-        alike = [
-            (note, one)
-            for one in reversed(shown)
-            if (note := compare_pictures([picture], _pictures(one[1]))) is not None
-        ]
-        note, found = min(alike, key=lambda pair: bool(pair[0]), default=("", None))
-        if found is not None:
-            kept.add(found)
-        else:
-            is_alike, note = False, f"recorded: {picture.words}; in a fresh REPL: no such picture"
-        notes += [note] * bool(note)
+    shown = [(place, at) for place, one in enumerate(checked) for at in range(len(one.shown))]
+    pictures = [one for value in recorded for one in _pictures(value)]
+    matches = match_pictures(pictures, [_pictures(checked[place].shown[at]) for place, at in shown], is_again=is_again)
+    kept = {shown[found] for found, _ in matches if found is not None}
+    notes = [note for _, note in matches if note]
+    is_alike = all(found is not None for found, _ in matches)
     checked = [
-        replace(one, shown=tuple(text for text in one.shown if (place, text) in kept))
+        replace(one, shown=tuple(text for at, text in enumerate(one.shown) if (place, at) in kept))
         for place, one in enumerate(checked)
     ]
     if not notes:
@@ -403,186 +517,3 @@ def _short(text: str) -> str:
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
-
-
-HOME: Final = r"\b(?:__main__|user\d*)\."
-"""Where the embedded Python keeps the classes of a session, by which it is."""
-
-_VARYING: Final = {
-    "home": HOME,
-    "uuid": r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
-    "moment": r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?",
-    "datetime": r"datetime\.(?:datetime|date|time)\([\d, ]+",
-    "clock": r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?",
-    "address": r"0x[0-9a-fA-F]{4,16}",
-    "hash": r"@[0-9a-f]{5,8}\b",
-    "path": r"(?:/private/(?:tmp|var)|/tmp|/var/folders)/[\w./+-]+",
-    "evaluation": r"<eval \d+>",
-    "gensym": r"\b[\w*+!?<>$.-]{0,60}?__\d+(?:__auto__)?#?",
-    "eval": r"\$?\beval\d+",
-    "duration": r"\b\d+(?:\.\d+)?(?:[eE]-?\d+)? ?(?:ns|µs|us|ms|msecs|secs|seconds|s)\b",
-    "epoch": r"\b1[0-9]{9}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b",
-}
-"""By name: what of a printed value depends on the moment or the process, as a pattern. The first that fits counts."""
-
-_ANY: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING.items()))
-_TODAY: Final = frozenset({"moment", "datetime", "clock", "epoch"})
-"""Those that are of the day: two values of one day may say the same, and another day they will not."""
-_DAY_MS: Final = 86_400_000
-_LONGEST: Final = 20_000
-"""Characters of a value in which it is looked for what varies."""
-_CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
-"""The marks that printing puts in the place of what it leaves out, for length or for depth."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The match of a fresh value with a recorded one. `pattern`: a regular expression of both; blank where they agree.
-
-    `is_cut`: what was recorded is the beginning of it alone. `note`: pictures in it that are alike and not the same.
-    """
-
-    pattern: str = ""
-    is_cut: bool = False
-    note: str = ""
-
-
-def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
-    """The match of the fresh value with the recorded one, which is of `time_ms`; None where there is none.
-
-    Pictures are compared by the facts of their headers: of the same digest they are the same, of one kind and as many
-    pixels they are alike, and the text beside them is compared as any. A kernel tells a picture with no text beside it.
-    """
-    recorded, fresh = without_data(recorded), without_data(fresh)
-    before, now = pictures_in(recorded), pictures_in(fresh)
-    if not (before or now):
-        return _compare_texts(recorded, fresh, dialect, time_ms)
-    note = compare_pictures(before, now)
-    texts = [marked(text, lambda _one: "").strip() for text in (recorded, fresh)]
-    match = Match() if not texts[0] else _compare_texts(texts[0], texts[1], dialect, time_ms)
-    return None if note is None or match is None else replace(match, note=note)
-
-
-def compare_pictures(recorded: Sequence[Picture], fresh: Sequence[Picture]) -> str | None:
-    """A note on the pictures that are alike and not the same, blank where all are; None where some are not alike."""
-    if len(recorded) != len(fresh):
-        return None
-    notes = []
-    for one, other in zip(recorded, fresh, strict=True):
-        if not one.digest or one.digest != other.digest:
-            if (one.kind, one.size) != (other.kind, other.size):
-                return None
-            notes.append(f"the picture differs ({one.words}; in a fresh REPL: {other.words})")
-    return "; ".join(notes)
-
-
-def _compare_texts(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
-    if len(recorded) <= _LONGEST and (varying := _pattern(recorded, fresh, time_ms)):
-        return Match(varying)
-    if recorded == fresh or are_equal(recorded, fresh, dialect):
-        return Match()
-    if (cut := _CUT.search(recorded)) and cut.start() > 0 and fresh.startswith(recorded[: cut.start()].rstrip(", ")):
-        return Match(is_cut=True)
-    return None
-
-
-def opened(text: str) -> str:
-    """A pattern of a text, open in all that may vary."""
-    return "".join(_VARYING[name] if name else re.escape(part) for name, part in _parts(text))
-
-
-def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """The text in parts: each with the name of what varies in it, blank where nothing does."""
-    at = 0
-    for found in _ANY.finditer(text):
-        yield "", text[at : found.start()]
-        yield str(found.lastgroup), found[0]
-        at = found.end()
-    yield "", text[at:]
-
-
-def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
-    """A pattern of both, where they differ in what varies alone, or tell the time at which they were; else blank."""
-    ones, others = list(_parts(recorded)), list(_parts(fresh))
-    if len(ones) != len(others):
-        return ""
-    pieces, varies = [], False
-    for (name, text), (other_name, other) in zip(ones, others, strict=True):
-        if name != other_name or (not name and text != other):
-            return ""
-        is_open = bool(name) and (text != other or (name in _TODAY and _is_of(text, time_ms)))
-        varies |= is_open
-        pieces.append(_VARYING[name] if is_open else re.escape(text))
-    return "".join(pieces) if varies else ""
-
-
-def _is_of(text: str, time_ms: int) -> bool:
-    """Whether a text that did not change tells the day it was recorded on."""
-    if not time_ms:
-        return False
-    if re.fullmatch(_VARYING["epoch"], text):
-        return abs(int(text[:10]) * 1000 - time_ms) < _DAY_MS
-    numbers = [int(number) for number in re.findall(r"\d+", text)]
-    if len(numbers) < 3 or not 1 <= numbers[1] <= 12 or not 1 <= numbers[2] <= 31:  # month and day
-        return False
-    days = _days(numbers[0], numbers[1], numbers[2])
-    return abs(days * _DAY_MS - time_ms) < 2 * _DAY_MS
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01. Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil."""
-    year -= month <= 2  # the year begins in March
-    era = year // 400
-    of_era = year - era * 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1  # as above
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
-
-
-def are_equal(one: str, other: str, dialect: str) -> bool:
-    """Whether two printed values are one, in whatever order sets and maps are printed."""
-    if dialect in {"python", "hy"}:
-        values = python_literal(one), python_literal(other)
-        return None not in values and repr(_ordered(values[0])) == repr(_ordered(values[1]))
-    return _canonical(one) == _canonical(other)
-
-
-def python_literal(text: str) -> tuple[object] | None:
-    """The value of a literal, alone in a tuple; None for other text, and for a value that does not equal itself."""
-    if text in {"True", "False", "None"}:
-        return (text == "True" if text != "None" else None,)
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
-        return None
-    is_same = value == value  # noqa: PLR0124  # not a number is not
-    return (value,) if is_same else None
-
-
-def _ordered(value: object) -> object:
-    """A literal's value with its sets in an order; a dict keeps its own, which Python promises."""
-    if isinstance(value, set | frozenset):
-        return ("set", sorted(repr(_ordered(item)) for item in value))
-    if isinstance(value, dict):
-        return [(_ordered(key), _ordered(item)) for key, item in value.items()]
-    if isinstance(value, list | tuple):
-        return (type(value).__name__, [_ordered(item) for item in value])
-    return value
-
-
-def _canonical(text: str) -> str:
-    """A printed Lisp value with its sets and maps in an order."""
-    return " ".join(_shape(form, text) for form in read(text).forms)
-
-
-def _shape(form: Form, text: str) -> str:
-    """One form of it."""
-    children = form.children
-    if not children:
-        return text[form.start : form.end]
-    shapes = [_shape(child, text) for child in children]
-    before = text[form.start : children[0].start]
-    if form.kind == "set":
-        shapes.sort()
-    elif form.kind == "map" and len(shapes) % 2 == 0:
-        shapes = [f"{key} {value}" for key, value in sorted(zip(shapes[::2], shapes[1::2], strict=True))]
-    return before + " ".join(shapes) + text[children[-1].end : form.end]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,19 +20,26 @@ from codriver.net.tasks import own_tasks
 from codriver.repls import kinds
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
+    TEXTS,
+    Display,
     Ending,
     InputNeeded,
     Output,
     SensitiveSeen,
     Value,
+    text_of,
 )
+from codriver.repls.contract.errors import NotAnReplError, ReplUnreachableError
+from codriver.repls.jupyter.finding.started_kernels import StartedKernels, say_farewell
 from codriver.repls.launch import processes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Event, TestRun
+    from codriver.repls.launch.processes import ReplProcess
     from codriver.repls.launch.recipes import Recipe
 
     Learn = Callable[[Iterable[tuple[str, str]]], None]
@@ -60,6 +68,8 @@ class Ran:
     out: str
     err: str
     failure: Failure | None = None
+    cell: tuple[Mapping[str, object], ...] = ()
+    """Of a kernel: the outputs as a notebook has them."""
 
 
 @dataclass(slots=True)
@@ -67,6 +77,8 @@ class Heard:
     """The answers to one evaluation so far."""
 
     values: list[str] = field(default_factory=list)
+    updates: dict[str, str] = field(default_factory=dict)
+    """By name: the last of what is displayed again and again."""
     out: list[str] = field(default_factory=list)
     err: list[str] = field(default_factory=list)
     end: Ending | Exception | None = None
@@ -87,9 +99,13 @@ def keep_event(
     if isinstance(event, SensitiveSeen):
         learn(event.texts)
     found = heard.get(evaluation or "")
-    if found is not None and isinstance(event, Value):
-        found.values.append(event.text)
-    elif found is not None and isinstance(event, Output):
+    if found is None:
+        return
+    if isinstance(event, Display) and event.is_update:
+        found.updates[event.display_id] = text_of(event.bundle)
+    elif isinstance(event, Value | Display):
+        found.values.append(text_of(event.bundle or {TEXTS[0]: getattr(event, "text", "")}))
+    elif isinstance(event, Output):
         (found.out if event.stream == "out" else found.err).append(event.text)
         tell(event.stream, event.text)
 
@@ -97,11 +113,12 @@ def keep_event(
 class FreshRepl:
     """One fresh REPL. Lives as long as the context of `fresh_repl`."""
 
-    def __init__(self, adapter: Adapter, heard: dict[str, Heard], timeout_s: float) -> None:
+    def __init__(self, adapter: Adapter, heard: dict[str, Heard], timeout_s: float, *, is_kernel: bool = False) -> None:
         self._adapter = adapter
         self._heard = heard
         self._timeout_s = timeout_s
         self.dialect = adapter.profile.dialect
+        self.is_kernel = is_kernel
         self.versions: Mapping[str, str] = adapter.profile.versions
 
     async def run(
@@ -139,7 +156,8 @@ class FreshRepl:
         name = str(len(self._heard))
         heard = self._heard[name] = Heard()
         kind = "load-file" if file else "evaluate"
-        request = Request(name, code, namespace=namespace, file=file, kind=kind)  # type: ignore[arg-type]  # mypy takes the two words for any text
+        cell = name if self.is_kernel and not file else None
+        request = Request(name, code, namespace=namespace, file=file, kind=kind, cell=cell)  # type: ignore[arg-type]  # mypy takes the two words for any text
 
         def ended(end: Ending | Exception) -> None:
             heard.end = end
@@ -151,13 +169,18 @@ class FreshRepl:
             await heard.over.wait()
         if scope.cancelled_caught:
             await self._interrupt(heard, code, limit_s)
-            return Ran(tuple(heard.values), "".join(heard.out), "".join(heard.err), _endless(limit_s))
+            return self._ran(name, _endless(limit_s))
         if isinstance(heard.end, Exception):
             raise heard.end
         failure = heard.end.failure if heard.end else None
         if failure is None and heard.end is not None and heard.end.status != "done":
             failure = Failure(heard.end.status, "it did not end by itself")
-        return Ran(tuple(heard.values), "".join(heard.out), "".join(heard.err), failure)
+        return self._ran(name, failure)
+
+    def _ran(self, name: str, failure: Failure | None) -> Ran:
+        heard, run = self._heard[name], self._adapter.cell_run(name)
+        values = (*heard.values, *heard.updates.values())
+        return Ran(values, "".join(heard.out), "".join(heard.err), failure, run.outputs if run else ())
 
     async def _interrupt(self, heard: Heard, code: str, limit_s: float) -> None:
         """End what takes too long.
@@ -204,8 +227,6 @@ async def fresh_repl(
         StartError: it does not start.
         CodriverError: it cannot be connected to.
     """
-    if recipe.connection_file is not None:
-        raise StartError("no kernel is started to run code again: name another REPL, such as --repl python")
     async with AsyncExitStack() as stack:
         recipe, folder = _without_port_file(recipe, workspace, stack)
         heard: dict[str, Heard] = {}
@@ -216,16 +237,18 @@ async def fresh_repl(
                 reading.set()
             keep_event(heard, evaluation, event, learn, tell)
 
+        file = await _connection_file(recipe, stack)
         running = await stack.enter_async_context(
             processes.start(
                 recipe.command, cwd=folder, env=recipe.env, on_output=lambda _stream, _text: None,
                 port_file=recipe.port_file, start_timeout_s=recipe.start_timeout_s,
+                farewell=partial(say_farewell, file) if file else None,
             )
         )  # fmt: skip
-        place = str(await running.endpoint())
-        connect = connectors[recipe.protocol]
-        adapter = await stack.enter_async_context(connect(place, listener=listen, workspace=workspace, is_remote=False))
-        fresh = FreshRepl(adapter, heard, timeout_s)
+        connect = partial(connectors[recipe.protocol], listener=listen, workspace=workspace, is_remote=False)
+        place = str(file or await running.endpoint())
+        adapter = await _connected(stack, partial(connect, place), running, recipe)
+        fresh = FreshRepl(adapter, heard, timeout_s, is_kernel=file is not None)
         tasks = await stack.enter_async_context(own_tasks())
 
         async def end_inputs() -> None:
@@ -240,6 +263,43 @@ async def fresh_repl(
             yield fresh
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _connection_file(recipe: Recipe, stack: AsyncExitStack) -> Path | None:
+    """The connection file of a kernel, which is there until `stack` ends; None of another REPL."""
+    if recipe.connection_file is not None:
+        kernels = StartedKernels()
+        stack.callback(kernels.discard_all)
+        await anyio.to_thread.run_sync(kernels.prepare, recipe.connection_file)
+    return recipe.connection_file
+
+
+async def _connected(
+    stack: AsyncExitStack,
+    connect: Callable[[], AbstractAsyncContextManager[Adapter]],
+    running: ReplProcess,
+    recipe: Recipe,
+) -> Adapter:
+    """The adapter of the REPL; a kernel does not say when it listens.
+
+    Raises:
+        StartError: the kernel ended first, or did not answer in time.
+        CodriverError: another REPL cannot be connected to.
+    """
+    deadline = anyio.current_time() + recipe.start_timeout_s
+    while True:
+        try:
+            return await stack.enter_async_context(connect())
+        except (ReplUnreachableError, NotAnReplError) as error:
+            if recipe.connection_file is None:
+                raise
+            if running.over.is_set():
+                cause = await running.wait()
+                remedy = next((remedy for words, remedy in recipe.remedies if words in cause), cause)
+                raise StartError(f"the kernel is gone before it listened: {remedy}") from error
+            if anyio.current_time() > deadline:
+                raise StartError(str(error)) from error
+            await anyio.sleep(processes.POLL_S)
 
 
 def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -> tuple[Recipe, Path]:

@@ -90,11 +90,11 @@ def html_text(value: object) -> str | None:
 
 
 def drawn(figure: Any) -> bytes:
-    """A figure as PNG."""
+    """A figure as PNG, cut to what is drawn, as IPython cuts it: what stands beside the axes is in it, too."""
     import io
 
     stream = io.BytesIO()
-    figure.savefig(stream, format="png")
+    figure.savefig(stream, format="png", bbox_inches="tight")
     figure.stale = False
     return stream.getvalue()
 

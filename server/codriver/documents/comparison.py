@@ -1,0 +1,227 @@
+"""Comparison of printed values: what was recorded with what a fresh REPL gives, and what in them varies by nature.
+
+The two came about independently of one another. Where both say the same, the value is taken to be that; where they
+differ in nothing but addresses, times and their like, a pattern stands for both; everything else does not reproduce.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.pictures import marked, pictures_in, without_data
+from codriver.lisp.reader import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from codriver.core.pictures import Picture
+    from codriver.lisp.reader import Form
+
+
+HOME: Final = r"\b(?:__main__|user\d*)\."
+"""Where the embedded Python keeps the classes of a session, by which it is."""
+
+_VARYING: Final = {
+    "home": HOME,
+    "uuid": r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
+    "moment": r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?",
+    "datetime": r"datetime\.(?:datetime|date|time)\([\d, ]+",
+    "clock": r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?",
+    "address": r"0x[0-9a-fA-F]{4,16}",
+    "hash": r"@[0-9a-f]{5,8}\b",
+    "path": r"(?:/private/(?:tmp|var)|/tmp|/var/folders)/[\w./+-]+",
+    "evaluation": r"<eval \d+>",
+    "gensym": r"\b[\w*+!?<>$.-]{0,60}?__\d+(?:__auto__)?#?",
+    "eval": r"\$?\beval\d+",
+    "duration": r"\b\d+(?:\.\d+)?(?:[eE]-?\d+)? ?(?:ns|µs|us|ms|msecs|secs|seconds|s)\b",
+    "epoch": r"\b1[0-9]{9}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b",
+}
+"""By name: what of a printed value depends on the moment or the process, as a pattern. The first that fits counts."""
+
+_ANY: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING.items()))
+_TODAY: Final = frozenset({"moment", "datetime", "clock", "epoch"})
+"""Those that are of the day: two values of one day may say the same, and another day they will not."""
+_DAY_MS: Final = 86_400_000
+_LONGEST: Final = 20_000
+"""Characters of a value in which it is looked for what varies."""
+_CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
+"""The marks that printing puts in the place of what it leaves out, for length or for depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The match of a fresh value with a recorded one. `pattern`: a regular expression of both; blank where they agree.
+
+    `is_cut`: what was recorded is the beginning of it alone. `note`: pictures in it that are alike and not the same.
+    """
+
+    pattern: str = ""
+    is_cut: bool = False
+    note: str = ""
+
+
+def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
+    """The match of the fresh value with the recorded one, which is of `time_ms`; None where there is none.
+
+    Pictures are compared by the facts of their headers: of the same digest they are the same, of one kind and as many
+    pixels they are alike, and the text beside them is compared as any. A kernel tells a picture with no text beside it.
+    """
+    recorded, fresh = without_data(recorded), without_data(fresh)
+    before, now = pictures_in(recorded), pictures_in(fresh)
+    if not (before or now):
+        return _compare_texts(recorded, fresh, dialect, time_ms)
+    note = compare_pictures(before, now)
+    texts = [marked(text, lambda _one: "").strip() for text in (recorded, fresh)]
+    match = Match() if not texts[0] else _compare_texts(texts[0], texts[1], dialect, time_ms)
+    return None if note is None or match is None else replace(match, note=note)
+
+
+def compare_pictures(recorded: Sequence[Picture], fresh: Sequence[Picture]) -> str | None:
+    """A note on the pictures that are alike and not the same, blank where all are; None where some are not alike."""
+    if len(recorded) != len(fresh):
+        return None
+    notes = []
+    for one, other in zip(recorded, fresh, strict=True):
+        if not one.digest or one.digest != other.digest:
+            if (one.kind, one.size) != (other.kind, other.size):
+                return None
+            notes.append(f"the picture differs ({one.words}; in a fresh REPL: {other.words})")
+    return "; ".join(notes)
+
+
+def match_pictures(
+    recorded: Sequence[Picture], shown: Sequence[Sequence[Picture]], *, is_again: bool = False
+) -> list[tuple[int | None, str]]:
+    """For each recorded picture the place of the one shown that is most like it, None where none is, and a note.
+
+    One that is shown stands for one that was recorded, the latest of several that are as like it; with `is_again` also
+    for more, where nothing else does.
+    """
+    found: dict[int, tuple[int | None, str]] = {}
+    for is_free, is_same in ((True, True), (True, False), *([(False, False)] * is_again)):
+        for place in reversed(range(len(recorded))):
+            taken = {at for at, _ in found.values()} if is_free else set()
+            notes = (
+                (at, note)
+                for at in reversed(range(len(shown)))
+                if at not in taken and (note := compare_pictures([recorded[place]], shown[at])) is not None
+            )
+            like = None if place in found else next((one for one in notes if not (is_same and one[1])), None)
+            found |= {place: like} if like else {}
+    missing = "recorded: {}; in a fresh REPL: no such picture"
+    return [found.get(place, (None, missing.format(one.words))) for place, one in enumerate(recorded)]
+
+
+def _compare_texts(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
+    if len(recorded) <= _LONGEST and (varying := _pattern(recorded, fresh, time_ms)):
+        return Match(varying)
+    if recorded == fresh or are_equal(recorded, fresh, dialect):
+        return Match()
+    if (cut := _CUT.search(recorded)) and cut.start() > 0 and fresh.startswith(recorded[: cut.start()].rstrip(", ")):
+        return Match(is_cut=True)
+    return None
+
+
+def opened(text: str) -> str:
+    """A pattern of a text, open in all that may vary."""
+    return "".join(_VARYING[name] if name else re.escape(part) for name, part in _parts(text))
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """The text in parts: each with the name of what varies in it, blank where nothing does."""
+    at = 0
+    for found in _ANY.finditer(text):
+        yield "", text[at : found.start()]
+        yield str(found.lastgroup), found[0]
+        at = found.end()
+    yield "", text[at:]
+
+
+def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
+    """A pattern of both, where they differ in what varies alone, or tell the time at which they were; else blank."""
+    ones, others = list(_parts(recorded)), list(_parts(fresh))
+    if len(ones) != len(others):
+        return ""
+    pieces, varies = [], False
+    for (name, text), (other_name, other) in zip(ones, others, strict=True):
+        if name != other_name or (not name and text != other):
+            return ""
+        is_open = bool(name) and (text != other or (name in _TODAY and _is_of(text, time_ms)))
+        varies |= is_open
+        pieces.append(_VARYING[name] if is_open else re.escape(text))
+    return "".join(pieces) if varies else ""
+
+
+def _is_of(text: str, time_ms: int) -> bool:
+    """Whether a text that did not change tells the day it was recorded on."""
+    if not time_ms:
+        return False
+    if re.fullmatch(_VARYING["epoch"], text):
+        return abs(int(text[:10]) * 1000 - time_ms) < _DAY_MS
+    numbers = [int(number) for number in re.findall(r"\d+", text)]
+    if len(numbers) < 3 or not 1 <= numbers[1] <= 12 or not 1 <= numbers[2] <= 31:  # month and day
+        return False
+    days = _days(numbers[0], numbers[1], numbers[2])
+    return abs(days * _DAY_MS - time_ms) < 2 * _DAY_MS
+
+
+def _days(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01. Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil."""
+    year -= month <= 2  # the year begins in March
+    era = year // 400
+    of_era = year - era * 400
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1  # as above
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+
+
+def are_equal(one: str, other: str, dialect: str) -> bool:
+    """Whether two printed values are one, in whatever order sets and maps are printed."""
+    if dialect in {"python", "hy"}:
+        values = python_literal(one), python_literal(other)
+        return None not in values and repr(_ordered(values[0])) == repr(_ordered(values[1]))
+    return _canonical(one) == _canonical(other)
+
+
+def python_literal(text: str) -> tuple[object] | None:
+    """The value of a literal, alone in a tuple; None for other text, and for a value that does not equal itself."""
+    if text in {"True", "False", "None"}:
+        return (text == "True" if text != "None" else None,)
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
+        return None
+    is_same = value == value  # noqa: PLR0124  # not a number is not
+    return (value,) if is_same else None
+
+
+def _ordered(value: object) -> object:
+    """A literal's value with its sets in an order; a dict keeps its own, which Python promises."""
+    if isinstance(value, set | frozenset):
+        return ("set", sorted(repr(_ordered(item)) for item in value))
+    if isinstance(value, dict):
+        return [(_ordered(key), _ordered(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return (type(value).__name__, [_ordered(item) for item in value])
+    return value
+
+
+def _canonical(text: str) -> str:
+    """A printed Lisp value with its sets and maps in an order."""
+    return " ".join(_shape(form, text) for form in read(text).forms)
+
+
+def _shape(form: Form, text: str) -> str:
+    """One form of it."""
+    children = form.children
+    if not children:
+        return text[form.start : form.end]
+    shapes = [_shape(child, text) for child in children]
+    before = text[form.start : children[0].start]
+    if form.kind == "set":
+        shapes.sort()
+    elif form.kind == "map" and len(shapes) % 2 == 0:
+        shapes = [f"{key} {value}" for key, value in sorted(zip(shapes[::2], shapes[1::2], strict=True))]
+    return before + " ".join(shapes) + text[children[-1].end : form.end]

@@ -1,0 +1,113 @@
+"""A session of a kernel reproduces: as each document and in a replay, in a kernel and where there is none."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from live_server import own_settings, serving
+from needs import do_without
+from real_kernels import VENV
+
+PLOTS = {
+    "plot": "%matplotlib inline\nimport matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\naxes.plot([1, 3])",
+    "several": "for height in (1, 2, 3):\n    plt.plot([0, height])\n    plt.show()",
+    "value": "fig, ax = plt.subplots()\nax.plot([1, 2])\nlen('abc')",
+    "display": "display(figure)\ndisplay('shown')\nfigure",
+    "quiet": "plt.plot([4, 2]);",
+    "object": """import io
+class Plot:
+    def _repr_png_(self):
+        drawn = io.BytesIO()
+        figure.savefig(drawn)
+        return drawn.getvalue(), {'width': 320}
+Plot()""",
+    "values": "1 + 1\nprint('out')\n{2 + 2}",
+    "none": "print('again')",
+    "failing": "display(figure)\nlen('a')\n1 / 0",
+}
+PICTURES = {"plot": 1, "several": 3, "value": 1, "display": 2, "quiet": 1, "object": 1, "failing": 1}
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    python = VENV / "bin" / "python"
+    if subprocess.run([python, "-c", "import ipykernel, matplotlib"], capture_output=True, check=False).returncode:
+        do_without("ipykernel and matplotlib are needed: pip install -r tests/jupyter/kernels.txt")
+    folder = tmp_path_factory.mktemp("kernel-sessions")
+    own_settings(folder).write_text(f"python = {str(python)!r}\n")
+    with serving(folder, "--repl", "jupyter") as served:
+        with served.client() as client:
+            served.ids = {}
+            for name, code in PLOTS.items():
+                client.call("evaluate_code", code=code, timeoutMs=120_000, maxImages=0)
+                log = client.call("repl_output_log", category=["evaluatedCode"])["result"]
+                served.ids[name] = log[-1]["evaluation"]
+        served.recording = served.workspace / "session.jsonl"
+        ran(served, "export", *served.ids.values(), "-o", str(served.recording))
+        yield served
+
+
+def ran(live, *words):
+    done = live.run(*words)
+    assert (done.returncode, "base64" in done.stdout) == (0, False), f"{done.stdout}\n{done.stderr}"
+    return done
+
+
+def test_a_kernel_s_session_with_plots_is_replayed_in_a_kernel_picture_by_picture(live):
+    rows = list(map(json.loads, live.recording.read_text().splitlines()))
+    assert rows[0]["repl"] == "jupyter"
+    assert {row["id"]: "".join(row.get("values", ())).count("<<image/png") for row in rows[1:]} == {
+        one: PICTURES.get(name, 0) for name, one in live.ids.items()
+    }
+    done = ran(live, "replay", str(live.recording), "--pictures", "strict")
+    assert f"{len(PLOTS)} evaluations: {len(PLOTS)} the same, 0 differ" in done.stdout
+
+
+def test_a_kernel_s_session_is_replayed_where_no_kernel_can_be_started(live):
+    kept = [live.ids[name] for name in ("several", "value", "quiet", "values")]
+    file = live.workspace / "plain.jsonl"
+    ran(live, "export", live.ids["plot"], *kept, "--force", "-o", str(file))
+    file.write_text(file.read_text().replace("%matplotlib inline\\n", ""))
+    done = ran(live, "replay", str(file), "--repl", "python")
+    assert f"{len(kept) + 1} evaluations: {len(kept) + 1} the same, 0 differ" in done.stdout
+    own_settings(live.folder).write_text(f"python = {sys.executable!r}\n")  # which has no kernel
+    few = live.workspace / "few.jsonl"
+    ran(live, "export", live.ids["values"], "-o", str(few))
+    done = ran(live, "replay", str(few))
+    assert "no kernel can be started here, so a fresh python runs the cells" in done.stderr
+    told = list(map(json.loads, file.read_text().splitlines()))
+    file.write_text("".join(json.dumps({**one, "values": one.get("values", [])[:-1]}) + "\n" for one in told))
+    assert live.run("replay", str(file), "--repl", "python").returncode == 1
+    own_settings(live.folder).write_text(f"python = {str(VENV / 'bin' / 'python')!r}\n")
+
+
+def test_a_notebook_of_a_kernel_s_session_keeps_every_display_with_all_of_its_types(live):
+    done = ran(live, "export", *live.ids.values(), "--format", "notebook")
+    check = "import nbformat, sys; nbformat.validate(nbformat.reads(sys.stdin.read(), 4))"
+    subprocess.run([VENV / "bin" / "python", "-c", check], input=done.stdout, text=True, check=True)
+    cells = [cell for cell in json.loads(done.stdout)["cells"] if cell["cell_type"] == "code"]
+    assert ["".join(cell["source"]) for cell in cells] == list(PLOTS.values())
+    outputs = [[one for one in cell["outputs"] if "data" in one] for cell in cells]
+    pictures = ["".join(one["output_type"][0] for one in shown if "image/png" in one["data"]) for shown in outputs]
+    assert dict(zip(PLOTS, pictures, strict=True)) == {
+        "plot": "d", "several": "ddd", "value": "d", "display": "de", "quiet": "d", "object": "e", "values": "",
+        "none": "", "failing": "d",
+    }  # fmt: skip
+    assert cells[-1]["outputs"][-1]["ename"] == "ZeroDivisionError"
+    texts = {"".join(one["data"].get("text/plain", ())) for shown in outputs for one in shown}
+    assert {"<Figure size 640x480 with 1 Axes>", "'shown'", "{4}", "3"} <= texts
+
+
+def test_a_test_and_a_script_of_a_kernel_s_session_run_as_plain_python(live, tmp_path):
+    ids = [live.ids[name] for name in ("plot", "value", "values", "failing")]
+    file = tmp_path / "test_exported.py"
+    file.write_text(text := ran(live, "export", *ids).stdout)
+    command = [VENV / "bin" / "python", "-m", "pytest", "-q", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"MPLBACKEND": "agg"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall("# shows a picture, which is left out: image/png", text)) == 3
+    assert {"    assert {2 + 2} == {4}", "from IPython.display import display"} <= set(text.splitlines())
+    script = ran(live, "export", *ids[2:], "--format", "script").stdout
+    assert "{2 + 2}\n# => {4}" in script
