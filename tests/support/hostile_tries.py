@@ -84,19 +84,23 @@ def view():
         "descriptors": {key: one for key, one in links.items() if "/proc/" not in one}, "offsets": places,
         "threads": sorted(one.name for one in threading.enumerate() if one.name != "codriver"), "children": children(),
         "state": (len(state["items"]), state["n"], db.in_transaction, number.value, bytes(shared[:4])),
-        "loop": loop.is_closed(),
+        "loop": loop.is_closed(), "locks": locks_now(),
         "files": {name: open(path(name), "rb").read() for name in sorted(os.listdir(FOLDER))},
         "random": hash(random.getstate()), "signal": [str(signal.getsignal(one)) for one in (2, 15, 17)],
         "limits": [resource.getrlimit(one) for one in range(10)], "folder": os.getcwd(), "environ": dict(os.environ),
         "modules": sorted(name for name in sys.modules), "filters": len(warnings.filters),
     }
-def still_works():
-    """The state of the world: the lock is held and the other is free, the loop wakes, the transaction commits."""
+def locks_now():
+    """Whether the lock of a file is held, and the other one free."""
     with open(path("lock")) as other:
         try: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB); held = False
         except OSError: held = True
     free = lock.acquire(timeout=5)
     if free: lock.release()
+    return held, free
+def still_works():
+    """The state of the world: the lock is held and the other is free, the loop wakes, the transaction commits."""
+    held, free = locks_now()
     loop.call_soon_threadsafe(loop.stop)
     loop.run_forever()
     written.flush()
@@ -109,6 +113,17 @@ def still_works():
     return held, free, rows, whole, rest, text
 '''
 
+ARRAY = """
+import numpy, numpy.random
+array = numpy.memmap(path("array"), dtype="i4", mode="w+", shape=1000); array[:] = 1; array.flush()
+def writes_array(): array[:] = 2; array.flush()
+def fills_array():
+    array[:500] = 3; os.kill(os.getpid(), 9)
+def array_view():
+    return int(array.sum()), str(numpy.random.get_state()[1][:5])
+"""
+"""More of it, where there is numpy: a mapped array."""
+ARRAY_KINDS = ("writes_array", "fills_array")
 KINDS = (
     "killed", "timed", "spin", "exits", "raises_exit", "segfault", "bomb", "returning_child", "orphan", "closes_all",
     "at_exit", "sqlite_commit", "sqlite_close", "flushes", "reads", "memory", "flood", "clears", "thread_left",

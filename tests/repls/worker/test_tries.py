@@ -219,6 +219,42 @@ def test_a_decorator_that_takes_a_function_once_does_not_run_again(repl):
     assert texts(repl.evaluate("dear.price(4)"), "value") == ["5"]
 
 
+ELSEWHERE = """import functools
+import keeper
+
+
+def fee(n):
+    return 1
+
+
+@keeper.keep
+@functools.lru_cache
+def price(n):
+    return n + fee(n)
+"""
+KEEPER = """import functools
+import threading
+kept = threading.local()
+
+
+def keep(function):
+    if hasattr(kept, "function"):
+        raise KeyError("one is kept already")
+    kept.function = functools.partial(lambda inner, n: inner(n), function)
+"""
+
+
+def test_functions_that_other_modules_hold_alone_are_given_the_code_of_a_candidate(repl):
+    (repl.folder / "keeper.py").write_text(KEEPER)
+    (repl.folder / "far.py").write_text(ELSEWHERE)
+    repl.evaluate("import far, keeper\nkeeper.kept.function(4)")
+    changed = [ELSEWHERE.replace("n + fee(n)", "n * fee(n)"), ELSEWHERE.replace("n + fee(n)", "n - fee(n)")]
+    edits = [edited(repl, text, "far.py") for text in changed]
+    told = attempt(repl, *({"files": [one], "code": "keeper.kept.function(4)"} for one in edits))["told"]
+    assert [one.get("value", one) for one in told] == ["4", "3"]
+    assert texts(repl.evaluate("keeper.kept.function(4)"), "value") == ["5"]
+
+
 def rerun_of(repl, text):
     """A request for the tests of a file to run again in forks, as things are and with another text of the shop."""
     (repl.folder / "test_shop.py").write_text(TEST)

@@ -15,7 +15,7 @@ import types
 
 from ..basics.class_spaces import home_of, is_class, space_of
 from .python_names import own_space
-from .renewal import is_same_code, own_code
+from .renewal import is_same_code, own_code, referring
 from .statements import CLASS, GUARD, span_of
 
 TYPE_CHECKING = False
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 CACHED = type(functools.lru_cache()(int))
+NEW_LOCALS, NESTED = 0x2, 0x10
+"""Flags of codes: of functions, and of those within functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
 HAS_DOCSTRING = 0x4000000
 """A flag of codes from Python 3.13 on. Source: `inspect.CO_HAS_DOCSTRING`."""
 RUNNING = {
@@ -140,30 +142,38 @@ class LivingCode:
     """
 
     def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:
-        places: dict[Place, list[types.CodeType]] = {}
+        self._file, self._space = file, space
+        self._places: dict[Place, list[types.CodeType]] = {}
         for code in old.all:
-            places.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+            self._places.setdefault((code.co_name, code.co_firstlineno), []).append(code)
         self._functions: dict[int, list[types.FunctionType]] = {}
         self._running: dict[int, list[str]] = {}
         self._caches: list[Any] = []
-        found = gc.get_objects()
-        if gc.get_freeze_count():
-            # As in a fork that tries something: the collector tells of no object that was there before.
-            known = set(map(id, found))
-            found += [one for one in reached(space) if id(one) not in known]
+        self._known: set[int] = set()
+        # In a fork that tries something the collector tells of no object that was there before.
+        self._is_whole = not gc.get_freeze_count()
+        self._take(gc.get_objects())
+        if not self._is_whole:
+            self._take(reached(space))
+
+    def _take(self, found: Iterable[Any]) -> None:
+        """Take what is code of the file, and all caches, each once."""
         for one in found:
             kind = type(one)
-            if kind is types.FunctionType:
-                loaded = _as_loaded(one.__code__, file, places)
-                if loaded is not None:
-                    self._functions.setdefault(id(loaded), []).append(one)
-            elif kind is CACHED:
-                self._caches.append(one)
-            elif kind in RUNNING:
-                attribute, word = RUNNING[kind]
-                runs = _as_loaded(getattr(one, attribute), file, places)
-                if runs is not None:
-                    self._running.setdefault(id(runs), []).append(word)
+            if kind is CACHED:
+                self._keep(one, self._caches)
+            elif kind is types.FunctionType or kind in RUNNING:
+                attribute, word = RUNNING.get(kind, ("__code__", ""))
+                loaded = _as_loaded(getattr(one, attribute), self._file, self._places)
+                if loaded is not None and word:
+                    self._running.setdefault(id(loaded), []).append(word)
+                elif loaded is not None:
+                    self._keep(one, self._functions.setdefault(id(loaded), []))
+
+    def _keep(self, one: object, among: list[Any]) -> None:
+        if id(one) not in self._known:
+            self._known.add(id(one))
+            among.append(one)
 
     def functions(self, code: types.CodeType | None) -> list[types.FunctionType]:
         """The living functions that have a code of the old text."""
@@ -176,6 +186,9 @@ class LivingCode:
     def renew(self, codes: Codes, note: Note) -> list[types.FunctionType]:
         """Give each living function the code that is to be in place of its own; those that cannot have it."""
         left = []
+        if not self._is_whole and any(self._may_miss(code, heir) for code, heir in codes.values()):
+            self._take(referring(self._space, CACHED))
+            self._is_whole = True
         for code, heir in codes.values():
             for function in self.functions(code):
                 if code.co_freevars == heir.co_freevars:
@@ -183,6 +196,13 @@ class LivingCode:
                 else:
                     left.append(function)
         return left
+
+    def _may_miss(self, code: types.CodeType, heir: types.CodeType) -> bool:
+        """Whether functions that the names of the module do not lead to may have a code that changes."""
+        is_function = code.co_flags & NEW_LOCALS and (code.co_name[:1] != "<" or code.co_name == "<lambda>")
+        if not is_function or is_same_code(code, heir):
+            return False
+        return bool(code.co_flags & NESTED) or not self.functions(code)
 
     def empty_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
         """Empty the caches around functions; the name of each that held something, and how many values."""

@@ -189,7 +189,8 @@ def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]], he
     if not classes:
         return
     renewed = dict.fromkeys(classes, 0)
-    for one in gc.get_objects():
+    of_old = [pair[0] for pair in classes.values()]
+    for one in referring(*of_old) if gc.get_freeze_count() else gc.get_objects():
         pair = classes.get(id(type(one)))
         if pair is not None and type(one) is pair[0]:
             try:
@@ -247,7 +248,7 @@ def renew_closures(
     renewed: dict[str, int] = {}
     left: list[tuple[str, types.FunctionType]] = []
     if codes:
-        for one in gc.get_referrers(*[code for code, _, _ in codes.values()]):
+        for one in referring(*[code for code, _, _ in codes.values()]):
             if type(one) is types.FunctionType and id(one.__code__) in codes and one.__module__ == module:
                 _, name, heir = codes[id(one.__code__)]
                 if heir is None:
@@ -285,6 +286,24 @@ def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType
         return False
     codes = (code for _, code in _nested(maker.__code__) if code.co_name == closure.__code__.co_name)
     return any(is_same_code(closure.__code__, code) for code in codes)
+
+
+def referring(*objects: object) -> list[Any]:
+    """The objects that refer to some, those as well that were frozen, as in a fork that tries something.
+
+    It only reads them: to list all objects would copy the pages of all that the worker holds.
+    """
+    if not gc.get_freeze_count():
+        return gc.get_referrers(*objects)
+    is_enabled = gc.isenabled()
+    gc.disable()
+    gc.unfreeze()
+    try:
+        return gc.get_referrers(*objects)
+    finally:
+        gc.freeze()
+        if is_enabled:
+            gc.enable()
 
 
 def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
