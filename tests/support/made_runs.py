@@ -8,16 +8,19 @@ SHOP = (("shop", "total", ["cart"]), ("shop", "price", ["item", "amount"]), ("sh
 def told(*calls, functions=SHOP, **more):
     """The text of a run. A call: the number of the caller's, from 1, or 0; its function's name, arguments and end.
 
-    An end that begins with `!` is an error.
+    An end that begins with `!` is an error. A function: its module, name and parameters, its mark and when it changed.
     """
-    names = [name for _, name, _ in functions]
+    names = [name for _, name, *_ in functions]
     counts = {name: sum(call[1] == name for call in calls) for name in names}
     rows = []
     for place, (caller, name, arguments, ended) in enumerate(calls):
         error = ended[1:] if ended.startswith("!") else None
         result = None if error else ended
         rows.append([names.index(name), caller - 1, 0, place * 10, 5, list(arguments), result, error, 0])
-    listed = [[module, name, "/shop.py", 3, parameters, counts[name], False] for module, name, parameters in functions]
+    listed = [
+        [module, name, "/shop.py", 3, parameters, counts[name], False, *marks]
+        for module, name, parameters, *marks in functions
+    ]
     return json.dumps({"functions": listed, "calls": rows, "threads": ["MainThread"], "notes": [], **more})
 
 

@@ -4,7 +4,14 @@ import pytest
 from made_runs import SHOP, TWO_PRICES, told
 
 from codriver.log.recorded_runs import read_run
-from codriver.tools.answers.trace_answers import OUTLINE_LINES, difference_lines, differences, outline, walk
+from codriver.tools.answers.trace_answers import (
+    OUTLINE_BYTES,
+    OUTLINE_LINES,
+    difference_lines,
+    differences,
+    outline,
+    walk,
+)
 
 
 def run(*calls, **more):
@@ -34,6 +41,30 @@ def test_what_leads_to_an_error_is_told_before_all_else():
     assert "    #33 shop.stored('x') raised KeyError('x')" in told_lines
     assert "raised first in #33 shop.stored('x'): KeyError('x') < shop.price < shop.total" in told_lines
     assert len(told_lines) == OUTLINE_LINES
+
+
+def test_of_a_failed_run_a_call_of_what_changed_last_is_told_where_the_tree_has_none():
+    functions = [
+        (*one, mark, changed) for one, mark, changed in zip(SHOP, (1, 2, 3), (5_000, 2_000, 9_000), strict=True)
+    ]
+    calls = [(0, "total", ["bad"], "!KeyError('x')")]
+    calls += [(1, "total" if n % 2 else "price", [str(n) * 60], str(n)) for n in range(20)]
+    calls += [(2, "stored", ["'x'"], "None")]
+    told_lines = outline(run(*calls, functions=functions))
+    assert told_lines[-1] == "changed last: #22 shop.stored('x') -> None"
+    assert len("\n".join(told_lines).encode()) <= OUTLINE_BYTES
+    green = [(*call[:3], "1") for call in calls]
+    assert not any("changed last" in line for line in outline(run(*green, functions=functions)))
+    assert not any(
+        "changed last" in line for line in outline(run(*calls[:1], (1, "stored", ["'x'"], "1"), functions=functions))
+    )
+
+
+def test_calls_within_folded_ones_are_told_whichever_made_them():
+    calls = [(0, "total", [], "1"), (1, "price", ["1"], "1"), (1, "price", ["2"], "2"), (3, "stored", ["'x'"], "3")]
+    assert outline(run(*calls))[1:] == [
+        "#1 shop.total() -> 1", "  #2 x2 shop.price(1) -> 1", "    #4 shop.stored('x') -> 3",
+    ]  # fmt: skip
 
 
 def test_the_slowest_are_named_by_the_time_that_is_their_own():

@@ -68,6 +68,8 @@ class Function:
     """Of a function of a Lisp its lists of parameters, `&` before the one of the rest; None of any other."""
     text_mark: int | None = None
     """Stands for its code, in Clojure for its text in its file at the run's end; None if that is not told."""
+    changed_ms: int = 0
+    """When a load last changed its code; 0 where none did that is known."""
 
     @property
     def name(self) -> str:
@@ -266,8 +268,10 @@ def _timed(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
 
 def _function(row: Sequence[Any]) -> Function:
     module, name, file, line, parameters, count, is_capped, *marks = row
-    mark = marks[0] if marks else None
-    return Function(module, name, file, line, tuple(parameters), count, bool(is_capped), text_mark=mark)
+    mark, changed_ms = (*marks, None, 0)[:2] if len(marks) != 1 else (marks[0], 0)
+    return Function(
+        module, name, file, line, tuple(parameters), count, bool(is_capped), text_mark=mark, changed_ms=changed_ms
+    )
 
 
 def _lisp_function(row: Sequence[Any]) -> Function:

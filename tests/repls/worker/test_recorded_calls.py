@@ -163,6 +163,20 @@ def test_a_function_is_marked_by_its_code_wherever_it_stands(python):
     assert mark(defined) == mark("\n\n" + defined) != mark(defined.replace("n + 1", "n + 2"))
 
 
+def test_a_function_that_a_load_changed_is_told_with_when(python):
+    text = "def one(n):\n    return n + 1\n\n\ndef two(n):\n    return one(n)\n"
+    file = python.folder / "changing.py"
+
+    def changed():
+        functions = recorded(python, "import changing\nchanging.two(1)")["functions"]
+        return {row[1] for row in functions if row[8]}
+
+    for loaded, names in ((text, set()), (f"\n{text}", set()), (text.replace("+ 1", "+ 2"), {"one"})):
+        file.write_text(loaded)
+        python.ask("load-file", **{"file": loaded, "file-path": str(file)})
+        assert changed() == names
+
+
 def test_calls_of_threads_are_told_with_their_threads(python):
     report = recorded(python, "shop.on_a_thread()")
     names = {report["functions"][call[0]][1]: call[2] for call in report["calls"]}

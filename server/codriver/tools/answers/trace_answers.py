@@ -158,6 +158,9 @@ DIFFERENCES: Final = 12
 LEAST_SHOWN_US: Final = 1000
 """Calls that took less are no news as the slowest."""
 PROFILE_BYTES: Final = 600
+ONE_ACT_MS: Final = 2000
+"""Functions that were changed within it are told alike: an act may load several files."""
+MOST_CHANGED: Final = 2
 INDENT: Final = "  "
 LINE_BYTES: Final = 2
 """Around each line of an answer."""
@@ -186,9 +189,10 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
     head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call of the project's own code"
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
-    ending = [*_origin(run), *_slowest(run), *run.notes]
-    left = OUTLINE_BYTES - sum(len(one.encode()) + LINE_BYTES for one in (head, *ending))
-    return [head, *_tree(run, most - 1 - len(ending), left), *ending]
+    ending, changed = [*_origin(run), *_slowest(run), *run.notes], _changed_last(run)
+    left = OUTLINE_BYTES - sum(len(one.encode()) + LINE_BYTES for one in (head, *changed.values(), *ending))
+    tree = _tree(run, most - 1 - len(ending) - len(changed), left)
+    return [head, *tree.values(), *(text for number, text in changed.items() if number not in tree), *ending]
 
 
 def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
@@ -252,7 +256,7 @@ def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: in
             if depth > 1 and (most_bytes < 0 or len(shown) > most):
                 del shown[number]
                 return [shown[number] for number in sorted(shown)]
-        level = [group for one in level for group in _groups(children.get(one.told.number, ()))]
+        level = [group for one in level for group in _made_by(one, children)]
         depth += 1
     return [shown[number] for number in sorted(shown)]
 
@@ -301,23 +305,50 @@ def _groups(calls: Sequence[CallMade]) -> list[Group]:
     return [Group(tuple(group)) for _, group in found]
 
 
-def _tree(run: Run, most: int, most_bytes: int) -> Iterator[str]:
-    """The lines of the tree: first those under the last call that failed, then of others that lead to errors.
+def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[Group]:
+    """The calls that the call of a group made which is told, and those of other functions that the others made."""
+    found = _groups(children.get(group.told.number, ()))
+    known = {id(one.told.function) for one in found}
+    others: dict[int, list[CallMade]] = {}
+    for call in () if group.told.error else group.calls:
+        for made in children.get(call.number, ()):
+            if id(made.function) not in known:
+                others.setdefault(id(made.function), []).append(made)
+    return [*found, *(Group(tuple(calls)) for calls in others.values())]
 
-    Last come those nearer to the roots. Of calls as deep under the one that failed the newest is told first.
+
+def _changed_last(run: Run) -> dict[int, str]:
+    """Of a run in which something failed a call of each function that was changed last, by its number, in a line."""
+    inner = [call for call in run.calls if call.parent is not None and call.function.changed_ms]
+    if not inner or not any(call.error for call in run.calls):
+        return {}
+    newest = max(call.function.changed_ms for call in inner)
+    calls: dict[int, list[CallMade]] = {}
+    for call in inner:
+        if call.function.changed_ms > newest - ONE_ACT_MS:
+            calls.setdefault(id(call.function), []).append(call)
+    told = [Group(tuple(one)) for one in calls.values()][:MOST_CHANGED]
+    return {one.told.number: shorten(f"changed last: {line(one.told, '', len(one.calls))}") for one in told}
+
+
+def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
+    """The lines of the tree by the calls' numbers: first those under the last call that failed.
+
+    Then come those of others that lead to errors, last those nearer to the roots. Of calls as deep under the one that
+    failed the newest is told first.
     """
     children, failing = run.children(), _failing(run)
     last = max((call.number for call in run.calls if call.error and call.parent is None), default=0)
     waiting: list[tuple[int, int, int, Group, int]] = []
 
-    def push(calls: Sequence[CallMade], depth: int, *, root: int = 0, is_within: bool = False) -> None:
-        for group in _groups(calls):
+    def push(groups: Sequence[Group], depth: int, *, root: int = 0, is_within: bool = False) -> None:
+        for group in groups:
             of, number = root or group.told.number, group.told.number
             is_last = of == last and last > 0
             rank = 0 if is_last else 1 if is_within or any(call.number in failing for call in group.calls) else 2
             heapq.heappush(waiting, (rank, depth, -number if is_last else number, group, of))
 
-    push(children.get(0, ()), 0)
+    push(_groups(children.get(0, ())), 0)
     shown: list[tuple[int, str]] = []
     while waiting and len(shown) < most:
         _, depth, _, group, root = heapq.heappop(waiting)
@@ -327,8 +358,8 @@ def _tree(run: Run, most: int, most_bytes: int) -> Iterator[str]:
         if most_bytes < 0 and shown:
             break
         shown.append((number, text))
-        push(children.get(number, ()), depth + 1, root=root, is_within=number in failing)
-    yield from (text for _, text in sorted(shown))
+        push(_made_by(group, children), depth + 1, root=root, is_within=number in failing)
+    return dict(sorted(shown))
 
 
 def _failing(run: Run) -> set[int]:

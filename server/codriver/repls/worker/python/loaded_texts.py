@@ -11,6 +11,7 @@ text, or read it again, within the second of an edit.
 
 from __future__ import annotations
 
+import functools
 import importlib.machinery
 import importlib.util
 import os
@@ -25,6 +26,7 @@ from importlib.machinery import ModuleSpec
 from ..basics.class_spaces import INSTALLED, function_in, home_of, is_class, space_of, unwrapped
 from ..basics.source_files import bytes_of
 from ..basics.systems import began_ns
+from ..runs.recorded_calls import mark_of
 from .renewal import is_same_code
 from .shared_names import space_of_module
 from .statements import UNPARSABLE, BoundNames, Names, SourceText, text_of
@@ -112,6 +114,11 @@ class Load:
     def data(self) -> bytes | None:
         """The text that was loaded, as bytes of the file; None for an unknown text."""
         return None if self._data is None else zlib.decompress(self._data)
+
+    @property
+    def packed(self) -> bytes | None:
+        """The text that was loaded, as it is kept."""
+        return self._data
 
     @property
     def kept_bytes(self) -> int:
@@ -243,6 +250,15 @@ class LoadedTexts:
                 found.setdefault(file, zlib.decompress(packed))
         return found
 
+    def changed_ms(self, code: types.CodeType, mark: int) -> int:
+        """When a load last gave a function of the file its code; 0 where none did that is known."""
+        file, name = code.co_filename, code.co_name
+        replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
+        now = next((load.packed for load in self.loads.values() if load.file == file), None) if replaced else None
+        if now is None or mark not in _marks(file, now).get(name, ()):
+            return 0
+        return next((when for when, packed in reversed(replaced) if mark not in _marks(file, packed).get(name, ())), 0)
+
     def rebind(self, name: str, own: str) -> Callable[[], None] | None:
         """Remember that a load gave a module another object by a name of its own; the way back, if there is one."""
         load = self.loads.get(name)
@@ -297,6 +313,20 @@ class LoadedTexts:
             file = space_of_module(module).get("__file__")
             if type(file) is str and self.stamps.is_own(file):
                 yield name, module, file
+
+
+@functools.lru_cache(maxsize=2 * MOST_FORMER)
+def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
+    """By the names of the functions of a text what stands for their codes."""
+    found: dict[str, set[int]] = {}
+    try:
+        codes = [compile(zlib.decompress(packed), file, "exec", dont_inherit=True)]
+    except UNPARSABLE:
+        return found
+    for code in codes:
+        codes += [one for one in code.co_consts if type(one) is types.CodeType]
+        found.setdefault(code.co_name, set()).add(mark_of(code))
+    return found
 
 
 def _has_code_of(module: types.ModuleType, file: str) -> bool:

@@ -333,6 +333,10 @@ class Python(Dialect):
         """See `Dialect`."""
         return {**self._drift.texts_of_evaluated(evaluated), **self._texts.former_since(since_ms)}
 
+    def changed_ms(self, code: types.CodeType, mark: int) -> int:
+        """See `Dialect`."""
+        return self._texts.changed_ms(code, mark)
+
     def take_streams(self) -> None:
         """From here on the process is the user's, and what is loaded is seen."""
         self._texts.begin()

@@ -160,9 +160,9 @@ class Recording:
         """All of it: `functions`, `calls` in the order in which they began, `threads` and `notes`.
 
         A function: module, name, file, line, parameters, calls counted, whether there were more, and, but for a Lisp's,
-        what stands for its code. A call: the place of its function, that of its caller's call or -1, that of its
-        thread, microseconds from the beginning, its duration or -1 for one that goes on, texts of arguments, result and
-        error, and how often it yielded.
+        what stands for its code and when a load changed that. A call: the place of its function, that of its caller's
+        call or -1, that of its thread, microseconds from the beginning, its duration or -1 for one that goes on, texts
+        of arguments, result and error, and how often it yielded.
         """
         places: dict[int, int] = {}
         functions: list[list[Any]] = []
@@ -177,6 +177,8 @@ class Recording:
                 code = function.code
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
                 marks = [] if self._is_lisp else [mark_of(code)]  # names in a Lisp's code are made anew at each load
+                if marks and self._dialect is not None:
+                    marks.append(self._dialect.changed_ms(code, marks[0]))
                 functions.append([*row, self._parameters(function), function.count, function.is_over, *marks])
             parent = call[PARENT]
             took = (call[ENDED_NS] - call[BEGAN_NS]) // 1000 if call[ENDED_NS] else -1
