@@ -79,7 +79,7 @@ class Dialect:
         return {}
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """When a load last changed what a function does, whose code has that mark; 0 where none did that is known."""
+        """The ms at which a load last changed what a function does, whose code has that mark; 0 for none known."""
         del code, mark
         return 0
 

@@ -251,7 +251,7 @@ class LoadedTexts:
         return found
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """When a load last gave a function of the file its code; 0 where none did that is known."""
+        """The ms at which a load last gave a function of its file the code that it has; 0 for none known."""
         file, name = code.co_filename, code.co_name
         replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
         now = next((load.packed for load in self.loads.values() if load.file == file), None) if replaced else None
