@@ -198,7 +198,7 @@ class LivingCode:
         return left
 
     def _may_miss(self, code: types.CodeType, heir: types.CodeType) -> bool:
-        """Whether functions that the names of the module do not lead to may have a code that changes."""
+        """True where functions that no name of the module leads to may have a code that changes."""
         is_function = code.co_flags & NEW_LOCALS and (code.co_name[:1] != "<" or code.co_name == "<lambda>")
         if not is_function or is_same_code(code, heir):
             return False
