@@ -222,6 +222,11 @@ class Request:
         """The code that is to run, as the log shows it."""
         return "\n".join([form.said or form.text for form in self.forms]) if self.kind == "load-forms" else self.code
 
+    @property
+    def sent_forms(self) -> tuple[Form, ...]:
+        """The forms that are sent, one after the other. A notebook's cell is sent as it is."""
+        return (() if self.cell else self.forms) or (Form(self.code, 1, 1),)
+
 
 @dataclass(frozen=True)
 class PrintLimits:

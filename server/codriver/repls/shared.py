@@ -1,7 +1,8 @@
-"""Parts that the adapters of all protocols share: errors, results of tests, and runs of tests as evaluations.
+"""Parts that the adapters of all protocols share: failures, results of tests, and runs of tests as evaluations.
 
 Codriver's own code in a REPL tells an error as type, message, place, frames, locals and chain, and the results of tests
-in a shape that cider-nrepl's are read into, too. A run of tests is told to its end once, and interrupted where nobody
+in a shape that cider-nrepl's are read into, too. A failure gets its form and its place in the code that was sent, which
+a server tells of one form alone, if at all. A run of tests is told to its end once, and interrupted where nobody
 waits for it.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
@@ -17,7 +19,17 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure, TestSelection
 from codriver.errors import CodriverError, ReplDisconnectedError, cut
 from codriver.net.tasks import TaskSet
-from codriver.repls.contract.adapter_values import Ending, StackFrame, StackTrace, TestResult, TestRun, TestTime, Value
+from codriver.repls.contract.adapter_values import (
+    NAMESPACE_MISSING,
+    READING,
+    Ending,
+    StackFrame,
+    StackTrace,
+    TestResult,
+    TestRun,
+    TestTime,
+    Value,
+)
 from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.contract.questions import read_file
 from codriver.repls.contract.reports import calls, folded, function_of, read_frame, report_text, text_of, words_of
@@ -27,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from codriver.core.values import Request
+    from codriver.core.values import Form, Request
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.dialects.server_dialect import Dialect
 
@@ -38,6 +50,9 @@ MESSAGE_CHARS: Final = 4000
 TRACE_FRAMES: Final = 20
 _OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
 _NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
+
+BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
+"""The phases of failures whose place is in the form that failed; what runs may fail in code of any form before."""
 
 
 def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
@@ -148,6 +163,66 @@ def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[Stac
         else frame
         for frame in frames
     )
+
+
+def no_namespace(name: str) -> Failure:
+    """The failure of an evaluation in a namespace that is not there, in the same words for every REPL."""
+    return Failure(
+        NAMESPACE_MISSING, f"there is no namespace {name!r}: load or require it first; nothing was evaluated"
+    )
+
+
+def one_namespace(name: str) -> Failure:
+    """The failure of an evaluation that asks for a namespace of a REPL that has one alone."""
+    words = f"this REPL evaluates in one namespace only, and {name!r} was asked for; nothing was evaluated"
+    return Failure(NAMESPACE_MISSING, words)
+
+
+def placed(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
+    """`error` with its form and its place, as far as they can be known.
+
+    `form`: the number of the form that was sent alone, if one was. `counts_lines`: the server was told where the text
+    begins, and counts from there.
+    """
+    forms = request.forms
+    if not forms:
+        return error
+    if form is not None:
+        error = replace(error, form=form)
+    if request.kind == "load-forms" and request.file and error.file == PureWindowsPath(request.file).name:
+        # The JVM's frames have no more than the file's own name; what Windows takes for a path is one here too.
+        error = replace(error, file=request.file)
+    if error.line is not None and not counts_lines and error.file is None:
+        offset = forms[form - 1].line - 1 if form else 0
+        error = replace(error, line=error.line + offset)
+    if request.kind == "load-forms" and form is not None and error.file is None:
+        # The forms of a file have their places there, also where the server tells none.
+        error = replace(error, file=request.file, line=error.line or forms[form - 1].line)
+    if error.line is None or error.file not in (None, request.file):
+        return error
+    place = (error.line, error.column or 1)
+    if error.form is None and error.phase in BEFORE_RUNNING:
+        error = replace(error, form=_form_at(place, error, forms))
+    if error.form and error.phase in READING and place >= _end(forms[error.form - 1]):
+        # A reader that fails at the end of a token says where it stood, which is beyond it and may be the next line.
+        culprit = forms[error.form - 1]
+        error = replace(error, line=culprit.line, column=culprit.column)
+    return error
+
+
+def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
+    """The number of the form that a place belongs to."""
+    if error.column is None:
+        return sum(form.line <= place[0] for form in forms) or None
+    # A reader stands behind what it could not read, which may be where the next form begins.
+    last = (place[0], place[1] - (error.phase in READING))
+    return sum((form.line, form.column) <= last for form in forms) or None
+
+
+def _end(form: Form) -> tuple[int, int]:
+    """The line and column just behind a form."""
+    *before, last = form.text.split("\n")
+    return (form.line + len(before), (1 if before else form.column) + len(last))
 
 
 class RunTests(Protocol):

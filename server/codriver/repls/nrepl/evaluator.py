@@ -19,20 +19,21 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.records import dataclass
-from codriver.core.values import Failure, Form
+from codriver.core.values import Failure
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.errors import RequestUnsafeError, SessionLostError
 from codriver.repls.contract.questions import LastError
-from codriver.repls.nrepl.failures import is_alone, no_namespace, placed, read_failure
+from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, TRY, Reply
+from codriver.repls.shared import no_namespace, one_namespace, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from codriver.core.values import PrintLimits, Request
+    from codriver.core.values import Form, PrintLimits, Request
     from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.nrepl.call_traces import CallTraces, Recording
@@ -86,11 +87,6 @@ class Work:
     is_looked_after: bool = False
     """Whether an application is looked for when its first request is over."""
 
-    @property
-    def forms(self) -> tuple[Form, ...]:
-        """The forms that are sent, one after the other."""
-        return self.request.forms or (Form(self.request.code, 1, 1),)
-
 
 class Evaluator:
     """Runs the evaluations of one adapter, for its life. One at a time in each session; the caller sees to that."""
@@ -138,7 +134,7 @@ class Evaluator:
         work.has_turn = True
         session.is_stopping = False
         sent = work.first = self._open(work, partial(self._turned, work))
-        fields = {**session.address(), **self._form_fields(work, work.forms[0])}
+        fields = {**session.address(), **self._form_fields(work, request.sent_forms[0])}
         is_sent = False
         try:
             is_sent = sent.connection.send_at_once(sent.exchange, self._op(request), fields)
@@ -256,7 +252,7 @@ class Evaluator:
         if switches and (failure := await self._enter(session, request.namespace or "")):
             return Ending("failed", namespace=before, failure=failure)
         try:
-            for index, form in enumerate(work.forms, 1):
+            for index, form in enumerate(request.sent_forms, 1):
                 if session.is_stopping and work.first is None:
                     return Ending("interrupted", namespace=before)
                 sent = work.first or await self._send(work, self._op(request), self._form_fields(work, form))
@@ -416,8 +412,7 @@ class Evaluator:
         if self._dialect.namespace_by == "none":
             if namespace in {session.namespace, "user", "Hy"}:
                 return None
-            words = f"this REPL evaluates in one namespace only, and {namespace!r} was asked for; nothing was evaluated"
-            return Failure(NAMESPACE_MISSING, words)
+            return one_namespace(namespace)
         code = self._dialect.question(f"(some? (find-ns (symbol {self._dialect.quote(namespace)})))")
         answer = await session.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
         if not any("true" in (message.text("value") or "") for message in answer):

@@ -1,4 +1,4 @@
-"""Failures as servers tell them, read into one shape: with their stack traces, and their places in the code sent.
+"""Failures as servers tell them, with their stack traces, read into one shape.
 
 Clojure says what failed in one line and the message below; the Python family sends whole tracebacks; nbb prints a map,
 squint `Type: message`; Codriver's worker sends the parts apart. What cannot be read is kept as it came. The JVM's stack
@@ -12,16 +12,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
-from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.lisp.reader import read, top_level_forms
 from codriver.repls.contract.adapter_values import (
     AROUND,
-    NAMESPACE_MISSING,
     NO_MESSAGE,
-    READING,
     StackFrame,
     StackTrace,
 )
@@ -42,7 +39,6 @@ from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.core.values import Form, Request
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.connection import Message
 
@@ -98,9 +94,6 @@ _BASILISP_PLACE: Final = re.compile(
     r" *\{(?=[^{}]*:line (?P<line>\d+))(?=[^{}]*:col (?P<column>\d+))(?:[^{}]*:phase :(?P<phase>[\w-]+))?[^{}]*\}$"
     r"| \(line: (?P<read_line>\d+), col: (?P<read_column>\d+)\)$"
 )
-
-BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
-"""The phases of failures whose place is in the form that failed; what runs may fail in code of any form before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,60 +283,6 @@ def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     found = list(pattern.finditer(text))
     return found[-1] if found else None
-
-
-def no_namespace(name: str) -> Failure:
-    """The failure of an evaluation in a namespace that is not there, in the same words for every REPL."""
-    return Failure(
-        NAMESPACE_MISSING, f"there is no namespace {name!r}: load or require it first; nothing was evaluated"
-    )
-
-
-def placed(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
-    """`error` with its form and its place, as far as they can be known.
-
-    `form`: the number of the form that was sent alone, if one was. `counts_lines`: the server was told where the text
-    begins, and counts from there.
-    """
-    forms = request.forms
-    if not forms:
-        return error
-    if form is not None:
-        error = replace(error, form=form)
-    if request.kind == "load-forms" and request.file and error.file == PureWindowsPath(request.file).name:
-        # The JVM's frames have no more than the file's own name; what Windows takes for a path is one here too.
-        error = replace(error, file=request.file)
-    if error.line is not None and not counts_lines and error.file is None:
-        offset = forms[form - 1].line - 1 if form else 0
-        error = replace(error, line=error.line + offset)
-    if request.kind == "load-forms" and form is not None and error.file is None:
-        # The forms of a file have their places there, also where the server tells none.
-        error = replace(error, file=request.file, line=error.line or forms[form - 1].line)
-    if error.line is None or error.file not in (None, request.file):
-        return error
-    place = (error.line, error.column or 1)
-    if error.form is None and error.phase in BEFORE_RUNNING:
-        error = replace(error, form=_form_at(place, error, forms))
-    if error.form and error.phase in READING and place >= _end(forms[error.form - 1]):
-        # A reader that fails at the end of a token says where it stood, which is beyond it and may be the next line.
-        culprit = forms[error.form - 1]
-        error = replace(error, line=culprit.line, column=culprit.column)
-    return error
-
-
-def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
-    """The number of the form that a place belongs to."""
-    if error.column is None:
-        return sum(form.line <= place[0] for form in forms) or None
-    # A reader stands behind what it could not read, which may be where the next form begins.
-    last = (place[0], place[1] - (error.phase in READING))
-    return sum((form.line, form.column) <= last for form in forms) or None
-
-
-def _end(form: Form) -> tuple[int, int]:
-    """The line and column just behind a form."""
-    *before, last = form.text.split("\n")
-    return (form.line + len(before), (1 if before else form.column) + len(last))
 
 
 PHASE: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 
-from codriver.core.values import MAIN_SESSION, Failure, Form
+from codriver.core.values import MAIN_SESSION, Failure
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import (
     LOAD_IT,
-    NAMESPACE_MISSING,
     CallsRecorded,
     CellRun,
     Ending,
@@ -38,13 +37,14 @@ from codriver.repls.jupyter.running.execution import (
     report_of,
 )
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
+from codriver.repls.shared import one_namespace, placed
 from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from codriver.core.values import Request
+    from codriver.core.values import Form, Request
     from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Event, Listener
     from codriver.repls.jupyter.messages import Message
@@ -97,11 +97,6 @@ class _Work:
     cell: CellOutputs | None = None
     input_ahead: list[str] = field(default_factory=list)
     """Lines that were given before the code asked for them."""
-
-    @property
-    def forms(self) -> tuple[Form, ...]:
-        """The code that is sent, one form after the other. A notebook's cell is sent as it is."""
-        return (() if self.request.cell else self.request.forms) or (Form(self.request.code, 1, 1),)
 
 
 class Programs(Protocol):
@@ -231,12 +226,11 @@ class Evaluator:
         own = "__main__" if self._kernel.info.language == "python" else None
         if request.namespace in (None, "", own) or request.kind != "evaluate":
             return None
-        words = f"a kernel evaluates in one namespace only, and {request.namespace!r} was asked for; nothing was sent"
-        return Ending("failed", failure=Failure(NAMESPACE_MISSING, words))
+        return Ending("failed", failure=one_namespace(request.namespace))
 
     async def _evaluate(self, work: _Work) -> Ending:
         notes: tuple[str, ...] = ()
-        for index, form in enumerate(work.forms, 1):
+        for index, form in enumerate(work.request.sent_forms, 1):
             execution, said = await self._execute(work, form)
             notes = (*notes, *(note for note in said if note not in notes))
             if execution is None or execution.is_interrupted or (work.is_stopping and self._was_stopped(execution)):
@@ -260,11 +254,7 @@ class Evaluator:
         failure = replace(self._read(execution.error, execution), locals=execution.locals)
         if request.kind != "evaluate" and failure.file is None:
             failure = replace(failure, file=request.file)
-        if request.cell or not request.forms:
-            return failure
-        offset = request.forms[index - 1].line - 1
-        is_own = failure.line is not None and failure.file is None
-        return replace(failure, form=index, line=(failure.line or 0) + offset if is_own else failure.line)
+        return failure if request.cell else placed(failure, request, index, counts_lines=False)
 
     def _read(self, error: Told, execution: Execution) -> Failure:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)
