@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from needs import do_without, node
-from real_repls import clojure
+from real_repls import clojure, compiled
 
 from codriver.repls.seam import re_frame
 from codriver.repls.seam.seam_forms import BROWSER, Forms, Way, munged
@@ -129,7 +129,7 @@ def _command(dialect, folder):
     command = clojure(str(folder / "program.cljs"), paths=[HERE / "frameworks"])
     if isinstance(command, str):
         do_without(command)
-    return command
+    return compiled(command)
 
 
 @pytest.fixture(scope="module", params=["clojure", BROWSER])

@@ -1,16 +1,21 @@
 """The compilation of what a run of tests loads, done by one process where nothing of it is compiled yet.
 
 On a fresh checkout each process of a run would compile all tests at the same time, some ten seconds of processor, and
-each of the first Lisp REPLs Basilisp's core, some fifteen.
+each of the first Lisp REPLs Basilisp's core, some fifteen. Each JVM would compile nREPL, which Debian's package has as
+sources alone: more than a second of the 1.5 that it takes to start.
 """
 
 import contextlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+import zipfile
 from pathlib import Path
+from zlib import crc32
 
 import lent_servers
 
@@ -53,3 +58,55 @@ def basilisp():
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environ = kept | {"BASILISP_EMIT_GENERATED_PYTHON": "false"}
     return subprocess.Popen([sys.executable, "-c", BASILISP], env=environ, stderr=subprocess.DEVNULL)
+
+
+NREPL = '(binding [*compile-path* "classes"] (compile \'nrepl.cmdline))'
+LOADED = "(require 'nrepl.cmdline 'clojure.test 'clojure.repl 'clojure.pprint) (System/exit 0)"
+QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+"""A JVM with other classes in front of ours takes no archive, and need not say so."""
+
+
+def nrepl(java, jars):
+    """The words that start a JVM, and the jars of Clojure, of which the last is nREPL: compiled, and in its archive.
+
+    They are kept in the environment of the tests, for as long as Java and the jars are the same.
+    """
+    program = os.path.realpath(shutil.which(java[0]))
+    stamps = [(path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns) for path in (program, *jars)]
+    folder = Path(sys.prefix, "share", f"nrepl-of-tests-{crc32(repr((java, stamps)).encode()):08x}")
+    if not folder.exists():
+        if not os.access(sys.prefix, os.W_OK):
+            return java, jars
+        folder.parent.mkdir(exist_ok=True)
+        with folder.with_suffix(".lock").open("wb") as turn:
+            while not folder.exists() and not lent_servers.locked(turn.fileno()):
+                time.sleep(POLL_S)
+            if not folder.exists():
+                _compile_nrepl(java, jars, folder)
+    archive = folder / "loaded.jsa"
+    archived = [f"-XX:SharedArchiveFile={archive}", *QUIET] if archive.exists() else []
+    return [*java, *archived], [*jars[:-1], str(folder / "nrepl.jar")]
+
+
+def _compile_nrepl(java, jars, folder):
+    """Make that folder, which is there when it is whole. A JVM that can make no archive goes without one."""
+
+    def run(code, *options, paths):
+        command = [*java, *options, "-cp", os.pathsep.join(paths), "clojure.main", "-e", code]
+        subprocess.run(command, cwd=made, check=True, capture_output=True)
+
+    made = Path(tempfile.mkdtemp(dir=folder.parent))
+    (made / "classes").mkdir()
+    run(NREPL, paths=["classes", *jars])
+    with zipfile.ZipFile(jars[-1]) as sources, zipfile.ZipFile(made / "nrepl.jar", "w") as jar:
+        for name in sources.namelist():
+            jar.writestr(zipfile.ZipInfo(name), sources.read(name))  # older than the classes, which so are taken
+        for path in sorted(made.glob("classes/**/*.class")):
+            if (name := path.relative_to(made / "classes").as_posix()) not in sources.namelist():
+                jar.write(path, name)
+    shutil.rmtree(made / "classes")
+    made.rename(folder)
+    made = folder
+    with contextlib.suppress(subprocess.CalledProcessError):
+        run(LOADED, "-XX:ArchiveClassesAtExit=made.jsa", *QUIET, paths=[*jars[:-1], str(folder / "nrepl.jar")])
+        (folder / "made.jsa").rename(folder / "loaded.jsa")

@@ -32,10 +32,18 @@ EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.argumen
 
 @functools.cache
 def _own_python():
-    """A folder with a `python3` for projects, where that of PATH has no pytest to run their tests by; else None."""
+    """A folder with a `python3` for projects, where that of PATH is a script, or has no pytest for tests; else None.
+
+    A script, as pyenv has them, searches for the Python to run, which takes more of the processor than to start it, and
+    each of a thousand REPLs would search.
+    """
     of_path = shutil.which("python3")
-    if of_path and not subprocess.run([of_path, "-c", "import pytest"], capture_output=True, check=False).returncode:
-        return None
+    if of_path:
+        asked = [of_path, "-c", "import sys, pytest; print(sys.executable)"]
+        found = subprocess.run(asked, capture_output=True, text=True, check=False)
+        if found.returncode == 0:
+            folder = Path(found.stdout.strip()).parent
+            return None if folder.samefile(Path(of_path).parent) or not (folder / "python3").exists() else str(folder)
     folder = lent_servers.new_folder("python")
     (folder / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     (folder / "python3").chmod(0o755)

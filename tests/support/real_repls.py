@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import compiled_once
 import pytest
 from lent_servers import POLL_S, Watched, borrowed, new_folder
 from needs import NODE_MODULES, do_without, missing_node
@@ -24,7 +25,8 @@ from codriver.repls.launch.processes import _read_address
 
 START_S = 300
 
-java = ["java", "-XX:TieredStopAtLevel=1"]
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+java = ["java", SHORT_LIVED]
 """Half the processor at its start: what tests ask is over before a second compiler pays. Benchmarks set another one."""
 
 
@@ -69,6 +71,19 @@ def clojure(*arguments, paths=()):
     if shutil.which("java") is None or jars is None:
         return "apt-get install default-jre-headless clojure libnrepl-clojure"
     return [*java, "-cp", os.pathsep.join([*jars, *map(str, paths)]), "clojure.main", *arguments]
+
+
+def compiled(command):
+    """A command of Clojure of the tests, by an nREPL that is compiled already; others as they are."""
+    if SHORT_LIVED not in command or recipes._debian_jars() is None:
+        return command
+    jars = recipes._debian_jars()
+    at = command.index("-cp") + 1
+    paths = command[at].split(os.pathsep)
+    if paths[: len(jars)] != jars:
+        return command
+    program, jars = compiled_once.nrepl(command[: at - 1], jars)
+    return [*program, "-cp", os.pathsep.join([*jars, *paths[len(jars) :]]), *command[at + 1 :]]
 
 
 def _jvm():
@@ -156,7 +171,7 @@ def need(name):
 def start(name):
     """A new server; the caller stops it."""
     need(name)
-    command = COMMANDS[name]()
+    command = compiled(COMMANDS[name]())
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
     stdin = "shared" if "--supervised" in command else "empty"

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from needs import do_without, node
-from real_repls import clojure
+from real_repls import clojure, compiled
 
 ROOT = Path(__file__).parents[2]
 SEAM = ROOT / "server" / "codriver_seam" / "clojure"
@@ -107,6 +107,7 @@ def started(dialect):
         command = clojure("-m", "driver", paths=(SEAM, APP))
         if isinstance(command, str):
             do_without(command)
+        command = compiled(command)
     else:
         command = [
             node("nbb", "cli.js"),
