@@ -67,6 +67,13 @@ if sys.platform == "win32":
             return 0
         return (times[0].value - FILETIME_EPOCH_S * 10**7) * 100
 
+    def status_ns(status: os.stat_result) -> int:
+        """Nanoseconds since 1970 at which a file was made: that of its last change is told for an open file alone.
+
+        Source: CPython's gh-157671: `st_ctime_ns` is the one for a path, and the other for an open file.
+        """
+        return int(getattr(status, "st_birthtime_ns", status.st_ctime_ns))
+
 else:
     import fcntl
 
@@ -76,6 +83,10 @@ else:
     def own_user() -> int | None:
         """The number of this user."""
         return os.getuid()
+
+    def status_ns(status: os.stat_result) -> int:
+        """Nanoseconds since 1970 at which the status of a file changed last, which nobody can set back."""
+        return status.st_ctime_ns
 
     def lock(file: int) -> None:
         """Wait until no other process has the lock of an open file or folder, and hold it until that is closed.

@@ -25,7 +25,7 @@ from importlib.machinery import ModuleSpec
 
 from ..basics.class_spaces import INSTALLED, function_in, home_of, is_class, space_of, unwrapped
 from ..basics.source_files import bytes_of
-from ..basics.systems import began_ns
+from ..basics.systems import began_ns, status_ns
 from ..runs.recorded_calls import mark_of
 from .renewal import is_same_code
 from .shared_names import space_of_module
@@ -443,7 +443,7 @@ class ImportStamps:
 
 def stamp_of(status: os.stat_result) -> Stamp:
     """The stamp of a file's status: another one, the file was written since."""
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+    return status.st_mtime_ns, status_ns(status), status.st_size, status.st_ino
 
 
 def _is_load(frame: types.FrameType | None) -> bool:

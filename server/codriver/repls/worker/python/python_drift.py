@@ -14,7 +14,7 @@ import sys
 import types
 
 from ..basics.class_spaces import INSTALLED, home_of, is_class
-from .loaded_texts import MOST_TEXT, LoadedTexts, read_file
+from .loaded_texts import MOST_TEXT, LoadedTexts, read_file, stamp_of
 from .renewal import FormerClosures
 from .shared_names import space_of_module
 from .statements import (
@@ -104,8 +104,7 @@ class Drift:
     def _of_file(self, name: str, load: Load) -> list[Differing]:
         """Name, kind and part of each difference of a module's text from its file."""
         try:
-            status = os.stat(load.file)
-            stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+            stamp = stamp_of(os.stat(load.file))
         except OSError:
             stamp = None
         if stamp is not None and stamp == load.stamp:
