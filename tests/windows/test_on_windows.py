@@ -10,10 +10,14 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
+from http.client import RemoteDisconnected
 from pathlib import Path
 
 import needs
+import page_client
 import pytest
+import real_kernels
+import real_repls
 import windows_clients
 import windows_edits
 from windows_client import WAIT_S, Client
@@ -105,9 +109,9 @@ class Windows:
         said, _ = process.communicate(given, timeout=WAIT_S)
         return subprocess.CompletedProcess(words, process.returncode, said)
 
-    def serve(self):
-        """A server that can be reached."""
-        process = self.start("-m", "codriver", "serve", "--port", "0", "--repl", "python")
+    def serve(self, *words):
+        """A server that can be reached; `words`: its REPLs, Python where there are none."""
+        process = self.start("-m", "codriver", "serve", "--port", "0", *(words or ("--repl", "python")))
         said = process.stdout.readline()
         assert "listens on" in said, said
         return process
@@ -338,3 +342,53 @@ def test_the_relay_starts_a_server_where_none_runs(windows):
     assert not windows.left_running(pid)
     relay.wait(WAIT_S)
     relay.stdout.close()
+
+
+NREPLS = ("jvm", "basilisp", "nbb")
+OTHERS = {
+    "jvm": ("(+ 1 2)", '(do (println "grüß ✓") (/ 1 0))', "(Thread/sleep 90000)"),
+    "basilisp": ("(+ 1 2)", '(do (println "grüß ✓") (/ 1 0))', None),
+    "nbb": ("(+ 1 2)", '(do (println "grüß ✓") (throw (js/Error. "no")))', None),
+    "kernel": ("1 + 2", "print('grüß ✓'); 1 / 0", "import time; time.sleep(90)"),
+}
+"""Of each REPL code for 3, code that prints and fails, and code that runs until it is interrupted."""
+
+
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory):
+    """A client of a server that is connected to a REPL of each of these programs, which run beside it."""
+    file = real_kernels.kernel("ipykernel").file
+    words = [word for name in NREPLS for word in ("--nrepl", f"{name}={real_repls.repl(name).endpoint.port}")]
+    made = Windows(tmp_path_factory.mktemp("beside"))
+    kernel = made.run("-c", "import pathlib, sys; print(pathlib.Path(sys.argv[1]).resolve(), end='')", str(file)).stdout
+    process = made.serve("--repl", "none", *words, "--kernel", f"kernel={kernel}")
+    with Client(made.state) as client:
+        yield client
+    made.run("-m", "codriver", "stop")
+    process.communicate(timeout=WAIT_S)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_repl_of_another_program_is_used(beside, name):
+    three, failing, endless = OTHERS[name]
+    assert beside.evaluate(three, replSessionKey=name)["result"] == "3"
+    failed = beside.evaluate(failing, replSessionKey=name)
+    assert failed["stdout"].strip() == "grüß ✓"
+    assert failed["reason"] == "evaluation-failed"
+    if endless is not None:
+        running = beside.call("evaluate_code", code=endless, replSessionKey=name, timeoutMs=500)
+        assert running["status"] == "running"
+        assert beside.call("interrupt_evaluation", evaluationId=running["evaluationId"])["status"] in ENDED
+
+
+def test_the_page_shows_what_was_evaluated_and_takes_its_token_alone(server, client, windows):
+    said = windows.run("-X", "utf8", "-m", "codriver", "watch", "--web").stdout
+    found = page_client.ADDRESS.search(said)
+    assert found, said
+    page = page_client.PageClient(int(found[1]), found[2])
+    client.evaluate("40 + 2")
+    with page_client.Events(page) as events:
+        assert events.row(text="40 + 2", result="42", status="done")
+    page.token = "a" * 43
+    with pytest.raises(RemoteDisconnected):
+        page.call("examples")
