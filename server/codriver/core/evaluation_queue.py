@@ -308,7 +308,9 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
         namespace = session.namespace if is_elsewhere else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
         state = with_session(state, repl.id, session)
-    effects = (wake, *told, *mcp_clients.close_if_left(state, repl.id, evaluation.session))
+    effects: tuple[Effect, ...] = (wake, *told)
+    if session is not None and session.is_leaving:
+        effects += mcp_clients.close_after_last(state, repl.id, session.name)
     if repl.phase != "connected":
         return Outcome(state, effects)
     filled = fill_queues(state, repl.id, action.now)

@@ -117,7 +117,7 @@ def end_grace(state: State, client: str) -> Outcome:
     closed: list[Effect] = []
     for repl, session in _lanes(state, client):
         state = with_session(state, repl, replace(session, is_leaving=True))
-        closed += close_if_left(state, repl, session.name)
+        closed += close_after_last(state, repl, session.name)
     ended = end_unwanted(state)
     return replace(ended, effects=(*closed, *ended.effects))
 
@@ -181,12 +181,9 @@ def leave(state: State, client: str) -> Outcome:
     return Outcome(state, (*effects, *await_grace(state, client)), tuple(follow_ups))
 
 
-def close_if_left(state: State, repl: str, name: str) -> tuple[Effect, ...]:
-    """The effects of an evaluation's end on its session: one that is leaving is closed after its last."""
-    session = state.repls[repl].sessions.get(name) if repl in state.repls else None
-    if session is None or not session.is_leaving or state.unfinished_in(repl, name):
-        return ()
-    return (CloseSession(id=repl, name=name),)
+def close_after_last(state: State, repl: str, name: str) -> tuple[Effect, ...]:
+    """The effects on a session that is leaving: it is closed once nothing is unfinished in it."""
+    return () if state.unfinished_in(repl, name) else (CloseSession(id=repl, name=name),)
 
 
 def forget_session(state: State, repl: str, name: str) -> State:

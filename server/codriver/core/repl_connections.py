@@ -66,7 +66,7 @@ def stray(state: State, repl: Repl) -> str | None:
     root = repl.profile.project_root if repl.profile is not None else None
     if repl.origin.kind != "port-file" or not root or not state.life.workspace:
         return None
-    if tree := other_tree(repl):
+    if tree := repl.other_tree:
         return (
             f"REPL {repl.key} runs in {root}, in the working tree {tree}, and this workspace is in another one of the "
             f"same repository: what is loaded is from there. The port file {repl.origin.text} leads to it"
@@ -102,14 +102,6 @@ def _beside(state: State, repl: Repl) -> str:
         f"this is not the application that listens on {where}, which has no REPL: "
         "codriver_seam.start_repl(True) in it, or start_repl() with CODRIVER_SEAM=1, gives it one"
     )
-
-
-def other_tree(repl: Repl) -> str | None:
-    """The other working tree of the workspace's repository that a REPL runs in, where a port file led to it.
-
-    None of a REPL that was named or is our own: whoever named it means it.
-    """
-    return repl.profile.other_tree if repl.profile is not None and repl.origin.kind == "port-file" else None
 
 
 def _is_within(path: str, folder: str) -> bool:

@@ -193,6 +193,14 @@ class Repl:
         return self.profile.dialect if self.profile else self.expected_dialect
 
     @property
+    def other_tree(self) -> str | None:
+        """The other working tree of the workspace's repository that it runs in, where a port file led to it.
+
+        None of a REPL that was named or is our own: whoever named it means it.
+        """
+        return self.profile.other_tree if self.profile is not None and self.origin.kind == "port-file" else None
+
+    @property
     def is_stand_in(self) -> bool:
         """True where it stands in for the project's own REPL, and gives way to that."""
         return self.awaits_trust or bool(self.origin.stands_in)

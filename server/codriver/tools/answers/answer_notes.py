@@ -41,6 +41,8 @@ class Asking:
 
     call: Call
     evaluation: Evaluation
+    repl: Repl | None
+    """The REPL of the evaluation, if that is still known."""
     who: str
     """The caller that asks."""
     session: str
@@ -106,9 +108,7 @@ def _line(call: Call, evaluation: Evaluation) -> str:
 
 def notes_of_place(asking: Asking) -> list[str]:
     """The notes of a caller's first evaluation in a place: how that differs from the one it will take it for."""
-    call, evaluation = asking.call, asking.evaluation
-    state = call.services.core.state
-    repl = state.repls.get(evaluation.repl)
+    call, evaluation, repl, state = asking.call, asking.evaluation, asking.repl, asking.call.services.core.state
     if repl is None:
         return []
     own = _of_lanes(state, repl, evaluation) if evaluation.session == MAIN_SESSION else _of_own(state, repl, evaluation)
@@ -121,8 +121,7 @@ def notes_of_generation(asking: Asking) -> list[str]:
 
     While the REPL is on its way back nothing is told: which generation comes, and why, is known when it stands.
     """
-    call = asking.call
-    repl, places = call.services.core.state.repls.get(asking.evaluation.repl), call.services.told.places
+    call, repl, places = asking.call, asking.repl, asking.call.services.told.places
     if repl is None or repl.phase != "connected" or not places.is_renewed(call.client, asking.who, repl):
         return []
     why = call.services.transcripts.beginning(repl.ended, CAUSE_CHARACTERS, is_whole=True) if repl.ended else ""

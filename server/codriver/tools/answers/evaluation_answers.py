@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver.core import callers, evaluation_queue
 from codriver.core.actions import RunningTold
 from codriver.core.state import Seen
-from codriver.core.values import HELD, LIVE, EvaluationStatus
+from codriver.core.values import HELD, LIVE, NOT_LISP, EvaluationStatus
 from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, image_files, images_for, shorten
@@ -131,7 +131,8 @@ async def _described(
     who = _who_asks(call, evaluation, asked)
     reader = reader_of(call, asked, who, evaluation, session, own_session)
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
-    asking = Asking(call, evaluation, who, session, stands, telling, tuple(left_out), notes)
+    repl = call.services.core.state.repls.get(evaluation.repl)
+    asking = Asking(call, evaluation, repl, who, session, stands, telling, tuple(left_out), notes)
     fields["notes"] = await notes_for(asking)
     if evaluation.status in HELD and not evaluation.is_answered and call.is_own(evaluation, who):
         call.dispatch(RunningTold(evaluation.id))
@@ -282,8 +283,9 @@ Adviser = Callable[[Asking], Notes | Awaitable[Notes]]
 
 async def _of_its_own(asking: Asking) -> Notes:
     """The notes that its REPL or its runner made; on files that were edited since their load, each once."""
-    notes = asking.evaluation.notes
-    used = await notes_of_use(asking.call, asking.evaluation) if asking.evaluation.over else []
+    notes, repl = asking.evaluation.notes, asking.repl
+    may_use = repl is not None and repl.dialect not in NOT_LISP and asking.evaluation.over
+    used = await notes_of_use(asking.call, asking.evaluation) if may_use else []
     if not notes and not used:
         return ()
     own = [note for note in notes if note.endswith(LOAD_IT)]
@@ -313,7 +315,7 @@ def _of_standing(asking: Asking) -> Notes:
     if evaluation.status == "running":
         ends = way_to_end(call, evaluation)
         way = f"it goes on: get_evaluation with its evaluationId and waitMs waits, {ends} ends it"
-        profile = call.state.repls[evaluation.repl].profile if evaluation.repl in call.state.repls else None
+        profile = asking.repl.profile if asking.repl is not None else None
         way += ", background: true runs code beside it" if profile is not None and profile.runs_beside else ""
         return asking.telling.news([way])
     return asking.telling.news([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else ()

@@ -12,7 +12,6 @@ from codriver.core import callers
 from codriver.core.actions import LaneWanted, SessionOpened
 from codriver.core.evaluation_queue import session_key
 from codriver.core.records import dataclass
-from codriver.core.repl_connections import other_tree
 from codriver.core.state import Session, free_name, without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
@@ -76,7 +75,7 @@ class AmbiguousSessionError(RefusedError):
 
     def __init__(self, repls: Sequence[Repl]) -> None:
         keys = [repl.key for repl in repls]
-        shown = [f"{repl.key} (of another working tree)" if other_tree(repl) else repl.key for repl in repls]
+        shown = [f"{repl.key} (of another working tree)" if repl.other_tree else repl.key for repl in repls]
         super().__init__(
             f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
             hint=f"call again with replSessionKey set to one of: {', '.join(shown)}",
@@ -203,7 +202,7 @@ def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
     return repl.is_stand_in and any(
         other.phase == "connected"
         and not other.is_stand_in
-        and other_tree(other) is None
+        and other.other_tree is None
         and (bool(repl.origin.stands_in) or other.dialect == repl.dialect)
         for other in others
     )
@@ -260,7 +259,7 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
     Raises:
         OtherTreeError: it is one, and was not named since it was connected.
     """
-    repl, tree = target.repl, other_tree(target.repl)
+    repl, tree = target.repl, target.repl.other_tree
     if tree is None or named is not None:
         return
     known = [one for one in call.state.evaluations.values() if (one.repl, one.generation) == (repl.id, repl.generation)]
@@ -276,7 +275,7 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str 
     """
     dialects = dialects_by_suffix().get(file.suffix, ())
     speaking = [repl for repl in without_merely_found(repls) if repl.phase == "connected" and repl.dialect in dialects]
-    able = [repl for repl in speaking if other_tree(repl) is None]
+    able = [repl for repl in speaking if repl.other_tree is None]
     if not able:
         there = next(iter(speaking), None)
         return f"{there.key} runs in another working tree" if there else None

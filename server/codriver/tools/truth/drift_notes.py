@@ -140,12 +140,12 @@ def is_of(path: Path, module: str) -> bool:
 
 
 async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
-    """Notes on the namespaces of Lisp whose definitions code names and whose files were edited since their load.
+    """Notes on the namespaces whose definitions code of Lisp names and whose files were edited since their load.
 
     Of a REPL that was compared before; what was evaluated since then is not told as edited.
     """
     repl, life = call.state.repls.get(evaluation.repl), call.services.ledger.conflicts.lives.get(evaluation.repl)
-    if repl is None or life is None or repl.dialect in NOT_LISP or evaluation.kind != "evaluate":
+    if repl is None or life is None or evaluation.kind != "evaluate":
         return []
     said = next((one for one in reversed(life.said) if one.evaluation == evaluation.id), None)
     if said is None:
