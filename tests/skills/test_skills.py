@@ -383,7 +383,7 @@ def test_instructions_say_what_is_connected_and_how_to_work():
     text = instructions(library.skills(), [Connected("clj", "clojure"), Connected("py", "python", "busy")])
     for words in (
         "clj (clojure, connected)", "py (python, busy)", "Pass replSessionKey", "evaluate_code", "repl_output_log",
-        "edit_files", "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md", "hint",
+        "who", "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md", "hint",
     ):  # fmt: skip
         assert words in text
     assert len(text) < INSTRUCTIONS_CHARS
@@ -412,10 +412,9 @@ def test_instructions_cut_no_clause_of_a_reason_in_the_middle():
 
 
 def test_instructions_name_no_tool_that_is_not_on_offer():
-    offered = {"evaluate_code", "load_file", "get_evaluation", "repl_output_log", "edit_files"}
-    text = instructions([], [Connected("nbb", "nbb")], offered=offered)
-    assert "interrupt_evaluation" not in text
-    assert "get_evaluation" in text
+    text = instructions([], [Connected("nbb", "nbb")], offered={"evaluate_code", "load_file", "edit_files"})
+    assert "repl_output_log" not in text
+    assert "evaluate_code" in text
 
 
 def test_instructions_without_evaluation_do_not_ask_for_it():

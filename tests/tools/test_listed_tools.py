@@ -46,11 +46,15 @@ RUNS_CODE = {
 }
 ASKS_THE_NETWORK = {"clojuredocs_info"}
 TOLD_ELSEWHERE = {
-    "run_tests": {"report", "load", "again", "onTimeout"}, "get_evaluation": {"report"}, "edit_files": {"dryRun"},
-    "load_file": {"dependents", "prune", "whole"},
-    "try_code": {"replSessionKey", "timeoutMs"}, "wait_for": {"inputs", "maxTextBytes"},
+    "run_tests": {"report", "load", "again", "onTimeout"}, "edit_files": {"dryRun"},
+    "evaluate_code": {"allowRestart", "maxImages", "maxLength", "maxDepth"}, "get_evaluation": {"report", "maxImages"},
+    "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
+    "symbol_info": {"replSessionKey"}, "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
+    "restart_repl": {"timeoutMs"}, "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
+    "try_code": {"replSessionKey", "timeoutMs"}, "wait_for": {"inputs", "limit", "maxTextBytes"},
 }  # fmt: skip
-"""Arguments that no list names: of `codriver test`, of a skill, and those that answers name where they would help."""
+"""Arguments that no list names: of `codriver test`, of a skill, those that answers name where they would help, and the
+session of tools that look: of any tool, as the first one's schema says, and refusals where there are several."""
 
 
 def listed(client):
@@ -143,11 +147,13 @@ def test_a_client_that_hides_tools_behind_a_search_shows_the_core_at_once_and_fi
 def test_the_tools_of_a_language_are_listed_where_a_file_is_written_in_it(lisp):
     with lisp.client() as client:
         assert set(listed(client)) >= LISP_TOOLS
+        assert "toLine" in json.dumps(listed(client)["edit_files"])
 
 
 def test_the_tools_of_a_language_appear_with_its_first_file_and_are_answered_before(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        assert not {"Lisp", "toLine"} & set(re.findall(r"\w+", json.dumps(listed(client)["edit_files"])))
         assert not LISP_TOOLS & set(client.tools())
         assert set(client.tools()) >= EDIT_TOOLS, "which change Python too"
         edit = {"type": "create", "filePath": "src/core.clj", "content": "(ns core)\n"}

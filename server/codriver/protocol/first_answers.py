@@ -49,7 +49,8 @@ class FirstAnswers:
         self._info = {"name": NAME, "title": TITLE, "version": version}
         self.members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
         """What a client of 2026-07-28 gets with each result."""
-        self._listed = {id(tool): _listed(tool) for tool in (*MANIFEST, *LEAN)}
+        whole = (*MANIFEST, *LEAN)
+        self._listed = {id(tool): _listed(tool) for one in whole for tool in (one, one.elsewhere) if tool is not None}
 
     def told(self, protocol: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
         """The result as that version of the protocol has it. `kept`: for how long the client may keep it."""

@@ -17,17 +17,14 @@ if TYPE_CHECKING:
 INSTRUCTIONS_CHARS: Final = 1500
 """Clients cut instructions at about 2 KB, and characters may be two bytes."""
 
-EVALUATE: Final = "evaluate_code one small form (who: kebab-case slug of your task), look, build on it."
+EVALUATE: Final = "evaluate_code with who: a kebab-case slug of your task."
 READ: Final = "repl_output_log has what anyone evaluated or printed: read it before you rely on state."
 LOOP: Final = (
     ("evaluate_code", EVALUATE),
     ("repl_output_log", READ),
-    ("load_file", "When it works, write it to the file (edit_files), load_file, verify."),
-    ("get_evaluation", "running or queued is no failure: get_evaluation waits."),
-    ("interrupt_evaluation", "interrupt_evaluation ends it."),
-    ("", "Never send code twice. A refusal's hint says what to do."),
+    ("", "A refusal's hint says what to do."),
 )
-"""How to work, each sentence with the tool that it is about."""
+"""How to work, each sentence with the tool that it is about, as far as the tools' own descriptions do not say it."""
 TAUGHT: Final = {EDITING: "balance_brackets", LIVE_APP: "inspect_app"}
 """By skill, the tool that is there where Lisp is, or an application; elsewhere the skill teaches nothing."""
 WITHOUT: Final = ("repl_output_log", "edit_files")

@@ -6,6 +6,7 @@ An edit may not change files by which a stranger's words would come to run somet
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
@@ -29,7 +30,17 @@ from codriver.tools.acts.edit_loads import Gone, unwatched
 from codriver.tools.acts.since_green import after
 from codriver.tools.acts.test_runs import runs_of_repl
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
-from codriver.tools.calls.base import ROWS, UNLISTED, Answer, Arguments, Call, Given, Tool, answer_schema
+from codriver.tools.calls.base import (
+    ROWS,
+    UNLISTED,
+    Answer,
+    Arguments,
+    Call,
+    Given,
+    Tool,
+    answer_schema,
+    unsaid_default,
+)
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
@@ -86,23 +97,28 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 """What each type of edit must have and what it may have, beside its type and its file."""
 
 
+OF_ANY: Final = (
+    "Any text: oldText, newText, no type. code: of replace_def, by name; insert_def, at name?, side?; append, create"
+)
+LISP_ALONE: Final = ("targetLineText", "toLine", "toLineText")
+DESCRIPTION: Final = "Edit text by oldText, Python by definitions{}, all or none. load runs them; then test, onFailure."
+OF_LISP: Final = (
+    "; Lisp: replace, insert before, at line, targetLineText (first of a form), as delete; move: toLine, toLineText; "
+    "rename: oldText, newText"
+)
+
+
 class EditArguments(Given):
     """One edit of `edit_files`; what each type takes is for clients to read in its schema."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "description": "Any text: oldText, newText, no type. code: of replace_def, by name; insert_def, at name?, "
-            "side?; append, create; Lisp: replace, insert before, at line, targetLineText (first of a form), as "
-            "delete; move: toLine, toLineText; rename: oldText, newText"
-        }
-    )
+    model_config = ConfigDict(json_schema_extra={"description": OF_ANY + OF_LISP})
 
     type: Annotated[
         Literal[
             "text", "replace", "delete", "insert", "append", "create", "move", "rename", "replace_def", "insert_def"
         ],
         WithJsonSchema({"type": "string"}),  # the description names them all
-    ] = "text"
+    ] = Field("text", json_schema_extra=unsaid_default)
     file_path: str
     old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
@@ -443,6 +459,31 @@ def _gone(outcome: Outcome, wanted: Sequence[Wanted]) -> dict[int, list[Gone]]:
     return gone
 
 
+def _without_lisp(tool: Tool) -> Tool:
+    """The tool as it is listed where nothing is Lisp; it takes the same arguments."""
+    plain = replace(tool, description=DESCRIPTION.format(" too (Order.total)"))
+    named = tool.schema["properties"]
+    edit = named["edits"]["items"]
+    kept = {name: one for name, one in edit["properties"].items() if name not in LISP_ALONE}
+    edits = {**named["edits"], "items": {**edit, "description": OF_ANY, "properties": kept}}
+    object.__setattr__(plain, "schema", {**tool.schema, "properties": {**named, "edits": edits}})
+    return plain
+
+
+_WHOLE: Final = Tool(
+    name="edit_files",
+    title="Edit files",
+    description=DESCRIPTION.format(" too (Order.total), Lisp by forms"),
+    arguments=EditFilesArguments,
+    output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),
+    run=edit_files,
+    destructive=True,
+    open_world=True,
+    languages=(LISP, PYTHON),
+    is_core=True,
+)
+EDIT: Final = replace(_WHOLE, elsewhere=_without_lisp(_WHOLE))
+
 TOOLS = (
     Tool(
         name="balance_brackets",
@@ -456,25 +497,11 @@ TOOLS = (
         languages=(LISP,),
         search_hint="parinfer repair parentheses",
     ),
-    Tool(
-        name="edit_files",
-        title="Edit files",
-        description=(
-            "Edit text by oldText, Python by definitions too (Order.total), Lisp by forms, all or none. load runs "
-            "them; then test, onFailure."
-        ),
-        arguments=EditFilesArguments,
-        output=answer_schema(files=ROWS, count="integer", problems={"type": "array"}, error="object"),
-        run=edit_files,
-        destructive=True,
-        open_world=True,
-        languages=(LISP, PYTHON),
-        is_core=True,
-    ),
+    EDIT,
     Tool(
         name="undo_edit",
         title="Undo edit",
-        description="Take back your last edit_files batch; again: the one before.",
+        description="Take back your last edit_files; again: the one before.",
         arguments=UndoArguments,
         output=answer_schema(files=ROWS, count="integer", left="integer", note="string"),
         run=undo_edit,

@@ -42,13 +42,14 @@ class EvaluateArguments(Evaluating):
     namespace: str | None = Field(None, description="Python: module.")
     frame: int | None = Field(None, ge=0, description="Of stacktrace.")
     """Where the code is evaluated in a frame of the last failure."""
-    repl_session_key: str | None = None
+    repl_session_key: str | None = Field(None, description="Any tool.")
     who: str | None = Field(None, description="Your slug, any tool.")
     description: str | None = None
     """Why, for the log."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, description="Wait: 25000.")
     on_timeout: Literal["continue", "interrupt"] = "continue"
-    allow_restart: bool = False
+    allow_restart: bool = Field(default=False, json_schema_extra={UNLISTED: True})
+    """Whether an interrupt may end the REPL. The answer about one that did not help names it."""
     isolate: bool = Field(default=False, description="Own session.")
     background: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether it runs beside what runs. The answers `running` and `busy` name it, when it is of use."""
@@ -56,9 +57,11 @@ class EvaluateArguments(Evaluating):
     trace: Trace = Field(None, description="true or names.")
     profile: bool = False
     """Whether the slowest functions of the project are told."""
-    max_images: int = Field(10, ge=0)
-    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
-    max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS)
+    max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
+    """The answer names it, where there are more."""
+    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
+    max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS, json_schema_extra={UNLISTED: True})
+    """How much of a value is printed. The answers that cut one say how to have it."""
 
 
 BACKGROUND_MS: Final = 100

@@ -54,7 +54,7 @@ class GetArguments(Evaluating):
     diff_with: str | None = None
     path: list[int | str] | None = Field(None, description="Into a cut value.")
     depth: int | None = Field(None, ge=1, le=1000)
-    max_images: int = Field(10, ge=0)
+    max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
     report: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Of a run of tests: see `run_tests`."""
 

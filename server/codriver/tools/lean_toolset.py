@@ -112,7 +112,7 @@ LEAN: tuple[Tool, ...] = (
         "replSessionKey",
     ),
     _with_less(BY_NAME["repl_output_log"], "maxImages", "maxTextBytes"),
-    replace(BY_NAME["edit_files"], languages=(LISP,)),  # of Python, clients' own tools are good editors
+    replace(BY_NAME["edit_files"], languages=(LISP,), elsewhere=None),  # of Python, clients' own tools are good editors
     Tool(
         name="codriver",
         title="Other tools",

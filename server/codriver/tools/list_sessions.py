@@ -18,7 +18,7 @@ from codriver.errors import CodriverError
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.seam.seam_providers import CONTRACT
-from codriver.tools.calls.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema, client_slug
+from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, client_slug
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import queue_notes
 from codriver.tools.calls.session_choice import key_of, repl_stopped, resolve
@@ -287,7 +287,7 @@ class RestartArguments(Arguments):
     """Arguments of `restart_repl`."""
 
     repl_session_key: str | None = None
-    timeout_ms: int = Field(25_000, ge=100, le=600_000)
+    timeout_ms: int = Field(25_000, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
 
 
 async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:

@@ -55,17 +55,17 @@ class LogArguments(Arguments):
 
     query: str | None = Field(
         None,
-        description="Datalog over :output/line, category, text, timestamp, who, ns, repl-session-key, evaluation; "
-        "$history, $memory: earlier runs.",
+        description="Datalog: [:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]; category, timestamp, "
+        "who, ns, repl-session-key, evaluation. $history, $memory: earlier runs. inputs: of :in.",
     )
-    inputs: list[Input] = Field(default_factory=list)
-    """For `:in`."""
+    inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
     since: int | None = Field(None, description="Log line.")
     category: list[AnyCategory] | None = None
     by: str | None = None
     limit: int = Field(100, ge=1, le=10_000, json_schema_extra=unsaid_default)
-    max_images: int = Field(0, ge=0, le=100)
-    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20)
+    max_images: int = Field(0, ge=0, le=100, json_schema_extra={UNLISTED: True})
+    max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
+    """The answers that leave out images, or shorten texts, name these."""
 
 
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
@@ -186,11 +186,11 @@ MAX_ROWS = 100_000
 class WaitArguments(Arguments):
     """Arguments of `wait_for`."""
 
-    query: str = Field(description="As in repl_output_log, with its inputs.")
+    query: str = Field(description="As in repl_output_log.")
     inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
-    since: int | None = Field(None, ge=0, description="Log line.")
+    since: int | None = Field(None, ge=0)
     timeout_ms: int = Field(25_000, ge=0, le=600_000, json_schema_extra=unsaid_default)
-    limit: int = Field(100, ge=1, le=10_000, json_schema_extra=unsaid_default)
+    limit: int = Field(100, ge=1, le=10_000, json_schema_extra={UNLISTED: True})
     max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
 
 
@@ -393,10 +393,7 @@ TOOLS = (
     Tool(
         name="repl_output_log",
         title="REPL output log",
-        description=(
-            "What passed through the REPLs. by: a who. query: "
-            "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
-        ),
+        description="What passed through the REPLs. by: a who.",
         arguments=LogArguments,
         output=answer_schema(
             result={"anyOf": [{"type": kind} for kind in ("array", "object", "string", "number", "boolean", "null")]},

@@ -7,13 +7,15 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from pydantic import Field
+
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import folded, read_frame
 from codriver.tools.acts.submission import has_frames, keeps_test, last_failed
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
-from codriver.tools.calls.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.session_choice import evaluation_of, own, session_field, target_of
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ NEAREST = 5
 class StackArguments(Arguments):
     """Arguments of `stacktrace`."""
 
-    repl_session_key: str | None = None
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
     evaluation_id: str | None = None
     whole: bool = False
     locals: bool = False

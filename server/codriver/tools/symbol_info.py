@@ -23,7 +23,7 @@ from codriver.tools.answers.symbol_answers import (
     describe_source,
     describe_symbol,
 )
-from codriver.tools.calls.base import ROWS, TEXTS, Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
 from codriver.tools.calls.session_choice import Target, chosen, own, resolve, session_field
 from codriver.tools.truth.drift_notes import drift_lines, drift_of
 
@@ -44,7 +44,7 @@ class SymbolArguments(Arguments):
     namespace: str | None = None
     source: bool = False
     references: bool = False
-    repl_session_key: str | None = None
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
 
 
 class CompleteArguments(Arguments):
@@ -52,7 +52,7 @@ class CompleteArguments(Arguments):
 
     prefix: str = Field(min_length=1, max_length=500)
     namespace: str | None = None
-    repl_session_key: str | None = None
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
     limit: int | None = Field(None, ge=1, le=MAX_COMPLETIONS)
 
 

@@ -62,9 +62,11 @@ class LoadFileArguments(Evaluating):
     """Whether what the file has no more is taken out of its namespace, in Lisp."""
     whole: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether a module of Python that is loaded is run as a whole, and not only what changed of it."""
-    repl_session_key: str | None = None
-    timeout_ms: int | None = Field(None, ge=100, le=600_000)
-    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS)
+    repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
+    """Said of any tool in the first one; the file tells the REPL."""
+    timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
+    """The wait, after which `get_evaluation` waits."""
+    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:

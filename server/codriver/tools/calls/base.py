@@ -324,6 +324,8 @@ class Tool:
     search_hint: str = ""
     lists_output: bool = False
     """Whether `output` is listed whole: that of an evaluation is stated once, and no model is shown any."""
+    elsewhere: Tool | None = None
+    """What is listed in its place where none of a workspace is Lisp: the same, without arguments of Lisp."""
     schema: Schema = field(init=False)
     """The JSON schema of the arguments."""
 

@@ -86,6 +86,7 @@ def on_offer(
     """
     languages, promised = state.languages(), state.promised()
     spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
+    spoken = (tool if tool.elsewhere is None or LISP in languages else tool.elsewhere for tool in spoken)
 
     def may_be_listed(tool: Tool) -> bool:
         obstacle = refusal(tool, state, settings)
