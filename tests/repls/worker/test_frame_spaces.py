@@ -84,6 +84,7 @@ def test_a_new_error_has_frames_and_names_of_its_own(failed):
 REFUSED = {
     "ran = 1\nsuper()": "super() without arguments",
     "ran = 1\nawait outer()": "await is not possible",
+    "ran = 1\n[x async for x in outer()]": "await is not possible",
 }
 
 
@@ -106,6 +107,19 @@ def test_a_frame_that_was_cleared_says_that_its_locals_are_gone(python):
     (parts,) = texts(at(python, 0, "ran = 1\ninner"), "codriver/error")
     assert "its locals are gone" in parts["message"]
     assert texts(at(python, 0, "1 + 1"), "value") == ["2"]
+
+
+def test_a_local_without_a_value_is_not_the_global_of_its_name(failed):
+    failed.evaluate("def late(n):\n    n / 0\n    rate = n\n    return rate")
+    failed.evaluate("late(1)")
+    assert texts(at(failed, 0, "rate"), "ex") == ["NameError"]
+    at(failed, 0, "rate = 7")
+    assert texts(at(failed, 0, "rate"), "value") == ["7"]
+    assert texts(failed.evaluate("rate"), "value") == ["5"]
+    failed.evaluate("import sys, traceback\ntraceback.clear_frames(sys.last_value.__traceback__)\nlate(1)")
+    failed.evaluate("traceback.clear_frames(sys.last_value.__traceback__)")
+    (parts,) = texts(at(failed, 0, "rate"), "codriver/error")
+    assert "its locals are gone" in parts["message"]
 
 
 def test_a_frame_that_is_not_there_is_told_with_how_many_there_are(failed):

@@ -44,7 +44,9 @@ class FrameSpace:
         """The names of its module."""
         self._own = () if is_module else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
         self.locals: dict[str, Any] = {} if is_module else dict(frame.f_locals)
-        self._seen = {name: value for name, value in list(self.around.items()) if name not in self.locals}
+        self._hides = {*self._own, *self.locals}
+        """The names that are no globals there; of locals those as well that have no value."""
+        self._seen = {name: value for name, value in list(self.around.items()) if name not in self._hides}
         """The globals as the namespace was given them."""
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}
 
@@ -60,7 +62,7 @@ class FrameSpace:
         if self.names is self.around:
             return
         for name, value in list(self.around.items()):
-            if name not in self.locals and self.names.get(name, _ABSENT) is self._seen.get(name, _ABSENT):
+            if name not in self._hides and self.names.get(name, _ABSENT) is self._seen.get(name, _ABSENT):
                 self.names[name] = self._seen[name] = value
 
     def end(self) -> None:
@@ -148,7 +150,7 @@ def check(tree: ast.AST) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
             if not node.args:
                 raise FrameError(NO_OWN)
-        elif isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
+        elif isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)) or getattr(node, "is_async", 0):
             raise FrameError(NO_AWAIT)
 
 
