@@ -257,7 +257,8 @@ class KernelAnswers:
     def _record(self, names: list[str] | None, folder: str, covers: bool, profiles: bool) -> object:  # noqa: FBT001  # JSON
         self._recorded()
         folders = [folder or os.getcwd()]
-        self._recording = LiveRecording(folders, names, covers=covers, profiles=profiles)
+        changed_ms = self._texts.changed_ms
+        self._recording = LiveRecording(folders, names, covers=covers, profiles=profiles, changed_ms=changed_ms)
         return None
 
     def _recorded(self) -> object:

@@ -22,7 +22,7 @@ from .recorded_calls import OPTIMIZED, Recording, Wanted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from ..basics.dialect import Dialect
@@ -55,8 +55,8 @@ class recorded:  # noqa: N801  # it is used as a function is
         message = self._job.message
         names = message.get(TRACE)
         if names is not None or COVER in message or PROFILE in message:
-            dialect, covers = self._dialect, COVER in message
-            self._live = LiveRecording(dialect.roots, names, dialect, covers=covers, profiles=PROFILE in message)
+            dialect, asked = self._dialect, {"covers": COVER in message, "profiles": PROFILE in message}
+            self._live = LiveRecording(dialect.roots, names, dialect, **asked, changed_ms=dialect.changed_ms)
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
@@ -75,9 +75,11 @@ class LiveRecording:
         *,
         covers: bool = False,
         profiles: bool = False,
+        changed_ms: Callable[[types.CodeType, int], int] = lambda *_: 0,
     ) -> None:
         self._wanted = Wanted(roots)
-        self._recording = Recording(Wanted(roots, [one for one in names or () if type(one) is str]), dialect)
+        wanted = Wanted(roots, [one for one in names or () if type(one) is str])
+        self._recording = Recording(wanted, dialect, changed_ms)
         self._coverage = LineCoverage(roots[0] if roots else "") if covers else None
         self._executed = offered() if covers else None
         if self._executed is not None:

@@ -114,10 +114,19 @@ class Wanted:
 
 
 class Recording:
-    """The calls of one run. Only recorders write any. `dialect`: of the REPL that records, where it has one."""
+    """The calls of one run. Only recorders write any. `dialect`: of the REPL that records, where it has one.
 
-    def __init__(self, wanted: Wanted, dialect: Dialect | None = None) -> None:
+    `changed_ms` tells of a function's code and its mark when a load changed that, as `Dialect` has it.
+    """
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        dialect: Dialect | None = None,
+        changed_ms: Callable[[types.CodeType, int], int] = lambda *_: 0,
+    ) -> None:
         self.wanted = wanted
+        self._changed_ms = changed_ms
         self._dialect = dialect
         self._is_lisp = dialect is not None and dialect.is_lisp
         self.texts = CallTexts(dialect.plain_printer if dialect is not None and dialect.is_lisp else None)
@@ -176,9 +185,10 @@ class Recording:
                 places[id(function)] = len(functions)
                 code = function.code
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
-                marks = [] if self._is_lisp else [mark_of(code)]  # names in a Lisp's code are made anew at each load
-                if marks and self._dialect is not None:
-                    marks.append(self._dialect.changed_ms(code, marks[0]))
+                marks: list[int] = []
+                if not self._is_lisp:  # names in a Lisp's code are made anew at each load
+                    mark = mark_of(code)
+                    marks = [mark, self._changed_ms(code, mark)]
                 functions.append([*row, self._parameters(function), function.count, function.is_over, *marks])
             parent = call[PARENT]
             took = (call[ENDED_NS] - call[BEGAN_NS]) // 1000 if call[ENDED_NS] else -1
