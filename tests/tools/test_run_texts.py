@@ -53,6 +53,8 @@ def test_of_a_failed_run_a_call_of_what_changed_last_is_told_where_the_tree_has_
     told_lines = outline(run(*calls, functions=functions))
     assert told_lines[-1] == "changed last: #22 shop.stored('x') -> None"
     assert len("\n".join(told_lines).encode()) <= OUTLINE_BYTES
+    redefined = told(*calls).replace('"/shop.py", 3, ["name"]', '"<eval 4>", 1, ["name"]')
+    assert outline(read_run("e1", redefined))[-1] == told_lines[-1]
     green = [(*call[:3], "1") for call in calls]
     assert not any("changed last" in line for line in outline(run(*green, functions=functions)))
     assert not any(

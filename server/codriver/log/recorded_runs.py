@@ -77,6 +77,11 @@ class Function:
         return self._within(self.module) if self.module not in {"", "__main__"} else self.qualified_name
 
     @property
+    def is_redefined(self) -> bool:
+        """True for a function of a module of the project whose code was evaluated, and is in no file."""
+        return self.file.startswith("<eval ") and self.module not in {"", "__main__"}
+
+    @property
     def short_name(self) -> str:
         """Its name after the last part of its module's."""
         return self.name if "." not in self.module else self._within(self.module.rpartition(".")[2])

@@ -318,14 +318,15 @@ def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[G
 
 
 def _changed_last(run: Run) -> dict[int, str]:
-    """Of a run in which something failed a call of each function that was changed last, by its number, in a line."""
-    inner = [call for call in run.calls if call.parent is not None and call.function.changed_ms]
-    if not inner or not any(call.error for call in run.calls):
+    """Of a failed run a call of each function that was changed last or redefined, by its number, in a line."""
+    if not any(call.error for call in run.calls):
         return {}
-    newest = max(call.function.changed_ms for call in inner)
+    inner = [call for call in run.calls if call.parent is not None]
+    newest = max((call.function.changed_ms for call in inner), default=0)
     calls: dict[int, list[CallMade]] = {}
     for call in inner:
-        if call.function.changed_ms > newest - ONE_ACT_MS:
+        is_loaded = newest and call.function.changed_ms > newest - ONE_ACT_MS
+        if is_loaded or call.function.is_redefined:
             calls.setdefault(id(call.function), []).append(call)
     told = [Group(tuple(one)) for one in calls.values()][:MOST_CHANGED]
     return {one.told.number: shorten(f"changed last: {line(one.told, '', len(one.calls))}") for one in told}
