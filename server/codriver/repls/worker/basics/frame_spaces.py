@@ -150,7 +150,7 @@ def check(tree: ast.AST) -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
             if not node.args:
                 raise FrameError(NO_OWN)
-        elif isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)) or getattr(node, "is_async", 0):
+        elif isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)) or getattr(node, "is_async", False):
             raise FrameError(NO_AWAIT)
 
 
