@@ -148,15 +148,17 @@ class History:
                 "diskBytes": self._file_bytes,
             }
 
-    def add(self, entry: Entry) -> None:
-        """Keep an entry: in memory now, on disk within 500 ms. Only evaluated code is kept; the rest is left out.
+    def add(self, *entries: Entry) -> None:
+        """Keep entries of the log, their lines rising: in memory now, on disk within 500 ms; evaluated code alone.
 
         Of a text of more than 64 KiB its head and its tail are kept. What is then too much leaves, the oldest first.
         """
-        self.saw_line(entry.line)
-        if entry.category != EVALUATED_CODE:
-            return
-        entry = cut(entry)
+        self.saw_line(entries[-1].line)
+        for entry in entries:
+            if entry.category == EVALUATED_CODE:
+                self._keep(cut(entry))
+
+    def _keep(self, entry: Entry) -> None:
         with self._lock:
             evicted = self._held.insert(tuple(entry), size_of(entry))
             if self._is_writable and not self._is_closed:

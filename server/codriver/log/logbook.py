@@ -192,11 +192,7 @@ class Logbook:
     def _logged(self, report: Report) -> None:
         if report.retracted:
             self.on_left(report.retracted)
-        for entry in report.added:
-            if entry.category == "evaluatedCode":
-                self._history.add(entry)
-            else:
-                self._history.saw_line(entry.line)
+        self._history.add(*report.added)
 
 
 class _CoalescedNotification:

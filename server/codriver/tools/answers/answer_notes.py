@@ -237,17 +237,15 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
 
 
 def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
-    """The parts that are others; what is too much to compare counts as another."""
+    """The parts that are others; a part that is too much to compare counts as another."""
     pairs: list[tuple[Part, Text, Text]] = [("result", transcript.result, earlier.result)]
     if transcript.has_printed or earlier.has_printed:
         pairs += [("stdout", transcript.out, earlier.out), ("stderr", transcript.err, earlier.err)]
-    return [part for part, now, then in pairs if (now.total or then.total) and _differs(now, then)]
-
-
-def _differs(now: Text, then: Text) -> bool:
-    if now.total != then.total or now.total > MAX_SAME_CHARACTERS:
-        return True
-    return not is_same(now, then)
+    return [
+        part
+        for part, now, then in pairs
+        if now.total != then.total or now.total > MAX_SAME_CHARACTERS or (now.total and not is_same(now, then))
+    ]
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
