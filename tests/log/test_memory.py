@@ -1,7 +1,9 @@
 """The memory keeps the last runs and small documents: capped, private, redacted, and read only when asked for."""
 
+import asyncio
 import json
 import stat
+import threading
 
 import anyio
 import pytest
@@ -239,11 +241,32 @@ async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatc
         tasks.start_soon(recorder.run)
         for number in range(3):
             log.append(OUT, f"line {number}", timestamp_ms=number)
+            recorder.log_grew()
             with anyio.fail_after(30):
                 while len(texts_in(Memory(tmp_path))) <= number:
                     await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     assert texts_in(Memory(tmp_path)) == ["line 0", "line 1", "line 2"]
+
+
+@pytest.mark.anyio
+async def test_nothing_wakes_the_recorder_of_a_server_where_nothing_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_recorder, "SHORTEST_REST_S", 0.01)
+    monkeypatch.setattr(run_recorder, "REST_TIMES", 0)
+    log, timers, loop = OutputLog(), [], asyncio.get_running_loop()
+    call_later = loop.call_later
+    recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, keep=lambda: 5)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(recorder.run)
+        log.append(OUT, "said", timestamp_ms=0)
+        with anyio.fail_after(30):
+            while not texts_in(Memory(tmp_path)):
+                recorder.log_grew()
+                await anyio.sleep(0.01)
+        monkeypatch.setattr(loop, "call_later", lambda *args: timers.append(args) or call_later(*args))
+        await anyio.to_thread.run_sync(threading.Event().wait, 0.05)
+        tasks.cancel_scope.cancel()
+    assert timers == []
 
 
 def test_documents_that_cannot_be_written_beside_runs_that_can_are_told_once(tmp_path, caplog, monkeypatch):

@@ -19,10 +19,14 @@ from needs import program
 from codriver.net.admission import Admission, first_bytes_verdict, is_loopback, peer_uid, token_matches
 from codriver.net.kernel_sockets import (
     GONE,
+    TABLES,
     KernelSilentError,
     Peer,
+    _ask_who_listens,
+    _look_up_who_listens,
     ask_kernel,
     listening_hosts,
+    listening_sockets,
     look_up,
 )
 
@@ -349,6 +353,24 @@ def test_the_addresses_at_which_a_port_is_listened_on_are_in_the_kernels_tables(
     zero = "0" * 32
     (tmp_path / "tcp6").write_text(f"{head}   4: {'0' * 24}01000000:1EC8 {zero}:0000 0A 0\n")
     assert listening_hosts(7880, folder=tmp_path) == ["127.0.0.1", "0.0.0.0", "::1"]
+
+
+@linux
+def test_who_listens_is_told_the_same_by_a_question_and_by_the_tables():
+    with contextlib.ExitStack() as opened:
+        own = {}
+        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::1")):
+            with contextlib.suppress(OSError if ":" in host else ()):  # this machine has no IPv6
+                listener = opened.enter_context(socket.create_server((host, 0), family=family))
+                own[os.fstat(listener.fileno()).st_ino] = (host, listener.getsockname()[1])
+        # One that is connected, and one that is merely bound, are none.
+        port = next(iter(own.values()))[1]
+        opened.enter_context(socket.create_connection(("127.0.0.1", port)))
+        opened.enter_context(socket.socket()).bind(("127.0.0.1", 0))
+        mine = {(os.getuid(), inode, *address) for inode, address in own.items()}
+        told = [{row for row in rows if row[1] in own} for rows in (_ask_who_listens(), _look_up_who_listens(TABLES))]
+        assert told == [mine, mine]
+        assert listening_sockets()[next(iter(own))] == f"127.0.0.1:{port}"
 
 
 def test_a_system_without_such_tables_is_told_apart_from_one_where_nobody_listens(tmp_path):

@@ -36,7 +36,9 @@ class Poller(Generic[T]):
 
     async def next(self, is_news: Callable[[T], bool] | None = None) -> T:
         """The next look's finding, after the rest that is due; with `is_news`, called in the thread, the next news."""
-        is_over = threading.Event()
+        # Who waits for an event makes a lock at each rest, and takes two: to wake up for that costs as much as a look.
+        is_over = threading.Lock()
+        is_over.acquire()
         # The limit is the poller's own: who polls for hours must not take the threads that calls wait for.
         in_thread = anyio.CapacityLimiter(1)
         try:
@@ -44,10 +46,10 @@ class Poller(Generic[T]):
                 self._look_until, is_news, is_over, abandon_on_cancel=True, limiter=in_thread
             )
         finally:
-            is_over.set()
+            is_over.release()
 
-    def _look_until(self, is_news: Callable[[T], bool] | None, is_over: threading.Event) -> T:
-        while not is_over.wait(self._rest_s):
+    def _look_until(self, is_news: Callable[[T], bool] | None, is_over: threading.Lock) -> T:
+        while not is_over.acquire(timeout=self._rest_s):
             began_s, self._rest_s = time.monotonic(), self._interval_s
             found = self._look()
             self._rest_s = max(self._interval_s, self._rest_times * (time.monotonic() - began_s))

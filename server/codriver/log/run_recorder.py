@@ -61,6 +61,8 @@ class RunRecorder:
         self._pending: list[Document] = []
         self._written_line = log.last_line
         self._woken = anyio.Event()
+        self._is_idle = False
+        """True while all is written: nothing but the log's growth wakes it."""
         self._writing = threading.Lock()
         lost = "what passes through the REPLs is in memory only, and later servers will not know it"
         self._runs_trouble = DiskTrouble("the memory of runs", memory.folder, lost)
@@ -72,6 +74,11 @@ class RunRecorder:
         self._pending.append(document)
         self._woken.set()
 
+    def log_grew(self) -> None:
+        """Write the run within a moment. Called in the thread of the loop, once for all that came in a while."""
+        if self._is_idle:
+            self._woken.set()
+
     async def run(self, tells: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
         """Write what there is to write, until cancelled. `tells`: gives `DiskTrouble.tell` by the code of an error."""
         if tells is not None:
@@ -80,21 +87,31 @@ class RunRecorder:
         await anyio.to_thread.run_sync(self._begin)
         due_s = time.monotonic() + SHORTEST_REST_S
         while True:
-            # A timer of the loop's own: an idle server wakes for this, and a cancel scope costs three times as much.
-            timer = asyncio.get_running_loop().call_later(max(0.0, due_s - time.monotonic()), self._woken.set)
+            self._is_idle = not self._has_news
+            timer = None if self._is_idle else self._wake_at(due_s)
             try:
                 await self._woken.wait()
             finally:
-                timer.cancel()
+                if timer is not None:
+                    timer.cancel()
             self._woken = anyio.Event()
             if self._pending:
                 await anyio.to_thread.run_sync(self._write_documents)
             began_s = time.monotonic()
-            if began_s >= due_s:
-                if self._log.last_line != self._written_line:
-                    await anyio.to_thread.run_sync(self._write_run, None)
+            if self._is_idle:
+                due_s = max(due_s, began_s + SHORTEST_REST_S)
+            elif began_s >= due_s:
+                await anyio.to_thread.run_sync(self._write_run, None)
                 now_s = time.monotonic()
                 due_s = now_s + rest_s(now_s - began_s)
+
+    @property
+    def _has_news(self) -> bool:
+        return self._log.last_line != self._written_line and self._keep() > 0
+
+    def _wake_at(self, due_s: float) -> asyncio.TimerHandle:
+        """A timer of the loop's own: a cancel scope costs three times as much."""
+        return asyncio.get_running_loop().call_later(max(0.0, due_s - time.monotonic()), self._woken.set)
 
     def close(self, ended_ms: int) -> None:
         """Write all that is left, and when the run ended. Blocks; does not raise."""

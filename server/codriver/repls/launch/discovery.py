@@ -265,7 +265,7 @@ def _asked_kernel(kernel: NamedKernel) -> ReplFound:
 
 
 LOOK_S: Final = 3.0
-"""How often the kernel's tables are looked at: two short files, and the processes where a socket came or went."""
+"""How often the kernel is asked who listens; the processes are looked at where a socket came."""
 REST_TIMES: Final = 2000
 """Looks take no more than this part of the time."""
 PROCESSES: Final = Path("/proc")
@@ -288,9 +288,12 @@ class ListeningPrograms:
             sockets = listening_sockets()
         except OSError:
             return ()
-        if sockets != self._sockets:
+        if sockets.keys() - self._sockets.keys():
             self._found = tuple(sorted(self._search(sockets), key=lambda one: (one.address, one.pid)))
-            self._sockets = sockets
+        elif len(sockets) < len(self._sockets):
+            left = set(sockets.values())
+            self._found = tuple(one for one in self._found if one.address in left)
+        self._sockets = sockets
         return self._found
 
     def _search(self, sockets: Mapping[int, str]) -> Iterator[ListeningProgram]:

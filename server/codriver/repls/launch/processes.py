@@ -41,7 +41,7 @@ from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTre
 from codriver.systems.terminals import never_block
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from anyio.abc import ByteReceiveStream, Process
 
@@ -415,7 +415,7 @@ async def watch(workspace: Path, names: Sequence[str], *, interval_s: float = 0.
     `names` are paths relative to each folder that is looked at.
     """
     before: tuple[Found, ...] | None = None
-    places: tuple[Path, ...] = ()
+    places: Mapping[str, Sequence[Path]] = {}
     looks = itertools.count()
     known: ReadCache[Found | None] = ReadCache()
 
@@ -439,8 +439,11 @@ def find(workspace: Path, names: Sequence[str]) -> tuple[Found, ...]:
     return _read_all(workspace, _places(workspace, names), ReadCache())
 
 
-def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
-    """The places where a port file may appear: the workspace, its projects, and any other folder that has one now."""
+def _places(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[Path]]:
+    """The places where a port file may appear, by their folders.
+
+    They are in the workspace, its projects, and any other folder that has one now.
+    """
     deadline = time.monotonic() + SEARCH_S
     places = [workspace / name for name in names]
     marks = kinds.project_marks()
@@ -454,19 +457,23 @@ def _places(workspace: Path, names: Sequence[str]) -> tuple[Path, ...]:
             places += here if is_watched else [place for place in here if os.path.exists(place)]  # noqa: PTH110  # see above
         if time.monotonic() > deadline:
             break
-    return tuple(places)
+    by_folder: dict[str, list[Path]] = {}
+    for place in places:
+        by_folder.setdefault(str(place.parent), []).append(place)
+    return by_folder
 
 
-def _read_all(workspace: Path, places: Iterable[Path], known: ReadCache[Found | None]) -> tuple[Found, ...]:
+def _read_all(
+    workspace: Path, places: Mapping[str, Sequence[Path]], known: ReadCache[Found | None]
+) -> tuple[Found, ...]:
     all_found: list[Found] = []
-    folders = {path.parent for path in places} - {workspace}
-    there = {workspace, *(folder for folder in folders if os.path.exists(folder))}  # noqa: PTH110  # as in `_places`
-    for path in places:
-        if path.parent not in there:
+    for folder, paths in places.items():
+        if len(paths) > 1 and not os.path.exists(folder):  # noqa: PTH110  # as in `_places`
             continue
-        with suppress(FileNotFoundError, NotADirectoryError):
-            if found := known.get(path, partial(_read, workspace, path)):
-                all_found.append(found)
+        for path in paths:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if found := known.get(path, partial(_read, workspace, path)):
+                    all_found.append(found)
     return tuple(sorted(all_found, key=attrgetter("path")))
 
 
