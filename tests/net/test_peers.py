@@ -367,7 +367,7 @@ def test_who_listens_is_told_the_same_by_a_question_and_by_the_tables():
         port = next(iter(own.values()))[1]
         opened.enter_context(socket.create_connection(("127.0.0.1", port)))
         opened.enter_context(socket.socket()).bind(("127.0.0.1", 0))
-        mine = {(os.getuid(), inode, *address) for inode, address in own.items()}
+        mine = {(posix_only.user(), inode, *address) for inode, address in own.items()}
         told = [{row for row in rows if row[1] in own} for rows in (_ask_who_listens(), _look_up_who_listens(TABLES))]
         assert told == [mine, mine]
         assert listening_sockets()[next(iter(own))] == f"127.0.0.1:{port}"

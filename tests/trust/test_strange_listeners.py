@@ -6,6 +6,7 @@ import uuid
 
 import other_user
 import pytest
+import real_repls
 from live_server import Live, own_settings, serving, until
 from other_user import needs_root
 
@@ -120,3 +121,26 @@ def test_root_who_listens_is_told_as_the_likely_proxy_of_a_container(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         said = other_user.run(code, listener.getsockname()[1], file)
     assert said == "root listens there, as the proxy of a container does, and not you\n"
+
+
+@pytest.mark.parametrize("dialect", ["python", "lisp"])
+def test_the_embedded_repls_hang_up_on_another_user(tmp_path, dialect):
+    mark = tmp_path / "ran"
+    calls = {"python": f"open({str(mark)!r}, 'w')", "lisp": f'(python/open "{mark}" "w")'}
+    code = calls[dialect].encode()
+    message = b"d4:code%d:%s2:id1:12:op4:evale" % (len(code), code)
+    knock = (
+        "BECOME"
+        "with socket.create_connection(('127.0.0.1', int(sys.argv[1])), timeout=60) as peer:\n"
+        "    try:\n"
+        "        peer.sendall(bytes.fromhex(sys.argv[2]))\n"
+        "        print(peer.recv(100))\n"
+        "    except ConnectionError:\n"
+        "        print(b'')\n"
+    )
+    port = int(real_repls.repl(dialect).address.rpartition(":")[2])
+    assert other_user.run(knock, port, message.hex()) == "b''\n"
+    assert not mark.exists()
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as own:
+        own.sendall(message)
+        until(mark.exists, "the own user's evaluation")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import socket
 import stat
 import struct
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -165,10 +164,10 @@ def _ask_who_listens() -> list[Listener]:
     Raises:
         OSError: this kernel, or the container it is in, does not answer such questions.
     """
-    if sys.platform != "linux":
+    if not peer.IS_LINUX:
         raise KernelSilentError(0, "sock_diag")
     found = []
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
+    with socket.socket(getattr(socket, "AF_NETLINK", 0), socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
         kernel.settimeout(peer.DIAG_S)
         for family, size in ((socket.AF_INET, 4), (socket.AF_INET6, 16)):
             head = struct.pack("=IHHII", 72, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 1, 0)

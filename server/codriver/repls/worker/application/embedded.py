@@ -21,7 +21,7 @@ import threading
 
 from ..basics.connections import START_THREAD, BencodeError, encode, read_value
 from ..basics.jobs import ABANDONED
-from ..basics.systems import lock, own_user, patiently
+from ..basics.systems import lock, patiently
 from ..serving.nrepl_server import Server
 from ..serving.start import find_roots
 from ..serving.thread_interrupts import ThreadInterrupts
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 EVALUATING = "codriver evaluations"
 """The name of the thread that evaluates."""
-IS_LINUX = sys.platform == "linux"
-TABLE = "/proc/net/tcp"
-"""Of the kernel of Linux: the users behind the connections of this machine. Source: proc(5)."""
 
 
 class EmbeddedRepl(Server):
@@ -129,9 +126,6 @@ class EmbeddedRepl(Server):
         connection.answer(message, {"status": ["done"]})
         self.stop()
 
-    def _admits(self, peer: tuple[str, int]) -> bool:
-        return user_behind(peer[1], self.port) in (None, own_user(), 0)
-
     # On threads that evaluate, one at a time
 
     def _start_evaluating(self) -> None:
@@ -165,26 +159,6 @@ def program() -> str:
     if os.path.basename(path) == "__main__.py":
         path = os.path.dirname(path)
     return os.path.basename(path) or "python"
-
-
-def user_behind(port: int, own_port: int) -> int | None:
-    """The user of the process at the other end of a connection to us; None where the system does not tell.
-
-    A socket that no process has any more counts as nobody's, -1: the kernel shows user 0 for it.
-    """
-    if not IS_LINUX:
-        return None
-    ends = [f"0100007F:{port:04X}", f"0100007F:{own_port:04X}"] if sys.byteorder == "little" else []
-    try:
-        with open(TABLE, encoding="ascii") as table:
-            rows: list[list[str]] = [line.split() for line in table]
-    except OSError:
-        return None
-    # Columns: number, local address, remote address, state, queues, timer, retransmits, user, timeout, inode.
-    found: Any = next((row for row in rows if row[1:3] == ends), None)
-    if found is None:
-        return None
-    return int(found[7]) if found[9] != "0" else -1
 
 
 def _leave_with_helper(leave: Callable[[], object]) -> None:

@@ -20,6 +20,7 @@ from ..basics.error_report import keep, stacks, strip_own
 from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
+from ..basics.systems import own_user, user_behind
 from ..runs.live_recording import recorded
 from ..tries.python_acts import RERUN, TRY, Reruns, is_possible, try_all
 from . import thread_interrupts
@@ -150,7 +151,7 @@ class Server:
                     return
                 sleep(AGAIN_S)
                 continue
-            if not self._admits(peer):
+            if user_behind(peer, sock.getsockname()) not in (None, own_user(), 0):
                 sock.close()
                 continue
             with contextlib.suppress(OSError):
@@ -159,10 +160,6 @@ class Server:
             self._connections[:] = [one for one in self._connections if one.is_open]
             self._connections.append(connection)
             start_thread(connection.serve)
-
-    def _admits(self, _peer: tuple[str, int]) -> bool:
-        """Whether a client may connect."""
-        return True
 
     def _handle(self, message: Message, connection: Connection) -> None:
         """Answer one request, or put it in the queue."""
