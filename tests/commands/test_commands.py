@@ -592,8 +592,8 @@ def test_a_server_that_was_killed_is_said_to_have_died_and_its_files_go(tmp_path
         until(lambda: is_claimed(folder) is False, "the end of the server")
         token = ", token" if (folder / "token").exists() else ""
         assert live.run("stop").stdout == (
-            f"no server runs for this workspace: the last one, pid {live.process.pid}, has died and not ended; "
-            f"its files were removed: port, server.json{token}\n"
+            f"no server runs for this workspace: the last one, pid {live.process.pid}, died and left its "
+            f"files, which are removed now: port, server.json{token}\n"
         )
         assert live.run("stop").stdout == "no server runs for this workspace\n"
 

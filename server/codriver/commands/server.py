@@ -349,8 +349,8 @@ def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
         removed: list[str] = []
         with suppress(StartError):  # then the next start does it
             removed = registration.remove_left_over(folder)
-        files = f"; its files were removed: {', '.join(removed)}" if removed else ""
-        say(f"no server runs for this workspace: the last one, pid {claimed.pid}, has died and not ended{files}")
+        now = f", which are removed now: {', '.join(removed)}" if removed else ""
+        say(f"no server runs for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
     else:
         lock = server_record.lock_file(folder)
         say(

@@ -1,6 +1,6 @@
 """A flood of small messages is joined without changing what is said, and does not keep others from their turn."""
 
-from itertools import groupby
+from itertools import count, groupby, pairwise
 
 import anyio
 import pytest
@@ -11,12 +11,15 @@ from scripted_nrepl import scripted
 
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
+from codriver.net import tasks
+from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.contract.adapter_values import Output, Value
-from codriver.repls.nrepl.connection import joined
+from codriver.repls.nrepl.connection import SLICE_BYTES, NreplConnection, joined
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
 
 LINES = 20_000
+PIECES = 40
 
 OUTPUT = st.builds(
     lambda stream, text, identity, session: {stream: text, "id": identity, "session": session},
@@ -94,6 +97,31 @@ async def test_others_get_their_turn_during_a_flood_and_all_of_it_arrives_in_ord
     assert "".join(event.text for event in output) == "".join(texts)
     # What one read of the socket brings is far more than a tenth of the flood.
     assert len({seen for seen in turns if 0 < seen < len(events)}) > 10, "nobody had a turn before all was filed"
+
+
+@pytest.mark.anyio
+async def test_a_turn_does_not_begin_anew_with_each_piece_of_a_flood(monkeypatch):
+    looks = count()
+    monkeypatch.setattr(tasks, "perf_counter", lambda: next(looks) * tasks.TURN_S / 5)
+    transport, filed, seen = TcpTransport(), [], []
+    connection = NreplConnection(transport, filed.append)
+    # Of each piece so little is taken apart between two looks at the clock that it is over before a turn is.
+    messages = SLICE_BYTES * 2 // 1000
+    for _ in range(PIECES):
+        transport.take(encode({"value": "x" * 1000}) * messages)
+    transport.lost(None)
+
+    async def take_turns():
+        while len(filed) < PIECES * messages:
+            seen.append(len(filed))
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks_here:
+        tasks_here.start_soon(take_turns)
+        await connection.read()
+    assert len(filed) == PIECES * messages
+    longest = max(after - before for before, after in pairwise([0, *seen, len(filed)]))
+    assert longest <= 4 * messages, f"{longest} of {len(filed)} messages were filed in one turn"
 
 
 @pytest.mark.anyio
