@@ -5,11 +5,16 @@ so is the kernel; clients evaluate in both REPLs, run cells, look at notebooks, 
 Then each call was answered once, or told as lost; no code ran twice, none that was answered as done is missing in the
 file that it wrote to, and no line of the history stands twice. Prints counts, and fails where one of these does not
 hold.
+
+As root on Linux another user of the machine is beside them, who knocks at the ports of the server, of its REPL and of
+the kernel, reads what lies in their folders, and listens at the ports of those that were killed: no byte comes to that
+user, and no code of theirs runs.
 """
 
 import contextlib
 import json
 import random
+import subprocess
 import sys
 import tempfile
 import threading
@@ -20,7 +25,9 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS / "support")]
 
-import real_kernels  # noqa: E402 - found by the lines above
+import other_user  # noqa: E402 - found by the lines above
+import posix_only  # noqa: E402
+import real_kernels  # noqa: E402
 from live_server import Live  # noqa: E402
 
 CLIENTS = 10
@@ -98,6 +105,69 @@ class Client(threading.Thread):
         return [one for one in self.client.notifications if "method" not in one and one.get("id") in self.asked]
 
 
+class Stranger:
+    """Another user of the machine, who acts as `stranger.py` says; nobody where this one is not root."""
+
+    def __init__(self, counted):
+        self.tried, self.breaks = Counter(), []
+        code = f"with open({str(counted)!r}, 'a') as file: file.write('of-a-stranger\\n')"
+        call = {"name": "evaluate_code", "arguments": {"code": code}}
+        client = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        asked = [("initialize", client), ("tools/call", call)]
+        lines = [{"jsonrpc": "2.0", "id": i, "method": name, "params": what} for i, (name, what) in enumerate(asked)]
+        nrepl = b"d4:code%d:%s2:id1:12:op4:evale" % (len(code), code.encode())
+        self.says = {
+            "MCP": "".join(json.dumps(line) + "\n" for line in lines).encode().hex(),
+            "nREPL": nrepl.hex(),
+            "HTTP": b"POST / HTTP/1.1\r\nHost: localhost\r\n\r\n".hex(),
+            "nothing whole": b"{".hex(),
+        }
+        script = [sys.executable, "-I", "-S", str(TESTS / "fuzz" / "stranger.py"), f"import os\n{other_user.BECOME}"]
+        is_there = posix_only.is_root() and sys.platform == "linux"
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": "/"}
+        self.process = subprocess.Popen(script, **pipes) if is_there else None
+
+    def ask(self, **act):
+        """What came of an act."""
+        (name, over) = next(iter(act.items()))
+        self.tried[name] += 1 if over is True or isinstance(over, str) else len(over)
+        self.process.stdin.write(json.dumps(act) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def try_doors(self, live, kernel_port):
+        """Knock at all ports, and read."""
+        if self.process is None:
+            return
+        doors = [live.port]
+        with contextlib.suppress(OSError, AssertionError, KeyError), live.client() as client:
+            rows = client.call("list_sessions")["sessions"]
+            doors += [int(row["address"].rpartition(":")[2]) for row in rows if row["key"] == "py"]
+        answered = self.ask(knock=doors, says=self.says)
+        self.breaks += [f"{door} answered {came}" for door, came in answered.items() if came]
+        # ZeroMQ greets everybody: of a kernel it counts alone that nothing runs.
+        self.ask(knock=[kernel_port], says=self.says)
+        private = (live.folder / "state", live.port_file.parent)
+        for file in map(Path, self.ask(read=str(live.folder))):
+            if any(file.is_relative_to(folder) for folder in private):
+                self.breaks.append(f"{file} can be read")
+
+    @contextlib.contextmanager
+    def in_place_of(self, *ports):
+        """Listen, for the length of the context, where somebody was killed."""
+        if self.process is None:
+            yield
+            return
+        self.tried["taken"] += len(self.ask(take=ports))
+        yield
+        self.breaks += [f"heard at {ports}: {data[:200]}" for data in self.ask(leave=True)]
+
+    def end(self):
+        """Let it end."""
+        if self.process is not None:
+            self.process.communicate()
+
+
 def prepare(workspace):
     """The notebooks: sound, broken, heavy, wide."""
     workspace.mkdir(parents=True)
@@ -113,8 +183,11 @@ def attack(folder, minutes, seed):
     dice, counted, is_over = random.Random(seed), folder / "counted", threading.Event()
     counted.touch()
     prepare(folder / "workspace")
-    kills = Counter()
+    kills, stranger = Counter(), Stranger(counted)
+    folder.chmod(0o755)  # nothing but their own modes keeps the other user from the files below
     with real_kernels.fresh("ipykernel") as kernel:
+        names = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
+        kernel_ports = list(map(json.loads(kernel.file.read_text()).get, names))
         options = ("--repl", "python", "--kernel", f"jup={kernel.file}")
         live = Live(folder, *options)
         clients = [Client(live, number, counted, is_over, seed) for number in range(CLIENTS)]
@@ -123,21 +196,28 @@ def attack(folder, minutes, seed):
         ends = time.monotonic() + 60 * minutes
         while time.monotonic() < ends:
             time.sleep(dice.uniform(0.3, 20))
+            stranger.try_doors(live, dice.choice(kernel_ports))
             how = dice.choice(["kill", "kill", "stop", "kernel"])
             kills[how] += 1
             if how == "kernel":
                 kernel.kill()
+                with stranger.in_place_of(*kernel_ports):
+                    time.sleep(dice.uniform(0, 3))
                 kernel.start_again()
                 continue
+            port = live.port
             if how == "kill":
                 live.process.kill()
             live.stop()
+            with stranger.in_place_of(port):
+                time.sleep(dice.uniform(0, 3))
             live = Live(folder, *options)
         is_over.set()
         for one in clients:
             one.join(300)
         try:
-            return judge(live, clients, counted, kills)
+            stranger.end()
+            return judge(live, clients, counted, kills, stranger)
         finally:
             for one in clients:
                 with contextlib.suppress(OSError):
@@ -145,13 +225,15 @@ def attack(folder, minutes, seed):
             live.stop()
 
 
-def judge(live, clients, counted, kills):
+def judge(live, clients, counted, kills, stranger):
     """The counts, when all that must hold does."""
     assert not [one.name for one in clients if one.is_alive()], "a call was never answered"
     assert not [again for one in clients for again in one.answered_again()], "a call was answered twice"
+    assert not stranger.breaks, stranger.breaks[:9]
     ran = Counter(counted.read_text().split())
     outcomes = {mark: how for one in clients for mark, how in one.outcomes.items()}
     assert not [mark for mark, times in ran.items() if times > 1], "code ran twice"
+    assert "of-a-stranger" not in ran, "another user's code ran"
     done = {mark for mark, how in outcomes.items() if how == "done"}
     assert done <= set(ran), f"answered as done, and did not run: {sorted(done - set(ran))[:5]}"
     with live.client() as client:
@@ -160,6 +242,7 @@ def judge(live, clients, counted, kills):
     unsent = {mark for mark, how in outcomes.items() if how not in ("done", "lost", "running", "interrupted")}
     return {
         "kills": dict(kills),
+        "another user": dict(stranger.tried),
         "calls": dict(sum((one.calls for one in clients), Counter())),
         "evaluations": dict(Counter(outcomes.values())),
         "said not to have run, and ran": sorted((mark, outcomes[mark]) for mark in unsent & set(ran))[:9],

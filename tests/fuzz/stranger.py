@@ -1,0 +1,99 @@
+"""Another user of this machine, for `attack.py`: knocks at ports, reads files, and listens where others are gone.
+
+A script that root starts with the line of Python that makes it another user, and that takes acts, a line of JSON each:
+
+- `{"knock": [PORT, ...], "says": {NAME: HEX, ...}}`: connect and say each; what came back, by port and name;
+- `{"read": FOLDER}`: the files below that can be opened;
+- `{"take": [PORT, ...]}`: listen at these, if they are free; at which it does;
+- `{"leave": true}`: listen no more; what was heard meanwhile.
+"""
+
+import contextlib
+import encodings.idna  # noqa: F401  # the other user may not be allowed to read it later
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+WAIT_S = 2
+MOST_BYTES = 4096
+listeners, heard = {}, []
+
+
+def knock(port, data):
+    """What is answered, in hexadecimal, within a moment: its beginning, where there is much."""
+    came, ends = b"", time.monotonic() + WAIT_S
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as peer:
+        peer.sendall(data)
+        while (left_s := ends - time.monotonic()) > 0 and len(came) < MOST_BYTES:
+            peer.settimeout(left_s)
+            if not (more := peer.recv(1 << 16)):
+                break
+            came += more
+    return came[:MOST_BYTES].hex()
+
+
+def readable(folder):
+    """The files below a folder that this user can open."""
+    found = []
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                file.read(1)
+                found.append(str(path))
+    return found
+
+
+def hear(peer):
+    """Keep what somebody says who took this for another."""
+    with contextlib.suppress(OSError):
+        while data := peer.recv(1 << 16):
+            heard.append(data.hex())
+
+
+def accept(listener):
+    """Hear everybody, until the listener is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            threading.Thread(target=hear, args=(listener.accept()[0],), daemon=True).start()
+
+
+def take(ports):
+    """The ports of these at which it listens now: one that was free a moment ago may be waited for."""
+    ends = time.monotonic() + WAIT_S
+    while (left := [port for port in ports if port not in listeners]) and time.monotonic() < ends:
+        for port in left:
+            with contextlib.suppress(OSError):
+                listeners[port] = socket.create_server(("127.0.0.1", port))
+                threading.Thread(target=accept, args=(listeners[port],), daemon=True).start()
+        time.sleep(0.01)
+    return sorted(listeners)
+
+
+def leave():
+    """All that was heard."""
+    for listener in listeners.values():
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+    listeners.clear()
+    told, heard[:] = list(heard), []
+    return told
+
+
+def act(asked):
+    if "knock" in asked:
+        says = {name: bytes.fromhex(data) for name, data in asked["says"].items()}
+        return {f"{port} {name}": knock(port, data) for port in asked["knock"] for name, data in says.items()}
+    if "read" in asked:
+        return readable(asked["read"])
+    return take(asked["take"]) if "take" in asked else leave()
+
+
+exec(sys.argv[1])  # it makes this process another user's
+for line in sys.stdin:
+    sys.stdout.write(json.dumps(act(json.loads(line))) + "\n")
+    sys.stdout.flush()
