@@ -123,9 +123,10 @@ class Stranger:
             "nothing whole": b"{".hex(),
         }
         script = [sys.executable, "-I", "-S", str(TESTS / "fuzz" / "stranger.py"), f"import os\n{other_user.BECOME}"]
-        is_there = posix_only.is_root() and sys.platform == "linux"
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": "/"}
-        self.process = subprocess.Popen(script, **pipes) if is_there else None
+        self.process = None
+        if posix_only.is_root() and sys.platform == "linux":
+            pipe = subprocess.PIPE
+            self.process = subprocess.Popen(script, stdin=pipe, stdout=pipe, text=True, cwd="/")
 
     def ask(self, **act):
         """What came of an act."""
