@@ -13,9 +13,16 @@ from scripted_nrepl import scripted
 
 from codriver.core.values import Request
 from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.nrepl import session_pool
 from codriver.repls.nrepl.connection import dial
 from codriver.repls.nrepl.nrepl_adapter import connect
-from codriver.repls.nrepl.session_pool import MOST_REPLS, MOST_SESSIONS, SessionRecord
+from codriver.repls.nrepl.session_pool import (
+    MOST_REPLS,
+    MOST_SESSIONS,
+    MOST_SILENT,
+    OpenedSessions,
+    SessionRecord,
+)
 
 pytestmark = pytest.mark.anyio
 TIMES = {"connect_timeout_s": 5, "op_timeout_s": 5}
@@ -183,3 +190,28 @@ async def test_a_record_that_cannot_be_written_disturbs_no_evaluation(tmp_path):
         async with connect(server.endpoint, listener=nobody, record=record, **TIMES):
             assert server.seen("clone")
         assert server.seen("close")
+
+
+async def left_open(record, closing, monkeypatch, **durations):
+    """Of six sessions at a server that closes so: how many it was asked to close, and how many stay in the record."""
+    for name, value in durations.items():
+        monkeypatch.setattr(session_pool, name, value)
+    async with scripted({"close": closing}) as server, anyio.create_task_group() as tasks:
+        connection = await dial(server.endpoint, nobody, timeout_s=5)
+        tasks.start_soon(connection.read)
+        opened = OpenedSessions("x:1", record)
+        for _ in range(6):
+            server.answers["clone"] = [{"new-session": str(uuid4()), "status": ["done"]}]
+            await opened.clone(connection, timeout_s=5)
+        await opened.close_all(None, busy=())
+        await connection.close()
+    return len(server.seen("close")), len(await record.to_close("x:1", with_busy=True))
+
+
+async def test_a_busy_server_is_given_the_time_to_close_all_sessions(record, monkeypatch):
+    closed = {"status": ["done", "session-closed"]}
+    assert await left_open(record, [0.35, closed], monkeypatch) == (6, 0)
+
+
+async def test_a_server_that_hangs_is_not_asked_to_close_one_session_after_the_other(record, monkeypatch):
+    assert await left_open(record, [], monkeypatch, FAREWELL_S=0.05) == (MOST_SILENT, 6)

@@ -357,9 +357,11 @@ async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -
 
 
 FAREWELL_S: Final = 1.0
-"""How long the end of a connection waits for a server to close its sessions: they are closed for its sake."""
-EACH_S: Final = 0.15
-"""How much longer for each: nREPL 1.0 takes 0.1 s for one, and closes one after the other."""
+"""How long the end of a connection waits until one session is closed: nREPL 1.0 takes 0.1 s, and more if it is busy."""
+MOST_SILENT: Final = 2
+"""After so many in a row that were not closed in time, nobody is asked any more: whoever listens there hangs."""
+FAREWELLS_S: Final = 10.0
+"""How long for all sessions together."""
 
 AT_ONCE: Final = 8
 """Connections by which sessions are closed that an earlier one left."""
@@ -427,14 +429,18 @@ class OpenedSessions:
                 tasks.start_soon(close, left[number::AT_ONCE])
 
     async def _close(self, sessions: dict[str, NreplConnection]) -> None:
-        """Close sessions, each by a connection, in the time that all may take.
+        """Close sessions, each by a connection, as long as the server does so.
 
         One after the other: servers do it so, and some mix up two requests at once.
         """
-        with anyio.move_on_after(FAREWELL_S + EACH_S * len(sessions)):
+        silent = 0
+        with anyio.move_on_after(FAREWELLS_S):
             for identity, connection in sessions.items():
                 if await _is_closed(connection, identity):
                     await self._forget(identity)
+                    silent = 0
+                elif (silent := silent + 1) == MOST_SILENT:
+                    return
 
     async def _forget(self, identity: str) -> None:
         self._opened.pop(identity, None)
