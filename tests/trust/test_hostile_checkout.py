@@ -63,6 +63,12 @@ SHAPES = (
     "garbage",
 )
 WITH_HOOKS = tuple(word for name in known_hooks() for word in ("--client", name))
+NOT_READ = {
+    **dict.fromkeys((shape for shape in SHAPES if "link" in shape), "lies outside the workspace"),
+    "pipe": "it is a pipe",
+    "huge": "bytes are the most that is read",
+}
+"""Why a notebook of such a shape is none: nothing of it was read."""
 HOOKS = ("init", *WITH_HOOKS, "--hooks", "--agents-md")
 HOOK_FILES = sorted({file.path for files in known_hooks().values() for file in files} | {"AGENTS.md"})
 MOST_BYTES = 150 * 2**20
@@ -122,7 +128,10 @@ def run(command, folder, env=None):
     env = env or variables(folder)
     if can_fork(env):
         process = Forked(command, env=env, cwd=folder / "workspace", start_new_session=True)
-        said, _ = process.communicate(WAIT_S)
+        try:
+            said, _ = process.communicate(WAIT_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{command} hung") from None
         return said, process.returncode, process.memory
     # By way of a small process: what a child is said to have had begins with what its parent has.
     measured = folder / "memory"
@@ -232,6 +241,7 @@ def test_a_server_starts_and_serves_and_ends_in_such_a_checkout(checkout, tmp_pa
             for tool, asked in (("list_cells", {}), ("run_cell", {"cell": "0"})):
                 answer = client.call(tool, filePath="orders.ipynb", **asked)
                 assert (answer["ok"], SECRET in json.dumps(answer)) == (False, False)
+                assert NOT_READ.get(shape, "") in answer["message"] or tool == "run_cell"
             assert SECRET not in json.dumps(client.call("repl_output_log", limit=1000))
         if sys.platform == "linux":
             with open(f"/proc/{live.process.pid}/status") as status:  # noqa: PTH123  # no file, but the kernel's words

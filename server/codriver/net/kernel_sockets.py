@@ -190,7 +190,7 @@ def _ask_who_listens() -> list[Listener]:
 
 
 def _look_up_who_listens(folder: Path) -> list[Listener]:
-    """The listeners as the kernel's tables have them, where it answers no questions: 5 ms, and more with connections.
+    """The listeners as the kernel's tables have them, for one that answers no questions: 5 ms or more.
 
     Raises:
         OSError: there are no such tables.

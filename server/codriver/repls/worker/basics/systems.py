@@ -183,7 +183,7 @@ if sys.platform == "linux":
         return _user_in_table(there[1], here[1])
 
     def _user_in_table(port: int, own_port: int) -> int | None:
-        """The user by the kernel's table of connections, in 5 ms, where it answers no questions. Source: proc(5)."""
+        """The user by the kernel's table of connections (5 ms), for a kernel that is silent. Source: proc(5)."""
         ends = [f"0100007F:{port:04X}", f"0100007F:{own_port:04X}"] if sys.byteorder == "little" else []
         try:
             with open(TABLE, encoding="ascii") as table:
