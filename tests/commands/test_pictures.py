@@ -81,8 +81,10 @@ def test_pictures_are_saved_into_a_folder_that_is_asked_for(live, tmp_path, word
 
 def test_a_call_says_which_pictures_came_beside_its_answer(live):
     done = ran(live, "call", "evaluate_code", '{"code": "figure"}')
-    assert "beside it, a picture, image/png 556x4" in done.stderr
-    json.loads(done.stdout)
+    evaluation = json.loads(done.stdout)["evaluationId"]
+    assert re.search(
+        rf"a picture, image/png 556x4\d\d, \d+ KB: codriver image {evaluation} has it, --images", done.stderr
+    )
 
 
 def test_a_session_with_plots_reproduces_as_every_document_and_in_a_replay(live, tmp_path):

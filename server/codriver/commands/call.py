@@ -185,7 +185,7 @@ def call_command(
         if shown:
             from codriver.commands.held_pictures import tell_of_answer  # noqa: PLC0415  # few answers have pictures
 
-            tell_of_answer(shown, str(answer.get("evaluationId") or tool), images, workspace.resolve())
+            tell_of_answer(shown, tool, str(answer.get("evaluationId") or ""), images, workspace.resolve())
         if follow and answer.get("ok"):
             from codriver.commands.log import follow_stream  # noqa: PLC0415  # few calls follow anything
 

@@ -151,17 +151,20 @@ def show_or_save(
         show(held)
 
 
-def tell_of_answer(images: Iterable[tuple[str, str]], name: str, folder: Path | None, workspace: Path) -> None:
-    """Say which pictures came beside an answer, each as its kind and its base64, and save them where a folder is given.
+def tell_of_answer(
+    images: Iterable[tuple[str, str]], tool: str, evaluation: str, folder: Path | None, workspace: Path
+) -> None:
+    """Say which pictures came beside a tool's answer, each by kind and base64, and save them where a folder is given.
 
-    `name`: the evaluation that they are of, else of what else.
+    `evaluation`: the one that they are of; blank where they are of none.
     """
-    held = _numbered((name, picture(kind, data), decoded(data)) for kind, data in images)
+    held = _numbered((evaluation or tool, picture(kind, data), decoded(data)) for kind, data in images)
     if folder is not None:
         save(held, folder, workspace)
         return
+    command = f"codriver image {evaluation} has it, " if evaluation else ""
     for one in held:
-        say(one_line(f"beside it, a picture, {one.picture.words}: --images DIR saves it"), err=True)
+        say(one_line(f"beside it, a picture, {one.picture.words}: {command}--images DIR saves it"), err=True)
 
 
 def _asked(connection: Connection, query: str, *inputs: object) -> list[Any]:
