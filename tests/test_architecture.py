@@ -613,3 +613,28 @@ def test_no_more_sentences_have_a_pronoun_for_their_noun():
     most = max(found, key=lambda name: found[name])
     assert found[most] <= MOST_RIDDLES, f"{most} says 'where it' {found[most]} times: put the noun"
     assert sum(found.values()) <= RIDDLES_LEFT
+
+
+NAMED = re.compile(r"`codriver\.([a-z_]+(?:\.[A-Za-z_]+)*)`")
+NO_MODULES = frozenset({"toml", "forms"})
+"""A file of settings, and a namespace of Clojure."""
+
+
+def is_there(name):
+    """Whether a dotted name below the package leads to a folder, a module, or something that its text has."""
+    place = SERVER
+    for part in name.split("."):
+        if place.is_dir():
+            file = place / f"{part}.py"
+            place = place / part if (place / part).is_dir() else file if file.exists() else place / "__init__.py"
+            if place == file or place.is_dir():
+                continue
+        if not re.search(rf"\b{part}\b", place.read_text("utf-8")):
+            return False
+    return True
+
+
+def test_a_module_that_prose_names_is_where_it_says():
+    paths = {*modules(), *RELAY.rglob("*.py"), *SEAM.rglob("*.py")}
+    named = {(str(path.relative_to(ROOT)), name) for path in paths for name in NAMED.findall(path.read_text("utf-8"))}
+    assert {(path, name) for path, name in named if name not in NO_MODULES and not is_there(name)} == set()

@@ -6,7 +6,7 @@ in `values`, which adapters and tools use as they are.
 
 *The way of an evaluation's request*, from the wire to the REPL, in five shapes:
 
-1. the line of JSON-RPC that a client sent, read to a dictionary (`protocol.calls`);
+1. the line of JSON-RPC that a client sent, read to a dictionary (`protocol.plain_requests`);
 2. the checked arguments of the tool, such as `EvaluateArguments` (`tools.evaluate_code`);
 3. `values.Request`, made by the tool and never changed: the action `Evaluate` brings it, the state keeps it while it
    waits, the effect `RunEvaluation` carries it, and the adapter is given it;
@@ -17,5 +17,5 @@ in `values`, which adapters and tools use as they are.
 
 1. what the server sent of it (`repls.nrepl.failures.SentFailure`);
 2. `values.Failure`, which ending, action, state and tools pass on as it is;
-3. the fields of the answer (`tools.evaluation_answers.failure_json`).
+3. the fields of the answer (`tools.answers.evaluation_answers.failure_json`).
 """

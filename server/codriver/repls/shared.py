@@ -249,7 +249,7 @@ class TestEvaluations:
         await self._tasks.end()
 
     def start(self, request: Request, ended: Ended) -> None:
-        """Run tests as an evaluation, whose value is the run as `test_report` writes it."""
+        """Run tests as an evaluation, whose value is the run as `report_text` writes it."""
         self._tasks.start(self._evaluate(request, ended))
 
     async def run_tests(

@@ -1,7 +1,7 @@
 """Lexical scope: the walk that finds where two names stand in code, and which binding each place belongs to.
 
-The walk knows quoting; `binding_forms` tells it which forms bind names, and `destructuring` which names they bind.
-It goes only into forms in which one of the names stands, and keeps its own stack, so that depth has no limit.
+The walk knows quoting; `binding_forms` tells it which forms bind names, and which names they bind. It goes only into
+forms in which one of the names stands, and keeps its own stack, so that depth has no limit.
 
 Source: Clojure's reference on special forms, destructuring, and the reader.
 """

@@ -17,14 +17,12 @@ What every adapter guarantees, whatever the server behind it does:
 One evaluation at a time per session: the caller queues, and the adapter holds back what comes all the same.
 Different sessions may run side by side.
 
-Values in and out are in `codriver.core.values` and, beside this file, in `adapter_values`, `drift_values` and `media`;
-errors in `codriver.errors` and in `errors` here. Two may come of every operation that asks the REPL something, and are
-not repeated below: `ReplDisconnectedError`, after which the adapter is over, and `OpTimedOutError`. All others are
+Values in and out are in `codriver.core.values` and, beside this file, in `adapter_values` and `questions`; errors in
+`codriver.errors` and in `errors` here. Two may come of every operation that asks the REPL something, and are not
+repeated below: `ReplDisconnectedError`, after which the adapter is over, and `OpTimedOutError`. All others are
 refusals, after which the connection lives on. An operation with a `session` raises `SessionNotOpenError` for one that
 is not open, and one that needs a capability the profile lacks raises `CapabilityMissingError` with the profile's line
-on what would give it.
-
-The listener at the port of a REPL that a file led to: checked over each connection, before a byte is sent.
+on what would give it. Who listens at a port that a file named is checked over each connection, before a byte is sent.
 """
 
 from __future__ import annotations
@@ -199,7 +197,7 @@ class Adapter(KernelOperations, Protocol):
         """Run `test` of `namespace`, or all its tests, or with no namespace those that are found.
 
         A run that is cancelled, or takes longer than `timeout_s`, is interrupted where the REPL can. As an evaluation
-        of the kind `run-tests` it is chosen more closely, and its value is the run as `test_report` writes it.
+        of the kind `run-tests` it is chosen more closely, and its value is the run as `report_text` writes it.
 
         Raises:
             CapabilityMissingError: this REPL cannot run tests.

@@ -1,7 +1,7 @@
 """The program that runs the tests of a Python REPL: by pytest where its interpreter has it, else by `unittest`.
 
 It runs in the project's interpreter, with the standard library, and the project's own pytest where that is installed.
-Its answer is JSON in the shape of `codriver.repls.nrepl.responses.tests_of`. pytest runs files; tests that are in no
+Its answer is JSON in the shape of `codriver.repls.shared.tests_of`. pytest runs files; tests that are in no
 file, and all of them without pytest, are run by `unittest`: classes of it, and plain functions named `test…`.
 """
 
