@@ -181,6 +181,8 @@ def test_long_output_is_read_in_parts_from_its_end(page, client):
     page.click(".line", "range(40_000)")
     page.shows("line 39999", ".detail .stdout")
     assert page.run("document.querySelector('.detail .stdout').innerText.length") < 70_000
+    end = "(one => one && one.scrollTop > 0 && one.scrollTop + one.clientHeight > one.scrollHeight - 9)"
+    page.until(f"{end}(document.querySelector('.detail .stdout'))", "the end of the output")
     page.click(".detail button", "before: show more")
     page.until("document.querySelector('.detail .stdout').innerText.length > 80_000")
 
@@ -218,6 +220,14 @@ def test_a_table_is_in_a_frame_without_scripts_or_an_origin(page, served_page, c
     page.shows("As text", ".detail")
     until(lambda: served_page.frame(address)[0] == 404, "the address to have been used")
     page.wrong = [one for one in page.wrong if "sandboxed" not in json.dumps(one) and "frame/" not in json.dumps(one)]
+
+
+def test_markdown_and_latex_of_a_value_stand_in_its_row(page, client):
+    told = "def __repr__(self): return 'a note'\n def _repr_markdown_(self): return '# Head'"
+    evaluate(client, f"class Told:\n {told}\n def _repr_latex_(self): return '$x^2$'\nTold()")
+    page.click(".line", "a note")
+    page.shows("Head", ".detail .markdown")
+    page.until("[...document.querySelectorAll('.detail pre')].some(one => one.innerText === '$x^2$')", "LaTeX as text")
 
 
 def test_a_frames_address_serves_it_once_with_a_policy_of_its_own(served_page, client):

@@ -146,6 +146,10 @@ def test_a_value_that_has_a_page_to_show_shows_it_when_it_is_asked_for(python):
     printed(python, f"{PAGE}Page()\n[Page()]", **{"codriver/keep": "shown"})
     assert part(python, "shown", ["$1", "text/html"]) == ("<b>жжж</b>", None)
     assert part(python, "shown", ["$1", "text/html"], **{"from": 3}) == ("жжж</b>", None)
+    for name in ("markdown", "latex"):
+        printed(python, f"class Words:\n    def _repr_{name}_(self): return '*a*'\nWords()", **{"codriver/keep": name})
+        assert part(python, name, [f"text/{name}"]) == ("*a*", None)
+        assert "text/html" in part(python, name, ["text/html"])
     printed(python, "{'text/html': list(range(9))}", **{"codriver/keep": "key"})
     assert part(python, "key", ["text/html", 8]) == ("8", None)
     printed(python, "class Bad:\n    def _repr_html_(self): 1/0\nBad()", **{"codriver/keep": "fails"})

@@ -1,4 +1,4 @@
-// What an open row shows: code, whole output, error with its stack, notes, pictures, tables; and the two buttons.
+// What an open row shows: code, whole output, error, notes, pictures, tables; and the two buttons.
 import { isLive } from "./feed.js";
 import { kindOf } from "./row.js";
 import { picturesOf } from "./pictures.js";
@@ -47,6 +47,7 @@ export class Detail {
 			const kind = kindOf(this.row);
 			const made = kind === "edit" ? await this.edit() : kind === "said" || kind === "app" ? [pre(this.row.text)] : await this.evaluation();
 			if (!this.isClosed) this.body.replaceChildren(...made);
+			this.out?.text.scrollTo(0, 1e9);
 		} catch (error) {
 			this.body.replaceChildren(quiet(error.message));
 		}

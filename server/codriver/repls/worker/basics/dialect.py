@@ -10,7 +10,7 @@ import types
 
 from .error_report import PYTHON, locals_of, plain_locals_of
 from .held_definitions import Holds
-from .printing import HTML, KeptValues, NoSuchPartError, html_of, shows_html, tell
+from .printing import KeptValues, NoSuchPartError, shown_as, shows, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ class Dialect:
             number, path = int(path[0][1:]), path[1:]
         try:
             value = self.kept.find(message["evaluation"], number)
-            if path == [HTML] and shows_html(value):
-                shown = html_of(value, start if isinstance(start, int) and start > 0 else 0)
+            if len(path) == 1 and isinstance(path[0], str) and shows(value, path[0]):
+                shown = shown_as(value, path[0], start if isinstance(start, int) and start > 0 else 0)
                 tell(job, shown, self.name_of(job.session.namespace))
                 return
             value = self.part_at(value, path)

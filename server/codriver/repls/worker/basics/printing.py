@@ -324,25 +324,26 @@ def tell(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = F
 
 HELD = 8
 """So many of the newest cut values are kept alive."""
-HTML = "text/html"
-"""The path that means what a value shows of itself in a page. Source: IPython's display protocol."""
+SHOWN = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
+"""The paths that mean what a value shows of itself beside its text, and how. Source: IPython's display protocol."""
 REMEMBERED = 200
 """So many are found as long as the program itself keeps them alive, where values of their class can say so."""
 
 
-def shows_html(value: Any) -> bool:
-    """True of a value whose class has a page to show of it; nothing of the value is run."""
-    return hasattr(type(value), "_repr_html_") and not isinstance(value, type)
+def shows(value: Any, kind: object) -> bool:
+    """True of a value whose class has this kind of a page, or any for None, to show of it; nothing of it is run."""
+    asked = [kind] if kind is not None else SHOWN
+    return not isinstance(value, type) and any(one in SHOWN and hasattr(type(value), SHOWN[one]) for one in asked)
 
 
-def html_of(value: Any, start: int) -> str:
-    """The page that a value shows of itself, from a character on.
+def shown_as(value: Any, kind: str, start: int) -> str:
+    """The page of this kind that a value shows of itself, from a character on.
 
     Raises:
         NoSuchPartError: it fails to.
     """
     try:
-        text = value._repr_html_()
+        text = getattr(value, SHOWN[kind])()
     except Exception as error:
         raise NoSuchPartError("it has no page to show: " + type(error).__name__) from None
     return str(text or "")[start:]
@@ -364,7 +365,7 @@ class KeptValues:
             number = self._told[evaluation] = self._told.get(evaluation, 0) + 1
             if len(self._told) > REMEMBERED:
                 self._told.popitem(last=False)
-            if cut or shows_html(value):
+            if cut or shows(value, None):
                 self._keep((evaluation, number), job.session.id, value)
         tell(job, text, namespace, cut=cut)
 
