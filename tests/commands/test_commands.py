@@ -428,6 +428,15 @@ def test_the_history_is_ready_to_paste_and_says_when_nothing_matches(live):
     assert live.run("history", "no such code").stderr == "nothing in the history contains 'no such code'\n"
 
 
+def test_the_history_tells_a_load_in_a_line_and_finds_it_by_its_text(live):
+    (live.workspace / "long.py").write_text("FIRST = 1\nSECOND = 2\n")
+    with live.client(name="ann") as client:
+        assert client.call("load_file", filePath="long.py", replSessionKey="py")["ok"]
+    comment, told = live.run("history", "SECOND = 2").stdout.splitlines()
+    assert (comment[:2], told) == ("# ", "# load long.py")
+    assert live.run("history", "long.py").stdout.splitlines()[-1] == told
+
+
 def test_a_comment_of_the_history_is_one_in_the_language_of_its_session():
     keys = {
         "py": "#",

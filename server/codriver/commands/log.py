@@ -254,11 +254,11 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
     if not found:
         told = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
         say(told, err=True)
-    signs = comment_signs([(key, code) for _, _, _, key, code in found])
-    for line, when, who, key, code in found:
+    signs = comment_signs([(key, code) for _, _, _, key, code, _ in found])
+    for line, when, who, key, code, file in found:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
         say(Styled(one_line(f"{signs[key]} {line} {stamp} {who} {key}".rstrip()), dim=True))
-        say(code)
+        say(f"{signs[key]} load {one_line(file.removeprefix(f'{workspace.resolve()}/'))}" if file else code)
 
 
 def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -285,13 +285,14 @@ def _reads_as_python(code: str) -> bool:
     return True
 
 
-REMEMBERED = """[:find ?line ?when ?who ?key ?code :in $ $history
+REMEMBERED = """[:find ?line ?when ?who ?key ?code ?file :in $ $history
   :where [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] [$history ?e :output/text ?code]
-         [(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]]"""
+         [(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]
+         [(get-else $history ?e :output/file "") ?file]]"""
 
 
-def _history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str]]:
-    """The history from the server that runs, else from its file: line, time, who, session, code."""
+def _history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str, str]]:
+    """The history from the server that runs, else from its file: line, time, who, session, code, file if loaded."""
     try:
         with client.connect(workspace, name="codriver-history") as connection:
             answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})
@@ -307,12 +308,12 @@ def _history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, 
             entries = read_history(file)
         except (NewerFormatError, UnreadableError, OSError) as error:
             raise click.ClickException(f"the history {file} cannot be read: {error}") from error
-        rows = [(e.line, e.timestamp, e.who or "", e.session_key or "", e.text) for e in entries]
-    return [row for row in rows if text in row[4]]
+        rows = [(e.line, e.timestamp, e.who or "", e.session_key or "", e.text, e.file or "") for e in entries]
+    return [row for row in rows if text in row[4] or text in row[5]]
 
 
-def _history_row(line: int, when: int, who: str, key: str, code: str) -> tuple[int, int, str, str, str]:
-    return int(line), int(when), str(who), str(key), str(code)
+def _history_row(line: int, when: int, who: str, key: str, code: str, file: str) -> tuple[int, int, str, str, str, str]:
+    return int(line), int(when), str(who), str(key), str(code), str(file)
 
 
 def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:

@@ -162,6 +162,7 @@ class Append(Effect):
     session_key: str | None = None
     evaluation: str | None = None
     notebook: str | None = None
+    file: str | None = None
     now: Later[int] = from_context("now")
 
 

@@ -238,6 +238,7 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
         ns=request.namespace or (session.namespace if session else None),
         session_key=session_key(repl, evaluation.session),
         evaluation=evaluation.id,
+        file=request.file if request.kind == "load-file" else None,
     )
     if repl.profile is not None and repl.profile.seam is not None:
         request = replace(request, who=evaluation.who)
@@ -246,7 +247,7 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
         return (run,)  # the log is told of its end
     if not request.description:
         return (run, code)
-    described = replace(code, category="otherOutput", text=request.description, ns=None)
+    described = replace(code, category="otherOutput", text=request.description, ns=None, file=None)
     return (run, described, *_checkpoint(evaluation, request.description, repl), code)
 
 

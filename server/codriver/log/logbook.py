@@ -86,9 +86,10 @@ class Logbook:
             session_key=effect.session_key,
             evaluation=effect.evaluation,
             notebook=effect.notebook,
+            file=effect.file,
         )
 
-    def record(
+    def record(  # noqa: PLR0913  # one argument an attribute
         self,
         category: Category,
         text: str,
@@ -99,6 +100,7 @@ class Logbook:
         session_key: str | None = None,
         evaluation: str | None = None,
         notebook: str | None = None,
+        file: str | None = None,
     ) -> int:
         """Append to the log, and tell the transcript of the evaluation in which line it stands; give that line."""
         line = self.log.append(
@@ -110,6 +112,7 @@ class Logbook:
             session_key=session_key,
             evaluation=evaluation,
             notebook=notebook,
+            file=file,
             may_wait=self._notification is not None,
         )
         if self._notification is not None:
@@ -257,8 +260,8 @@ class AppEvent:
     def to_record(self, line: int) -> Record:
         """The event as the store holds it, in the order of `APP_SCHEMA`."""
         known = (line, APP_EVENT, self.text, self.timestamp, self.who, None, self.session_key, self.evaluation)
-        # `ns`, `run` and `notebook` are of evaluations.
-        return (*known, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
+        # `ns`, `run`, `notebook` and `file` are of evaluations.
+        return (*known, None, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
 
 
 def near(text: str, workspace: object) -> str:

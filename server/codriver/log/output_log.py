@@ -64,6 +64,7 @@ SCHEMA = Schema(
         "evaluation",
         "run",
         "notebook",
+        "file",
     ),
     required=frozenset({"line", "category", "text", "timestamp"}),
     indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run"}),
@@ -113,6 +114,8 @@ class Entry(NamedTuple):
     run: str | None = None
     notebook: str | None = None
     """The path of the notebook that code was evaluated from, past this server."""
+    file: str | None = None
+    """The path of the file whose text this is, as it was loaded."""
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:
@@ -234,6 +237,7 @@ class OutputLog(BoundedLog):
         session_key: str | None = None,
         evaluation: str | None = None,
         notebook: str | None = None,
+        file: str | None = None,
         may_wait: bool = False,
     ) -> int:
         """Add an entity and give its line; what is then over the caps leaves.
@@ -245,7 +249,7 @@ class OutputLog(BoundedLog):
             line = self._next_line
             self._next_line = line + 1
             self._waiting.append(
-                Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook)
+                Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook, file)
             )
         if not may_wait or self._followers or len(text) > LIGHT_CHARACTERS or len(self._waiting) >= MOST_WAITING:
             self.add_waiting()
