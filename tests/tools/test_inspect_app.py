@@ -129,7 +129,7 @@ def test_an_application_that_shows_itself_by_itself_is_found_by_the_list_of_sess
         client.call("evaluate_code", code=code)
         assert not APP_TOOLS & set(client.tools())
         client.call("evaluate_code", code="threading.Timer(0, lambda: (go.set(), done.wait())).start()")
-        while "seam" not in client.call("list_sessions")["sessions"][0]["capabilities"]:
+        while "seam" not in client.call("list_sessions")["sessions"][0]:
             pass
         assert set(client.tools()) >= APP_TOOLS
 

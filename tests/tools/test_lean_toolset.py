@@ -86,9 +86,9 @@ def test_a_call_through_it_is_in_the_log_as_any_other(client, lean):
     loaded = client.call("codriver", tool="load_file", arguments={"filePath": "orders.py", "who": "order-reader"})
     assert loaded["ok"]
     entities = client.call("repl_output_log", by="order-reader")["result"]
-    told, code = entities[:2]
+    told, gave = entities[:2]
     assert (told["category"], told["text"]) == ("otherOutput", f"load {lean.workspace / 'orders.py'}")
-    assert code["category"] == "evaluatedCode"
+    assert (gave["category"], gave.get("evaluation", told["evaluation"])) == ("evaluationResults", told["evaluation"])
 
 
 def test_the_gate_is_the_same(client):

@@ -211,11 +211,10 @@ def test_a_session_is_told_in_few_bytes_and_to_programs_with_the_means_of_each_c
             client.call("evaluate_code", code="1")
             answer = client.request("tools/call", {"name": "list_sessions", "arguments": {}})["result"]
             told = answer["content"][0]["text"].replace(str(live.workspace), "/w")
-            assert len(told) <= 560
+            assert len(told) <= 160
             [row] = json.loads(told)["sessions"]
-            assert {"evaluate", "interrupt", "test"} <= set(row["capabilities"])
-            assert "missing" not in row
+            assert row.keys() == {"key", "phase", "dialect", "generation", "ns", "versions"}
         [whole] = json.loads(live.run("call", "list_sessions").stdout)["sessions"]
         assert whole["capabilities"]["test"] == {"support": "adapted", "op": "eval"}
-        assert list(whole["capabilities"]) == row["capabilities"]
+        assert {"evaluate", "interrupt"} <= set(whole["capabilities"])
         assert "macroexpand" in whole["missing"]

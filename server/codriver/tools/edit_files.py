@@ -400,8 +400,13 @@ def _rows(
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
     """True of a file that differs by nothing but text that its reader sent."""
-    if result.is_new and len(result.done) == 1:
-        return result.change.after == (edits[next(iter(result.done))].code or "").encode()
+    if len(result.done) == 1:
+        sent, change = (edits[next(iter(result.done))].code or "").encode(), result.change
+        if result.is_new:
+            return change.after == sent
+        if sent.strip() and change.after is not None and sent.strip() in change.after:
+            rest = change.after.replace(sent.strip(), b"", 1)
+            return rest.split() == (change.before.data or b"").split()
     return bool(result.done) and all(edits[index].type == TEXT for index in result.done)
 
 

@@ -52,17 +52,31 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
             if session.lane is None:
                 lanes = _lanes(state, repl, own) if session.name == MAIN_SESSION else []
                 row = session_row(state, repl, session) | ({"lanes": lanes} if lanes else {})
-                row = _lean(row) if is_lean else row
+                row = _lean(state, repl, row, who) if is_lean else row
                 is_of_app = session.name == MAIN_SESSION and repl.id in seams
                 rows.append(row | ({"seam": seams[repl.id]} if is_of_app else {}))
     return Answer({"sessions": rows, "count": len(rows)})
 
 
-def _lean(row: dict[str, object]) -> dict[str, object]:
-    """A row for a model: which capabilities there are, and not by which means; a refusal says why there is no other."""
-    lean = {name: value for name, value in row.items() if name != "missing"}
-    if isinstance(able := row.get("capabilities"), dict):
+def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[str, object]:
+    """A row for a model: which capabilities there are, and not by which means; a refusal says why there is no other.
+
+    Of a REPL that Codriver started in this workspace the place and the capabilities are left out: the tools are listed.
+    """
+    known = {"missing", "lastActivity", "isolation"}
+    if row.get("origin") == row.get("address"):
+        known.add("origin")
+    if repl.owned:
+        known |= {"kind", "address", "processId", "capabilities"}
+        known |= {name for name, usual in (("origin", repl.dialect), ("projectRoot", state.life.workspace))
+                  if row.get(name) == usual}  # fmt: skip
+    lean = {name: value for name, value in row.items() if name not in known}
+    if isinstance(able := lean.get("capabilities"), dict):
         lean["capabilities"] = list(able)
+    if isinstance(versions := lean.get("versions"), dict):
+        lean["versions"] = {name: version for name, version in versions.items() if name != "codriver-worker"}
+    if isinstance(running := lean.get("running"), dict) and running["who"] == who:
+        lean["running"] = {name: value for name, value in running.items() if name != "code"}
     return lean
 
 

@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import anyio
 from pydantic import Field, WithJsonSchema
@@ -20,7 +20,7 @@ from codriver.errors import refused
 from codriver.log.logbook import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
 from codriver.net.fair_threads import NoTurnError
-from codriver.tools.answers.answer_budget import FLOODS, budget, budget_asked, fit, images_for, shorten
+from codriver.tools.answers.answer_budget import FLOODS, budget, budget_asked, fit, images_for, overviewed, shorten
 from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
 from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.client_traits import traits_of
@@ -48,6 +48,21 @@ AnyCategory = Annotated[
 
 IN_TEXT: Final = frozenset(APP_SCHEMA.attributes) - frozenset(SCHEMA.attributes)
 """Attributes of an event that its text says as well: a model need not read them twice, and a query gives them."""
+
+
+SESSION: Final = "repl-session-key"
+OF_EVALUATION: Final = frozenset({"who", "timestamp", "ns", SESSION})
+"""Attributes that an evaluation's entities have in common, as far as a model cares."""
+CAME_OF_CODE: Final = frozenset({"evaluationOutput", "evaluationErrorOutput", "evaluationResults"})
+PRINTED: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
+SEVERAL_ROWS: Final = 5
+"""Of so many, who looks them over needs the beginnings of floods, and one of them whole by asking for that."""
+MANY_ROWS: Final = 10
+"""Of so many, the beginnings of all long texts."""
+
+Fitted: TypeAlias = tuple[object, list[str], int]
+"""A result, cut, with notes on what that leaves out, and how many rows it does."""
+Fitting: TypeAlias = "Callable[[object], Fitted]"
 
 
 class LogArguments(Arguments):
@@ -84,10 +99,15 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     images = images_for(call, arguments.max_images, "ask with maxImages")
     taken = images.out_of_json(result)
     budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
-    fitted = partial(fit_newest, taken, budgets, is_asked=arguments.max_text_bytes is not None)
-    shown, notes, omitted = await work.texts.run(call.client, fitted)
+    fitted: Fitting = partial(fit_newest, budgets=budgets, is_asked=arguments.max_text_bytes is not None)
+    if arguments.query is None and not traits_of(call.client_name).wants_detail:
+        sessions = sum(len(repl.sessions) for repl in call.state.repls.values())
+        fitted = partial(_fit_lean, fitted, has_one_session=sessions == 1)
+    shown, notes, omitted = await work.texts.run(call.client, partial(fitted, taken))
     if omitted:
         count, cut = count - omitted, cut or "rows"
+    if arguments.query is None and isinstance(shown, list):
+        count = len(shown)
     notes = [*_gone(call, arguments), *notes]
     fields = {"result": shown, "count": count, **lines, "cut": cut, **({"notes": notes} if notes else {})}
     return Answer(fields, images=tuple(images.taken), has_numbers=True)
@@ -104,6 +124,57 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
     if not traits_of(call.client_name).wants_detail:
         of_apps = [{name: value for name, value in event.items() if name not in IN_TEXT} for event in of_apps]
     return sorted([*found, *of_apps], key=lambda entity: entity["line"])[-limit:]
+
+
+def _fit_lean(fitted: Fitting, found: list[dict[str, Any]], *, has_one_session: bool) -> Fitted:
+    """Entities for a model that asks by filters, as `fitted` fits them into an answer."""
+    rows = _joined(found)
+    shown, notes, omitted = fitted(_lean_rows(rows, has_one_session=has_one_session))
+    if omitted and isinstance(shown, list):  # the first of an evaluation may be among these
+        whole = [row | cut for row, cut in zip(rows[omitted:], shown, strict=True)]
+        shown = _lean_rows(whole, has_one_session=has_one_session)
+    return shown, notes, omitted
+
+
+def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with what an evaluation printed at one go in one row, and of a load without the text of the file."""
+    joined: list[dict[str, Any]] = []
+    for row in rows:
+        before = joined[-1] if joined and joined[-1].get("evaluation") == row.get("evaluation") else {}
+        if before.get("category") == row["category"] in PRINTED:
+            joined[-1] = before | {"text": before["text"] + row["text"]}
+        elif "file" not in row:  # it is told that the file is loaded, and the file has its text
+            joined.append(row)
+    return joined
+
+
+def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dict[str, Any]]:
+    """The rows with who and where in the first of each evaluation, and when in the first of each second.
+
+    The session is left out where there is no other, a namespace that was told last. A row that an evaluation printed or
+    gave, and that names none, is of the evaluation of the row before.
+    """
+    told: set[object] = set()
+    lean = []
+    before, second, namespace = None, -1, None
+    for row in rows:
+        evaluation = row.get("evaluation")
+        known = OF_EVALUATION if evaluation in told else frozenset({SESSION} if has_one_session else ())
+        if row["category"] in CAME_OF_CODE and evaluation == before:
+            known |= {"evaluation"}
+        if row["timestamp"] // 1000 == second:
+            known |= {"timestamp"}
+        elif "timestamp" not in known:
+            second = row["timestamp"] // 1000
+        if (given := row.get("ns")) is not None and given == namespace:
+            known |= {"ns"}
+        namespace = given or namespace
+        named = {"evaluation": evaluation} if row["category"] in CAME_OF_CODE and "evaluation" not in known else {}
+        lean.append({name: value for name, value in row.items() if name not in known} | named)
+        if evaluation is not None:
+            told.add(evaluation)
+        before = evaluation
+    return lean
 
 
 def _gone(call: Call, arguments: LogArguments) -> list[str]:
@@ -145,11 +216,11 @@ def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:
     return sum(len(str(row)) for row in rows) > (FLOODS + 1) * max_bytes
 
 
-def fit_newest(result: object, budgets: tuple[int, int], *, is_asked: bool = False) -> tuple[object, list[str], int]:
+def fit_newest(result: object, budgets: tuple[int, int], *, is_asked: bool = False) -> Fitted:
     """The result, of a list the newest rows that fit; notes on what that leaves out, and how many rows it does.
 
     `budgets`: as `row_budgets` gives them. Unless the caller asked for so many bytes (`is_asked`), as much is shown of
-    a flood as in an evaluation's answer.
+    a flood as in an evaluation's answer, and of a long text among many rows its beginning.
     """
     least, most = budgets
     if not isinstance(result, list):
@@ -158,8 +229,13 @@ def fit_newest(result: object, budgets: tuple[int, int], *, is_asked: bool = Fal
     if not is_asked and _is_flood(result, least):
         least = min(least, FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES)
     rows, note, omitted = fit(result, least, newest=True)
+    if note and not is_asked and len(result) >= SEVERAL_ROWS:
+        result, note = overviewed(result, is_of_all=len(result) >= MANY_ROWS)
+        rows, more, omitted = fit(result, least, newest=True)
+        note = more or note
     if omitted and most > least:
-        rows, note, omitted = fit(result, most, newest=True)
+        rows, more, omitted = fit(result, most, newest=True)
+        note = more or note
     notes = [note] if note else []
     if omitted:
         notes.append(f"{omitted} rows before these are left out: name a limit for more of them, or ask by line")

@@ -30,6 +30,8 @@ MARK_BYTES = 40
 
 ALWAYS_WHOLE_BYTES = 200
 """Texts up to here are never shortened: they are names, categories, and what the number of rows bounds."""
+OVERVIEW_BYTES = 40
+"""Of a flood among rows that are looked over."""
 FLOODS = 10
 """A text of which more than so many times its share of bytes is left out is a flood: nobody reads it whole."""
 IMAGE_BYTES = 4 * 2**20
@@ -123,10 +125,21 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
         left = max(0, left - size)
     else:
         return value, None
-    count = sum(size > cap for size in sizes)
+    return _cut(value, cap, cap // floods), _shortened(sum(size > cap for size in sizes), cap)
+
+
+def overviewed(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
+    """Rows as they are looked over: of floods a few words, and where `is_of_all` the beginning of any long text."""
+    cap = ALWAYS_WHOLE_BYTES if is_of_all else (FLOODS + 1) * ALWAYS_WHOLE_BYTES
+    long = sum(json_bytes(text) > cap for text in _texts(rows))
+    shown = _cut(list(rows), cap, OVERVIEW_BYTES, flood=(FLOODS + 1) * ALWAYS_WHOLE_BYTES)
+    assert isinstance(shown, list)  # noqa: S101  # as it was given
+    return shown, _shortened(long, cap) if long else None
+
+
+def _shortened(count: int, cap: int) -> str:
     texts = "1 text is" if count == 1 else f"{count} texts are"
-    note = f"{texts} shortened to {cap} bytes: ask for fewer rows, or with a larger maxTextBytes"
-    return _cut(value, cap, cap // floods), note
+    return f"{texts} shortened to {cap} bytes: ask for fewer rows, or with a larger maxTextBytes"
 
 
 def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tuple[list[object], str | None, int]:
@@ -167,16 +180,17 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _cut(value: object, cap: int, of_flood: int) -> object:
+def _cut(value: object, cap: int, of_flood: int, *, flood: int = 0) -> object:
+    """The value with its texts cut to `cap`, and those of more than `flood` characters, or many times the cap, less."""
     if isinstance(value, str):
-        cut = head(value, of_flood if len(value) > (FLOODS + 1) * cap else cap)
+        cut = head(value, of_flood if len(value) > (flood or (FLOODS + 1) * cap) else cap)
         if not cut.omitted:
             return value
         return f"{cut.text}… ({cut.omitted} more characters)"
     if isinstance(value, list | tuple):
-        return [_cut(item, cap, of_flood) for item in value]
+        return [_cut(item, cap, of_flood, flood=flood) for item in value]
     if isinstance(value, dict):
-        return {key: _cut(item, cap, of_flood) for key, item in value.items()}
+        return {key: _cut(item, cap, of_flood, flood=flood) for key, item in value.items()}
     return value
 
 

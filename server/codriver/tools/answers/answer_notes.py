@@ -221,6 +221,8 @@ def _compared(
 
 def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
     if evaluation.status != known.status:
+        if evaluation.kind in LOADS and evaluation.status == "done":
+            return ""  # it was loaded again because of that
         return f"the same code ended as {known.status} in {known.id}"
     if evaluation.failure and known.failure:
         now, then = evaluation.failure, known.failure

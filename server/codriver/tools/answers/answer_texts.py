@@ -42,7 +42,7 @@ NOTE_BYTES = 250
 STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
 """What is shown of a flood: how it began, and where it has come to."""
-FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 300, 700
+FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
 """What is shown of what came since: who was told a flood needs to see where it has come to, at most."""
 
 SHOWN_STACKS_BYTES = 8000
@@ -110,7 +110,7 @@ def _texts(
         stacks = head(transcript.own_stacks or transcript.stacks, min(SHOWN_STACKS_BYTES, max_bytes // 4)).text
         fields["stacks"] = stacks
         max_bytes -= json_bytes(stacks)
-        said.append("stacks is where your code was before the interrupt; get_evaluation with part stacks has all of it")
+        said.append("stacks is where your code was; get_evaluation with part stacks has all of it")
     wanted: dict[str, int] = {"result": _size(result, max_bytes + 1)}
     ends = _new_ends(transcript, max_bytes + 1, telling)
     wanted |= {key: _size(end.text, max_bytes + 1) for key, end in ends.items()}
@@ -260,10 +260,7 @@ def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, drop
     """The length of a part that is left out from a place on, and the call that gives it; how much before it is lost."""
     lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
     way = f": get_evaluation with part {part}, from {place}, length {omitted}" if omitted else ""
-    return (
-        f"{part}: {omitted} characters are left out{lost}{way}; "
-        f"also in codriver://evaluation/{transcript.evaluation}/{part}"
-    )
+    return f"{part}: {omitted} characters are left out{lost}{way}"
 
 
 def _cut_notes(transcript: Transcript) -> list[str]:

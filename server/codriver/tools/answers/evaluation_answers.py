@@ -73,6 +73,8 @@ EVALUATION: dict[str, Schema | str] = {
 }
 """The schema of an answer about an evaluation, by the keys of its fields."""
 
+ASKED_FOR = "asked for it with interrupt_evaluation"
+"""The words on who ended an evaluation by that tool, after the name."""
 IMAGE_WAY = "get_evaluation with part image-{number} gives it"
 """How more images of an evaluation are had."""
 
@@ -142,7 +144,7 @@ async def _described(
         if transcript is not None and fails_again(call, evaluation, transcript):
             fields["hint"] = hint_again(call, evaluation) or fields["hint"]
     is_named = not asking.is_same or fields["notes"] != asking.repetition
-    shown = fields if wants_detail(call, asked) else lean(fields, reader, is_cut=bool(left_out), is_named=is_named)
+    shown = fields if wants_detail(call, asked) else lean(fields, reader, is_named=is_named)
     telling.take_back(fields, shown)
     if telling.is_nothing_new(shown):
         shown = with_notes(shown, [NOTHING_NEW])
@@ -288,6 +290,8 @@ async def _of_its_own(asking: Asking) -> Notes:
     used = await notes_of_use(asking.call, asking.evaluation) if may_use else []
     if not notes and not used:
         return ()
+    asked = f"it was interrupted: {asking.who} {ASKED_FOR}"  # as the reader knows
+    notes = tuple(note for note in notes if note != asked)
     own = [note for note in notes if note.endswith(LOAD_IT)]
     edits = [*own, *used]
     told = [with_editor(asking.call, asking.who, note) for note in asking.telling.news(edits)]
@@ -314,7 +318,7 @@ def _of_standing(asking: Asking) -> Notes:
         return queue_notes(call, evaluation)
     if evaluation.status == "running":
         ends = way_to_end(call, evaluation)
-        way = f"it goes on: get_evaluation with its evaluationId and waitMs waits, {ends} ends it"
+        way = f"it goes on: get_evaluation waits, {ends} ends it"
         profile = asking.repl.profile if asking.repl is not None else None
         way += ", background: true runs code beside it" if profile is not None and profile.runs_beside else ""
         return asking.telling.news([way])

@@ -5,10 +5,9 @@ the evaluation failed; `evaluationId` where the reader gave it, or the evaluatio
 that it is the same again; `sessionKey` where the reader named it, or would get that session without naming any; `who`
 where that is the reader; `generation` and `ns` where they are those of the reader's last answer of this session, or the
 namespace it gave; no `notes`; `elapsedMs` under 100, and of what is not over where the answer goes on from one before;
-`outputLines` of what is not cut, where it printed nothing or the answer goes on from one before; Python's `None` as
-`result` and among `values`; of an error `form` 1, frames that are not the project's, and the report of it in `stderr`;
-the hint of `evaluation-failed`, but at the second failure of the same code. With `detail: true` nothing is left out,
-nor of what the command line asks.
+`outputLines`; Python's `None` as `result` and among `values`, and of a load the name that it gives; of an error `form`
+1, frames that are not the project's, and the report of it in `stderr`; the hint of `evaluation-failed`, but at the
+second failure of the same code. With `detail: true` nothing is left out, nor of what the command line asks.
 
 A REPL says a failure twice: in parts, and as the report that it prints. The answer has the project's frames in one line
 each, so the chain, and no report that says them once more. Where the parts have no chain the causes are read from the
@@ -61,6 +60,10 @@ AT_ONCE_MS = 100
 """An evaluation that takes less took no time for its reader."""
 
 
+GIVEN_BY_LOADS: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
+"""The value of a load that no one asked for: the module, or the var that the last form defined."""
+
+
 class Evaluating(Arguments):
     """The arguments that all tools share whose answers describe an evaluation."""
 
@@ -86,6 +89,8 @@ class Reader:
     asks_status: bool = False
     workspace: str = ""
     reads_python: bool = False
+    loads: bool = False
+    """Whether it asked for no value, but for a file to be loaded."""
 
     @property
     def namespace_seen(self) -> str | None:
@@ -109,7 +114,8 @@ def reader_of(
     repl, told = state.repls.get(evaluation.repl), callers.told_to(state, call.client, who)
     seen = told.seen.get(session) if told else None
     reads_python = repl is not None and repl.dialect == "python"
-    return reader_with(call, arguments, who, seen, reads_python=reads_python, own_session=own_session)
+    loads = evaluation.kind == "load-file"
+    return reader_with(call, arguments, who, seen, reads_python=reads_python, loads=loads, own_session=own_session)
 
 
 def reader_with(
@@ -119,6 +125,7 @@ def reader_with(
     seen: Seen | None = None,
     *,
     reads_python: bool = False,
+    loads: bool = False,
     own_session: str | None = None,
 ) -> Reader:
     """The reader of an answer to these arguments, the caller `who`, as far as they and what it has `seen` tell."""
@@ -132,6 +139,7 @@ def reader_with(
         asks_status=arguments.asks_status,
         workspace=str(call.services.workspace),
         reads_python=reads_python,
+        loads=loads,
     )
 
 
@@ -142,19 +150,19 @@ def _only_session(call: Call, who: str) -> str | None:
         return None
 
 
-def lean(
-    fields: Mapping[str, object], reader: Reader, *, is_cut: bool = False, is_named: bool = True
-) -> dict[str, object]:
+def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True) -> dict[str, object]:
     """The fields of a full description that this reader cannot know.
 
-    `is_cut`: some of its text is left out. `is_named`: of the notes on it some may ask for its id.
+    `is_named`: of the notes on it some may ask for its id.
     """
     if "error" in fields:
         fields = _with_short_error(fields, reader.workspace)
-    is_known = _known(fields, reader, is_cut=is_cut, is_named=is_named)
+    is_known = _known(fields, reader, is_named=is_named)
     kept = {key: value for key, value in fields.items() if key not in is_known or not is_known[key]}
     if reader.reads_python:
         _leave_out_none(kept)
+    if reader.loads and GIVEN_BY_LOADS.match(str(kept.get("result"))):
+        del kept["result"]
     return kept
 
 
@@ -173,7 +181,7 @@ def _with_short_error(fields: Mapping[str, object], workspace: str) -> Mapping[s
     return {key: value for key, value in changed.items() if key != "stderr" or value}
 
 
-def _known(fields: Mapping[str, object], reader: Reader, *, is_cut: bool, is_named: bool) -> Mapping[str, bool]:
+def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> Mapping[str, bool]:
     """Whether the reader knows a field, by its name; it knows none of those that are not here."""
     get, seen = fields.get, reader.seen
     is_done, has_failed = get("status") == "done", get("reason") == "evaluation-failed"
@@ -188,7 +196,7 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_cut: bool, is_nam
         "ns": namespace == reader.namespace or (seen is not None and namespace == seen.namespace),
         "notes": not notes,
         "elapsedMs": (type(elapsed) is int and elapsed < AT_ONCE_MS) or (goes_on and get("status") in LIVE),
-        "outputLines": not is_cut and (goes_on or not (get("stdout") or get("stderr"))),
+        "outputLines": True,
         "hint": has_failed and not str(get("hint")).startswith(AGAIN),
     }
 
