@@ -178,7 +178,7 @@ class FreshRepl:
         return self._ran(name, failure)
 
     def _ran(self, name: str, failure: Failure | None) -> Ran:
-        heard, run = self._heard[name], self._adapter.cell_run(name)
+        heard, run = self._heard[name], self._adapter.cell_run(name) if self.is_kernel else None
         values = (*heard.values, *heard.updates.values())
         return Ran(values, "".join(heard.out), "".join(heard.err), failure, run.outputs if run else ())
 
