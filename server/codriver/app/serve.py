@@ -206,7 +206,8 @@ class Server:
         self._tasks.start_soon(parts.history.run, on_trouble(self._core, "history-unwritable"))
         self._tasks.start_soon(parts.recorder.run, partial(on_trouble, self._core))
         parts.transcripts.store.begin(on_trouble(self._core, "spill-unwritable"))
-        self._tasks.start_soon(parts.logbook.run, self._log_grew)
+        parts.protocol.broadcast.followers.add(parts.recorder.log_grew)
+        self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)
         self._tasks.start_soon(watch_languages, self._core, self._workspace)
         self._tasks.start_soon(self._live.run, parts.core, parts.skills)
@@ -215,10 +216,6 @@ class Server:
         self._core.report(*parts.reports, start, *parts.cut_off)
         with parts.protocol.log_messages.hearing_records():
             await self._ended.wait()
-
-    def _log_grew(self) -> None:
-        self._parts.protocol.broadcast.log_grew()
-        self._parts.recorder.log_grew()
 
     async def _watch_skills(self) -> None:
         """Notice and announce changed skills."""
