@@ -10,6 +10,7 @@ from pathlib import Path
 
 import alike
 import compiled_once
+import hung_tests
 import lent_servers
 import not_on_windows
 import pytest
@@ -23,7 +24,7 @@ from live_server import own_settings, serving  # it starts servers in the way th
 # A JVM of the tests is over before a second compiler pays, which takes two thirds of the processor of its start.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
-# What is imported and collected lives as long as the tests; it is looked through once, when it is there.
+# What is imported and collected lives as long as the tests, and is not looked through.
 gc.disable()
 
 # How long an example takes says more of the machine than of the code.
@@ -168,9 +169,18 @@ def path_of(item):
     return item.path.relative_to(HERE).as_posix()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup():
+    """Let no test, nor what it needs, wait without end: nobody would hear of the others."""
+    with hung_tests.ended_after(hung_tests.LIMIT_S) if hung_tests.HAS_TIMERS else contextlib.nullcontext():
+        return (yield)
+
+
+pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
+
+
 def pytest_collection_finish():
-    """Leave the tests themselves out of each module's search for garbage, which took a third of a second with them."""
-    gc.collect()
+    """Leave the tests themselves out of each search for garbage, this one's too: each took a third of a second."""
     gc.freeze()
     gc.enable()
 

@@ -23,6 +23,8 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.manifest import MANIFEST
 
 WAIT_S = 60
+PATH = os.environ.get("PATH", "")
+"""That of the run, before a test has another one."""
 CODRIVER = [sys.executable, "-m", "codriver"]
 RELAY = str(Path(codriver_relay.__file__).with_name("__main__.py"))
 """The relay as a script, which any Python runs without a folder for packages."""
@@ -32,30 +34,38 @@ EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.argumen
 
 @functools.cache
 def _own_python():
-    """A folder with a `python3` for projects, where that of PATH is a script, or has no pytest for tests; else None.
+    """A folder with a `python3` for projects, as that of PATH may be a script, or without pytest; and its place.
 
     A script, as pyenv has them, searches for the Python to run, which takes more of the processor than to start it, and
-    each of a thousand REPLs would search.
+    each of a thousand REPLs would search. The place is the folder of PATH before which it comes, so that what a test
+    puts in front stays there.
     """
-    of_path = shutil.which("python3")
+    of_path = shutil.which("python3", path=PATH)
+    place = str(Path(of_path).parent) if of_path else PATH.partition(os.pathsep)[0]
     if of_path:
         asked = [of_path, "-c", "import sys, pytest; print(sys.executable)"]
         found = subprocess.run(asked, capture_output=True, text=True, check=False)
-        if found.returncode == 0:
-            folder = Path(found.stdout.strip()).parent
-            return None if folder.samefile(Path(of_path).parent) or not (folder / "python3").exists() else str(folder)
+        folder = Path(found.stdout.strip()).parent
+        if found.returncode == 0 and (folder / "python3").exists():
+            return str(folder), place
     folder = lent_servers.new_folder("python")
     (folder / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     (folder / "python3").chmod(0o755)
-    return str(folder)
+    return str(folder), place
+
+
+def _path_with_own_python(path):
+    own, place = _own_python()
+    folders = path.split(os.pathsep)
+    at = folders.index(place) if place in folders else 0
+    return os.pathsep.join([*folders[:at], own, *folders[at:]])
 
 
 def environ(folder):
     """The environment of a server whose files all lie under `folder`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CODRIVER_", "VIRTUAL_ENV"))}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    if own := _own_python():
-        kept["PATH"] = os.pathsep.join([own, kept.get("PATH", "")])
+    kept["PATH"] = _path_with_own_python(kept.get("PATH", ""))
     folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
     return {
         "JUPYTER_RUNTIME_DIR": str(folder / "jupyter"),

@@ -1,0 +1,38 @@
+"""The end of a test that waits without end: a failure that shows all threads, after which the run goes on."""
+
+import contextlib
+import faulthandler
+import signal
+import tempfile
+
+import pytest
+
+LIMIT_S = 400
+"""For each of the set-up, the test and its end: longer than any wait of theirs, on a machine that is busy."""
+MORE_S = 60
+"""After which what waits once more, as in a `finally`, is ended too."""
+HAS_TIMERS = hasattr(signal, "setitimer")
+"""Windows has none; there a test may wait for as long as the whole run may."""
+
+
+@contextlib.contextmanager
+def ended_after(seconds, more=MORE_S):
+    """What runs in this context, in the main thread, fails after so many seconds, and again after `more` of them."""
+
+    def fail(*_):
+        pytest.fail(f"it was not over after {seconds} s, and may wait without end. All threads:\n{_stacks()}")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    timer = signal.setitimer(signal.ITIMER_REAL, seconds, more)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _stacks():
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file)
+        file.seek(0)
+        return file.read()
