@@ -343,7 +343,7 @@ async def test_the_loop_writes_what_is_added(path):
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run)
         history.add(code(1))
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not path.exists():
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
@@ -358,7 +358,7 @@ async def test_the_loop_that_has_nothing_to_do_is_woken_by_what_another_thread_a
         for line in (1, 2):
             await anyio.wait_all_tasks_blocked()
             await anyio.to_thread.run_sync(history.add, code(line))
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while not path.exists() or len(stored(path)) < line:
                     await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
@@ -375,7 +375,7 @@ async def test_the_loop_survives_a_disk_that_fails_and_tells_once_that_it_does_a
     history.add(code(1))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run, told.append)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not told:
                 await anyio.sleep(0.01)
             await anyio.sleep(0.1)  # for some more tries

@@ -29,7 +29,7 @@ async def test_timeouts_expire_in_the_order_of_their_moments_and_not_before_them
 
     for name, after in (("second", 0.02), ("third", 0.04), ("first", 0.0)):
         timeouts.set(Timeout(began + after, partial(expire, name, began + after)))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await all_expired.wait()
     assert expired == ["first", "second", "third"]
 
@@ -40,7 +40,7 @@ async def test_a_timeout_that_is_dropped_does_not_expire_and_the_others_do():
     timeouts.set(dropped)
     timeouts.set(Timeout(monotonic() + 0.01, is_over.set))
     timeouts.drop(dropped)
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await is_over.wait()
     timeouts.drop(dropped)
     assert expired == []
@@ -55,6 +55,6 @@ async def test_one_that_fails_as_it_expires_holds_up_no_other():
 
     timeouts.set(Timeout(monotonic(), fail))
     timeouts.set(Timeout(monotonic() + 0.01, is_over.set))
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         await is_over.wait()
     assert failures == ["not today"]

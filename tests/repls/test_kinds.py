@@ -61,7 +61,7 @@ async def test_discovery_finds_its_port_file_under_its_key(tmp_path):
     write(tmp_path / "far" / "moon.edn")
     write(tmp_path / "far" / ".moon" / "port", "7001")
     write(tmp_path / ".moon" / "port", "7002")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async for found in processes.watch(tmp_path, kinds.port_files()):
             assert [(one.port, one.key) for one in found] == [(7002, "moon"), (7001, "far-moon")]
             break

@@ -76,7 +76,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
         )
         (repls,) = made
         core.report(ReplFound("r1", "x", Origin("address", str(server.endpoint))))
-        with anyio.fail_after(15):
+        with anyio.fail_after(60):
             await until(lambda: core.state.repls["r1"].phase == "connected")
             yield core, repls, said, transcripts
             await repls.end_all()

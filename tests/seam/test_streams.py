@@ -15,7 +15,7 @@ from seam_shop import TOKEN, ask, refused
 import codriver_seam as seam
 from codriver_seam import recording
 
-WAIT_S = 20
+WAIT_S = 60
 THREAD = "codriver seam"
 
 

@@ -10,7 +10,7 @@ from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.wire.bencode import Decoder, encode
 
 pytestmark = pytest.mark.anyio
-WAIT_S = 20
+WAIT_S = 60
 
 
 @pytest.fixture

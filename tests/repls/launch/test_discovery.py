@@ -71,7 +71,7 @@ async def finding(workspace):
 
 
 async def until(condition):
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not condition():
             await anyio.sleep(0.01)
 
