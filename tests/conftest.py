@@ -172,7 +172,7 @@ def path_of(item):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup():
     """Let no test, nor what it needs, wait without end: nobody would hear of the others."""
-    with hung_tests.ended_after(hung_tests.LIMIT_S) if hung_tests.HAS_TIMERS else contextlib.nullcontext():
+    with hung_tests.ended_after(hung_tests.LIMIT_S):
         return (yield)
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import signal
+import sys
 import tempfile
 
 import pytest
@@ -11,13 +12,16 @@ LIMIT_S = 400
 """For each of the set-up, the test and its end: longer than any wait of theirs, on a machine that is busy."""
 MORE_S = 60
 """After which what waits once more, as in a `finally`, is ended too."""
-HAS_TIMERS = hasattr(signal, "setitimer")
+HAS_TIMERS = sys.platform != "win32"
 """Windows has none; there a test may wait for as long as the whole run may."""
 
 
 @contextlib.contextmanager
 def ended_after(seconds, more=MORE_S):
     """What runs in this context, in the main thread, fails after so many seconds, and again after `more` of them."""
+    if sys.platform == "win32":
+        yield
+        return
 
     def fail(*_):
         pytest.fail(f"it was not over after {seconds} s, and may wait without end. All threads:\n{_stacks()}")
