@@ -38,9 +38,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 SLOW = {
-    "app": "event_loop hot_reload portability serving shutdown",
+    "app": "event_loop hot_reload left_sessions portability serving shutdown",
     "clients": "client_libraries inspector sdk_clients trust_question",
-    "commands": "commands demo export export_secrets first_hour odd_texts pictures running terminal testing watch",
+    "commands": "commands demo export export_secrets first_hour kernel_sessions odd_texts pictures "
+    "running terminal testing watch",
     "datalog": "against_reference",
     "docs": "ci_recipe github_action server_pages",
     "documents": "exported_sessions",
@@ -58,7 +59,7 @@ SLOW = {
     "notebook_cells real_kernels server_api server_channel",
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen seam_streams",
-    "repls/worker": "connections embedded_port_file interpreters python_drift tries",
+    "repls/worker": "connections embedded_port_file interpreters minimal_load python_drift tries",
     "seam": "applications clojure clojure_events copies filters framework_forms other_repls page re_frame2 shop",
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",
@@ -68,8 +69,9 @@ SLOW = {
     "isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests stacktrace "
     "symbol_answers symbol_info tests_again tests_of_other_repls try_code wait_for watch_app what_changed "
     "what_changed_in_lisp",
-    "trust": "browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
-    "kernel_floods limits load nrepl_floods presence_files python_path random_kills starving",
+    "trust": "arguments browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
+    "kernel_floods limits load nrepl_floods planted_modules presence_files python_path random_kills starving "
+    "unaccepted_projects",
 }
 """Test files by room that take some three seconds of processor or wait for ten: `-m "not slow"` leaves them out."""
 
