@@ -30,7 +30,10 @@ import nbformat
 from nbclient import NotebookClient
 path = sys.argv[1]
 book = nbformat.read(path, as_version=4)
-client = NotebookClient(book, allow_errors=True, record_timing=False, coalesce_streams=True, kernel_name="python3")
+client = NotebookClient(
+    book, allow_errors=True, record_timing=False, coalesce_streams=True, kernel_name="python3",
+    iopub_timeout=60,  # else it writes after four seconds what it has
+)
 with client.setup_kernel():
     for _ in range(2):
         for index, cell in enumerate(book.cells):
