@@ -219,6 +219,41 @@ def test_caches_around_what_changed_are_emptied_and_told(project):
     assert held(1) == 11
 
 
+WRAPPED_IN_CACHES = """
+import functools
+
+def loud(f):
+    @functools.wraps(f)
+    def inner(*given):
+        return f(*given)
+    return inner
+
+def plain(f):
+    def inner(*given):
+        return f(*given)
+    return inner
+
+@functools.lru_cache
+@loud
+@plain
+def twice(x):
+    return x * 2
+
+@functools.lru_cache
+def other(x):
+    return x
+"""
+
+
+def test_a_cache_around_a_wrapper_of_what_changed_is_emptied_and_no_other(project):
+    module = project.load("wrapped_in_caches", WRAPPED_IN_CACHES)
+    held = module.twice
+    assert [held(4), module.other(1)] == [8, 1]
+    rows = project.edit("wrapped_in_caches", ("return x * 2", "return x * 3"))
+    assert ("twice", "emptied", "1") in rows
+    assert [held(4), module.other.cache_info().currsize] == [12, 1]
+
+
 def test_what_runs_on_or_keeps_a_value_is_named(project):
     shop = project.load("shop_e", SHOP)
     running, cart = shop.counting(), shop.Cart()

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     Rows = List[Tuple[str, str]]
 
 
+MOST_WRAPPERS = 32
+"""Functions that are looked at within one cache."""
+EMPTY_CELL = types.CellType()
+"""Equal to those of a name that is not bound yet; with this one, no value is asked whether it is equal."""
 CACHED = type(functools.lru_cache()(int))
 NEW_LOCALS, NESTED = 0x2, 0x10
 """Flags of codes: of functions, and of those within functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
@@ -206,13 +210,25 @@ class LivingCode:
 
     def empty_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
         """Empty the caches around functions; the name of each that held something, and how many values."""
-        touched = {id(one) for one in functions}
-        for cache in self._caches:
-            inner = object.__getattribute__(cache, "__dict__").get("__wrapped__")
+        touched = {id(one): one for one in functions}
+        for cache in self._caches if touched else ():
+            inner = next((touched[id(one)] for one in _wrapped_in(cache) if id(one) in touched), None)
             size = cache.cache_info().currsize
-            if id(inner) in touched and size:
+            if inner is not None and size:
                 cache.cache_clear()
                 yield inner.__qualname__, size
+
+
+def _wrapped_in(cache: Any) -> list[Any]:
+    """The functions that a cache calls, and those that their wrappers hold, under `__wrapped__` or in a closure."""
+    found = [object.__getattribute__(cache, "__dict__").get("__wrapped__")]
+    for one in found:
+        if type(one) is types.FunctionType and len(found) < MOST_WRAPPERS:
+            cells = [cell for cell in one.__closure__ or () if cell != EMPTY_CELL]
+            inner = [one.__dict__.get("__wrapped__"), *[cell.cell_contents for cell in cells]]
+            known = {id(other) for other in found}
+            found += [other for other in inner if type(other) is types.FunctionType and id(other) not in known]
+    return found
 
 
 def keeping(kind: type, name: str) -> int:
