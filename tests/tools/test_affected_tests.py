@@ -152,6 +152,22 @@ def test_a_fix_of_one_of_two_red_tests_is_kept_and_the_other_named(live, client)
         file.unlink()
 
 
+def test_an_edit_that_takes_a_name_from_its_importers_is_red_though_the_repl_is_green(live, client):
+    (live.workspace / "held.py").write_text("from price import half\n\ndef halved(n):\n    return half(n)\n")
+    (live.workspace / "test_held.py").write_text("import held\n\ndef test_held():\n    assert held.halved(4) == 2\n")
+    change = {"filePath": "price.py", "oldText": "def half(", "newText": "def halve("}
+    try:
+        client.call("evaluate_code", code="import held")
+        answer = edit(client, change, test=["test_held.py"])
+        assert (answer["ok"], "restored" in answer) == (False, True), answer
+        assert answer["notes"][0] == "held.half is of price.half, which is gone: the import fails in a new process"
+        assert (live.workspace / "price.py").read_text() == FILES["price.py"]
+    finally:
+        (live.workspace / "held.py").unlink()
+        (live.workspace / "test_held.py").unlink()
+        client.call("evaluate_code", code="import sys; del sys.modules['held']")
+
+
 def test_tests_that_are_chosen_by_names_alone_are_said_to_be(live, client):
     answer = edit(client, {"filePath": "lone.py", "oldText": "return n", "newText": "return +n"})
     assert answer["passed"] == 1, answer

@@ -6,6 +6,7 @@ import pytest
 from jsonschema import validate
 
 from codriver.tools.manifest import BY_NAME
+from codriver.tools.truth.drift_notes import NEVER_LIVE
 
 LOW = "class Shape: pass\ndef rate(x):\n    return x * 2\n"
 HIGH = "from low import rate, Shape\nmade = Shape()\ndef total():\n    return rate(1)\n"
@@ -113,6 +114,7 @@ def test_what_somebody_bound_anew_is_not_overwritten_by_a_run_of_tests(live, cli
     green = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
     assert (green["ok"], green["passed"]) == (True, 1)
     assert f"not renewed: {low}.rate, it was bound anew in the REPL" in green["notes"]
+    assert sum("the old" in note for note in green["notes"]) <= 1, green["notes"]
 
 
 @pytest.mark.parametrize(
@@ -134,6 +136,7 @@ def test_a_file_that_cannot_be_loaded_is_said_first_and_its_tests_run_in_a_new_p
     red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
     assert not red["ok"]
     assert why in str(red.get("notes", red))
+    assert NEVER_LIVE not in red.get("notes", ()), "nobody asked for the new process"
     write(live, **{low: LOW})
     assert client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)["ok"]
 

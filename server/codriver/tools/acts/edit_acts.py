@@ -25,7 +25,7 @@ from codriver.tools.acts.test_runs import TestArguments, ended_anew, is_named, l
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
-from codriver.tools.truth.drift_notes import PASSES
+from codriver.tools.truth.drift_notes import PASSES, notes_of_lost
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
@@ -185,7 +185,21 @@ class LiveSteps:
         self.fields |= {"onlyInThisRepl": list(dict.fromkeys(only_here))} if only_here else {}
         self.fields |= self._told_red_before()
         self.fields = with_no_time(self.fields, left) if left else self.fields
-        return True
+        return await self._is_well_without_lost(outcome, choice)
+
+    async def _is_well_without_lost(self, outcome: Outcome, choice: Choice) -> bool:
+        """False where tests pass only as modules hold names that the edit took away; told where nobody knows."""
+        repls = [self._call.state.repls.get(one) for one in self._loads.repls]
+        files = [result.change.path for result in outcome.files]
+        lost = [note for repl in repls if repl for note in await notes_of_lost(self._call, repl, files)]
+        if not lost:
+            return True
+        passing = self.fields
+        _, failed = await self._run_anew(outcome, choice)
+        self.fields = passing if failed is None or _is_late(failed) else {**failed, **self._told_red_before()}
+        told = self.fields.get("notes")
+        self.fields = {**self.fields, "notes": [*lost, *(told if isinstance(told, list | tuple) else ())]}
+        return failed is None or _is_late(failed)
 
     async def _run(self, run: TestsRun, left_s: float, *, is_fresh: bool = False) -> tuple[dict[str, object], bool]:
         """The fields of the answer about one run, and whether all passed."""
@@ -233,17 +247,9 @@ class LiveSteps:
         if any(result.change.path.suffix != ".py" for result in outcome.files):
             return False
         choice = await self._choice(outcome, is_affected=list(self._tests) == [AFFECTED])
-        count, failure = 0, self.fields
-        for run in choice.runs:
-            found, is_well = await self._run(run, self._call.services.durations.tests_s, is_fresh=True)
-            if not is_well and found.get("reason") in NO_TESTS:
-                continue
-            if not is_well and not await self._is_blameless(found, run, choice, outcome):
-                self.fields = failure
-                return False
-            self._greened |= choice.red.intersection(run.only) if is_well else set()
-            count += as_int(found.get("passed")) or 0
-        if not count:
+        failure = self.fields
+        count, failed = await self._run_anew(outcome, choice)
+        if failed is not None or not count:
             self.fields = failure
             return False
         error = failure.get("error")
@@ -251,6 +257,19 @@ class LiveSteps:
         self.fields = {**words_of_passes(count, choice), "loadFailedHere": ONLY_HERE.format(words=words)}
         self.fields |= self._told_red_before()
         return True
+
+    async def _run_anew(self, outcome: Outcome, choice: Choice) -> tuple[int, Mapping[str, object] | None]:
+        """The number of tests that pass in a new process, and the first of what failed there by the edit."""
+        count = 0
+        for run in choice.runs:
+            found, is_well = await self._run(run, self._call.services.durations.tests_s, is_fresh=True)
+            if not is_well and found.get("reason") in NO_TESTS:
+                continue
+            if not is_well and not await self._is_blameless(found, run, choice, outcome):
+                return count, _failure(found, run.shown)
+            self._greened |= choice.red.intersection(run.only) if is_well else set()
+            count += as_int(found.get("passed")) or 0
+        return count, None
 
     async def _is_blameless(self, found: Mapping[str, object], run: TestsRun, choice: Choice, outcome: Outcome) -> bool:
         """True where all that failed in a run, or ended it, did so before the edit too.

@@ -45,7 +45,7 @@ from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trac
 from codriver.tools.calls.base import UNLISTED, Answer, Call, unsaid_default
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, key_of, target_of
-from codriver.tools.truth.drift_notes import PASSES, notes_of_fresh, notes_of_tests, outcomes
+from codriver.tools.truth.drift_notes import NEVER_LIVE, PASSES, notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -179,8 +179,11 @@ async def _described(call: Call, evaluation: Evaluation, arguments: TestArgument
     answer = await describe_run(call, evaluation, arguments, passed=arguments.passed, whole=arguments.report)
     if not loaded.notes:
         return answer
-    told = answer.fields.get("notes")
-    notes = [*loaded.notes, *(told if isinstance(told, list | tuple) else ())]
+    found = answer.fields.get("notes")
+    told: tuple[str, ...] = tuple(found) if isinstance(found, list | tuple) else ()
+    # A drift that the load left is told by both, and nobody asked for the new process.
+    notes = [one for one in loaded.notes if not any(other.startswith(one) for other in told)]
+    notes += [one for one in told if not (loaded.needs_new_process and one == NEVER_LIVE)]
     return replace(answer, fields={**answer.fields, "notes": list(dict.fromkeys(notes))})
 
 
