@@ -157,3 +157,14 @@ def test_an_edit_of_the_same_size_in_the_same_second_counts_ten_times_of_ten(liv
     for file in [*files, live.workspace / "test_quick.py"]:
         file.unlink()
     client.call("evaluate_code", code=f"for name in {[file.stem for file in files]}: sys.modules.pop(name, None)")
+
+
+def test_a_test_of_several_parts_counts_once_and_each_part_that_fails_is_told(live, client):
+    (live.workspace / "test_parts.py").write_text(
+        "import unittest\n\nclass Parts(unittest.TestCase):\n    def test_parts(self):\n        for n in range(5):\n"
+        "            with self.subTest(n=n):\n                assert n < 3\n    def test_whole(self):\n"
+        "        with self.subTest(n=1):\n            pass\n"
+    )
+    red = ask(client, namespace="test_parts.py")
+    assert (red["tests"], red["passed"], red["failed"]) == (2, 1, 2), red
+    assert [one["message"] for one in red["results"]] == ["(n=3)", "(n=4)"]
