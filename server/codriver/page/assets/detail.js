@@ -1,4 +1,4 @@
-// What an open row shows: code, whole output, error, notes, pictures, tables; and the two buttons.
+// What an open row shows: code, whole output, error, notes, pictures, tables, two buttons.
 import { isLive } from "./feed.js";
 import { kindOf } from "./row.js";
 import { pictureOf } from "./pictures.js";

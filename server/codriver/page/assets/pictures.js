@@ -1,4 +1,4 @@
-// Pictures of evaluations: fetched once, shown in place, large on a click, to be downloaded.
+// Pictures of evaluations: fetched once, shown in place, large, downloaded.
 import { call } from "./transport.js";
 import { el } from "./text.js";
 

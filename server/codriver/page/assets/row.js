@@ -1,4 +1,4 @@
-// One row: time, who, where, what, what came of it and how long it took; its pictures below it, in place.
+// One row: time, who, where, what, what came of it and how long it took; its pictures below.
 import { isBroken, isLive } from "./feed.js";
 import { pictureOf } from "./pictures.js";
 import { clock, el, oneLine, took } from "./text.js";
