@@ -58,7 +58,7 @@ class Lisp:
         """The value of code, as it prints itself."""
         self._process.stdin.write(" ".join(code.split("\n")) + "\n")
         self._process.stdin.flush()
-        answer = self._answers.get(timeout=60)
+        answer = self._answers.get(timeout=240)
         assert answer[0] == "=", answer
         return answer[1:].rstrip("\n")
 
@@ -86,7 +86,7 @@ class Lisp:
     def frame(self, stream):
         """The next frame of a stream; what is still under way from others before is passed over."""
         while True:
-            frame = self.frames.get(timeout=30)
+            frame = self.frames.get(timeout=120)
             if frame["sub"] == stream:
                 return frame
 
