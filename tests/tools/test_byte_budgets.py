@@ -106,9 +106,9 @@ def test_what_a_notebook_or_an_application_adds_to_the_list_has_no_more_bytes_th
 
 OF_TASKS = {
     "fix a failing test": 980,
-    "find a slow function": 8_750,
-    "recover after an endless loop": 6_500,
-    "take over from another agent": 6_900,
+    "find a slow function": 8_850,
+    "recover after an endless loop": 6_800,
+    "take over from another agent": 7_600,
 }
 """What a model reads of the answers for each task in Python, with room for the digits of counts that vary."""
 

@@ -5,6 +5,10 @@ an interpreter that stands in for the project's own. Nothing waits for it, and o
 declines, says nothing or answers by itself with a form as it stands grants nothing. A client without a handshake can be
 asked by the answer to a call alone, so it is asked where its agent wants the REPL started anew, and calls again then.
 
+It is about an interpreter of Python alone. The REPL of any other language that a project starts runs a command with
+the project's files (`clojure` reads `deps.edn`, Leiningen runs `project.clj`), and a yes never grants commands: only
+`codriver trust` does, which the answer of such a REPL names.
+
 Source: MCP 2025-06-18, elicitation; 2025-11-25, modes of it; 2026-07-28, requests that take several rounds.
 """
 

@@ -15,7 +15,7 @@ from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run, look_again_late
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.answer_texts import difference, excerpt, matching
-from codriver.tools.answers.evaluation_answers import ASKED_FOR, EVALUATION, describe, one_image
+from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.trace_answers import trace_part, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema, unsaid_default
@@ -195,7 +195,9 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     else:
         evaluation = _only_own(call, call.who(arguments.who))
     who = call.who(arguments.who)
-    did = await stop(call, evaluation, f"{who} {ASKED_FOR}", allow_restart=arguments.allow_restart)
+    did = await stop(
+        call, evaluation, f"{who} asked for it with interrupt_evaluation", allow_restart=arguments.allow_restart
+    )
     current = evaluation_of(call.state, evaluation)
     described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call), notes=did)
     if current.over:

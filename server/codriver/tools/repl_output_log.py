@@ -53,7 +53,6 @@ IN_TEXT: Final = frozenset(APP_SCHEMA.attributes) - frozenset(SCHEMA.attributes)
 SESSION: Final = "repl-session-key"
 OF_EVALUATION: Final = frozenset({"who", "timestamp", "ns", SESSION})
 """Attributes that an evaluation's entities have in common, as far as a model cares."""
-CAME_OF_CODE: Final = frozenset({"evaluationOutput", "evaluationErrorOutput", "evaluationResults"})
 PRINTED: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
 SEVERAL_ROWS: Final = 5
 """Of so many, who looks them over needs the beginnings of floods, and one of them whole by asking for that."""
@@ -151,17 +150,14 @@ def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dict[str, Any]]:
     """The rows with who and where in the first of each evaluation, and when in the first of each second.
 
-    The session is left out where there is no other, a namespace that was told last. A row that an evaluation printed or
-    gave, and that names none, is of the evaluation of the row before.
+    The session is left out where there is no other, a namespace that was told last.
     """
     told: set[object] = set()
     lean = []
-    before, second, namespace = None, -1, None
+    second, namespace = -1, None
     for row in rows:
         evaluation = row.get("evaluation")
         known = OF_EVALUATION if evaluation in told else frozenset({SESSION} if has_one_session else ())
-        if row["category"] in CAME_OF_CODE and evaluation == before:
-            known |= {"evaluation"}
         if row["timestamp"] // 1000 == second:
             known |= {"timestamp"}
         elif "timestamp" not in known:
@@ -169,11 +165,9 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
         if (given := row.get("ns")) is not None and given == namespace:
             known |= {"ns"}
         namespace = given or namespace
-        named = {"evaluation": evaluation} if row["category"] in CAME_OF_CODE and "evaluation" not in known else {}
-        lean.append({name: value for name, value in row.items() if name not in known} | named)
+        lean.append({name: value for name, value in row.items() if name not in known})
         if evaluation is not None:
             told.add(evaluation)
-        before = evaluation
     return lean
 
 

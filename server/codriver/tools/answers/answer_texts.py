@@ -260,7 +260,10 @@ def _left_out(transcript: Transcript, part: Part, place: int, omitted: int, drop
     """The length of a part that is left out from a place on, and the call that gives it; how much before it is lost."""
     lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
     way = f": get_evaluation with part {part}, from {place}, length {omitted}" if omitted else ""
-    return f"{part}: {omitted} characters are left out{lost}{way}"
+    return (
+        f"{part}: {omitted} characters are left out{lost}{way}; "
+        f"also in codriver://evaluation/{transcript.evaluation}/{part}"
+    )
 
 
 def _cut_notes(transcript: Transcript) -> list[str]:

@@ -73,8 +73,6 @@ EVALUATION: dict[str, Schema | str] = {
 }
 """The schema of an answer about an evaluation, by the keys of its fields."""
 
-ASKED_FOR = "asked for it with interrupt_evaluation"
-"""The words on who ended an evaluation by that tool, after the name."""
 IMAGE_WAY = "get_evaluation with part image-{number} gives it"
 """How more images of an evaluation are had."""
 
@@ -290,8 +288,6 @@ async def _of_its_own(asking: Asking) -> Notes:
     used = await notes_of_use(asking.call, asking.evaluation) if may_use else []
     if not notes and not used:
         return ()
-    asked = f"it was interrupted: {asking.who} {ASKED_FOR}"  # as the reader knows
-    notes = tuple(note for note in notes if note != asked)
     own = [note for note in notes if note.endswith(LOAD_IT)]
     edits = [*own, *used]
     told = [with_editor(asking.call, asking.who, note) for note in asking.telling.news(edits)]
