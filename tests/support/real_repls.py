@@ -24,6 +24,8 @@ from codriver.repls.launch import recipes
 from codriver.repls.launch.processes import _read_address
 
 START_S = 300
+NOT_THEIRS = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+"""Variables of who runs the tests, without which a server must do what it does."""
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 java = ["java", SHORT_LIVED]
@@ -172,7 +174,7 @@ def start(name):
     """A new server; the caller stops it."""
     need(name)
     command = compiled(COMMANDS[name]())
-    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    env = {key: value for key, value in os.environ.items() if key not in NOT_THEIRS}
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
     stdin = "shared" if "--supervised" in command else "empty"
     watched = Watched.start(new_folder(name), command, env, stdin=stdin)

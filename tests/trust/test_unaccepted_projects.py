@@ -10,6 +10,7 @@ import forked
 import pytest
 from linked_tree import git
 from live_server import RELAY, WAIT_S, Relayed, environ, until
+from needs import program
 
 TRUST = "ask your human to run: codriver trust (in {})"
 
@@ -87,10 +88,11 @@ PYTHONS = {
 }
 CLOJURE = {"src/a.clj": "(ns a)"}
 LISPS = {
-    "deps.edn": ({"deps.edn": '{:deps {x/y {:local/root "x"}}}', **CLOJURE}, ["clojure", "basilisp"]),
-    "Leiningen": ({"project.clj": '(defproject a) (spit "ran" 1)', **CLOJURE}, ["clojure", "basilisp"]),
-    "Hy": ({"a.hy": "(+ 1 2)"}, ["hy"]),
+    "deps.edn": ({"deps.edn": '{:deps {x/y {:local/root "x"}}}', **CLOJURE}, ["clojure", "basilisp"], "clojure"),
+    "Leiningen": ({"project.clj": '(defproject a) (spit "ran" 1)', **CLOJURE}, ["clojure", "basilisp"], "lein"),
+    "Hy": ({"a.hy": "(+ 1 2)"}, ["hy"], "python3"),
 }
+"""By kind its files, the dialects that may answer, and the program without which its own REPL never comes."""
 
 
 def make(folder, files, mark):
@@ -128,7 +130,8 @@ def test_a_linked_working_tree_answers_while_the_environment_of_its_main_checkou
 
 @pytest.mark.parametrize("kind", LISPS)
 def test_every_fresh_lisp_project_answers_in_its_language_until_its_own_repl_comes(tmp_path, kind):
-    files, dialects = LISPS[kind]
+    files, dialects, needed = LISPS[kind]
+    program(needed, install="apt-get install clojure leiningen")
     make(tmp_path / "workspace", {**files, **VENV, "node_modules/.bin/clojure": None}, tmp_path / "ran")
     with plain_client(tmp_path) as (client, _):
         first = client.call("evaluate_code", code="(+ 1 2)", timeoutMs=WAIT_S * 1000)

@@ -12,6 +12,7 @@ import anyio
 import pytest
 from live_server import serving
 from live_server import until as live_until
+from needs import program
 from real_repls import _free_port
 
 from codriver.core import effects
@@ -189,6 +190,8 @@ def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_
     ],
 )
 async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, files, default):
+    for kind in {"process:clojure", "process:lein"}.intersection(default):
+        program(kind.removeprefix("process:"), install="apt-get install clojure leiningen")
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)

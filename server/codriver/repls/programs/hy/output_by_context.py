@@ -41,8 +41,12 @@ class Output(io.TextIOBase):
         return own.get(None) or next(reversed(self.running), self.process)
 
     def write(self, text: str) -> int:
-        """Hand text on."""
-        return int(self.stream().write(text))
+        """Hand text on; a line of the process' own is there when it ends, as at a terminal."""
+        stream = self.stream()
+        count = int(stream.write(text))
+        if stream is self.process and text.endswith("\n"):
+            stream.flush()
+        return count
 
     def flush(self) -> None:
         """Flush the stream of whoever prints now."""
