@@ -29,7 +29,7 @@ def live(live):
 
 
 def with_session(call, arguments, session):
-    takes_one = "replSessionKey" in BY_NAME[call.tool].schema["properties"]
+    takes_one = "repl_session_key" in BY_NAME[call.tool].arguments.model_fields  # which not every list says
     return {"replSessionKey": session, **arguments} if takes_one and "evaluationId" not in arguments else arguments
 
 

@@ -52,11 +52,11 @@ def test_one_client_may_have_it_and_others_not(tmp_path):
 @pytest.mark.parametrize("era", ["initialize", "server/discover"])
 def test_a_client_gets_the_instructions_of_its_own_toolset(tmp_path, era):
     own_settings(tmp_path).write_text('leanClients = ["small"]\n')
-    with serving(tmp_path, "--repl", "python") as live:
+    with serving(tmp_path, "--repl", "lisp") as live:
         told = [instructions(live, name, era) for name in ("small-model", "large-model")]
     (tmp_path / "all").mkdir()
     own_settings(tmp_path / "all").write_text('toolset = "lean"\n')
-    with serving(tmp_path / "all", "--repl", "python") as live:
+    with serving(tmp_path / "all", "--repl", "lisp") as live:
         assert told[0] == instructions(live, "large-model", era) != told[1]
 
 
