@@ -43,6 +43,17 @@ class Plot:
             b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 Plot()
 """
+SIZED = """
+import struct, zlib
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+class Sized:
+    def __init__(self, width):
+        self.head, self.data = struct.pack(">IIBBBBB", width, 1, 8, 0, 0, 0, 0), zlib.compress(bytes(width + 1))
+    def _repr_png_(self):
+        parts = chunk(b"IHDR", self.head) + chunk(b"IDAT", self.data) + chunk(b"IEND", b"")
+        return bytes([137, 80, 78, 71, 13, 10, 26, 10]) + parts
+"""
 TABLE = """
 class Frame:
     def __repr__(self): return "a frame"
@@ -187,6 +198,16 @@ def test_pictures_stand_in_their_place_and_in_a_strip_and_can_be_had_large(page,
     page.until("!document.querySelector('#large').open")
 
 
+def test_pictures_of_one_evaluation_stand_in_the_order_in_which_they_came(page, client):
+    evaluate(client, f"{SIZED}Sized(2)\nSized(3)\nSized(4)")
+    evaluate(client, "Sized(5)\nSized(6)\n7")
+    widths = "[...one.querySelectorAll('img')].map(image => image.naturalWidth)"
+    rows = f"[...document.querySelectorAll('.row .media')].slice(-2).map(one => {widths})"
+    page.until(f"JSON.stringify({rows}) === '[[2,3,4],[5,6]]'", "the pictures in their rows")
+    strip = f"[document.querySelector('#strip')].flatMap(one => {widths}).slice(0, 5)"
+    page.until(f"JSON.stringify({strip}) === '[6,5,4,3,2]'", "the last pictures, the newest first")
+
+
 def test_a_table_is_in_a_frame_without_scripts_or_an_origin(page, served_page, client):
     evaluate(client, TABLE)
     page.click(".line", "a frame")
@@ -228,6 +249,7 @@ def test_tests_are_followed_while_they_run_and_red_ones_have_frames(live, page, 
     (live.workspace / "go").write_text("")
     begun = client.begin_call("run_tests", namespace="test_prices.py", timeoutMs=60_000)
     page.shows("2 of 3 tests, 1 red", "#rows")
+    assert page.text(".tests .where") == "py"
     page.click(".line", "2 of 3")
     page.shows("test_two", ".detail")
     (live.workspace / "go").write_text("1")

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -27,6 +28,8 @@ os.execv(sys.argv[3], sys.argv[3:])
 """A program that becomes a browser whose descriptors 3 and 4 are those that it is given by number."""
 SEEN_S = 30
 """How long a page may take to show something."""
+LEAVES = "navigated or closed|context was destroyed|Cannot find (default execution )?context"
+"""How the browser says that a page goes elsewhere in the very moment in which it is asked."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -36,6 +39,14 @@ def command(folder, *options):
     given = [browser, "--headless=new", "--disable-gpu", "--no-first-run", f"--user-data-dir={folder}", *options]
     # A browser's sandbox does not work for root.
     return [*given, "--no-sandbox"] if posix_only.is_root() else given
+
+
+class BrowserRefusedError(AssertionError):
+    """The browser has no answer, and says why."""
+
+    def __init__(self, method, why):
+        super().__init__(f"{method}: {why}")
+        self.why = why
 
 
 class Browser:
@@ -76,7 +87,8 @@ class Browser:
         with self._come:
             assert self._come.wait_for(lambda: number in self._answers, WAIT_S), f"no answer to {method}"
             answer = self._answers.pop(number)
-        assert "error" not in answer, (method, answer["error"])
+        if "error" in answer:
+            raise BrowserRefusedError(method, answer["error"]["message"])
         return answer["result"]
 
     @contextlib.contextmanager
@@ -129,28 +141,27 @@ class Page:
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def run(self, script):
-        """The value of an expression, or of what it promises."""
-        answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        """The value of an expression, or of what it promises; asked again of a page that leaves meanwhile."""
+        deadline = time.monotonic() + SEEN_S
+        while True:
+            try:
+                answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+            except BrowserRefusedError as refused:
+                if not re.search(LEAVES, refused.why) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+                continue
+            assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+            return answer["result"].get("value")
 
     def until(self, script, what=""):
         """Wait until an expression is true; its value."""
         deadline = time.monotonic() + SEEN_S
-        while not (value := self._run_unless_it_leaves(script)):
+        while not (value := self.run(script)):
             told = f"{what or script}; it says: {self.text()[-2000:]} {self.wrong}"
             assert time.monotonic() < deadline, f"the page was waited for in vain: {told}"
             time.sleep(0.02)
         return value
-
-    def _run_unless_it_leaves(self, script):
-        """The value of an expression; None where the page goes elsewhere in the very moment."""
-        try:
-            return self.run(script)
-        except AssertionError as error:
-            if "navigated or closed" not in str(error):
-                raise
-            return None
 
     def text(self, of="body"):
         return self.run(f"document.querySelector({json.dumps(of)})?.innerText ?? ''")

@@ -16,6 +16,7 @@ from codriver.errors import CodriverError
 from codriver.log.evaluated_steps import LOADED, RAN
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
+from codriver.tools.calls.session_choice import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,11 +123,11 @@ class RowReader:
         for name in [*self._live, *live]:
             if self._live.get(name) != live.get(name):
                 rows.setdefault(name, {"id": name}).update(_standing_of(state.evaluations.get(name)))
-        for name in live:
-            if name in rows and "who" not in rows[name]:
-                one = state.evaluations[name]
-                rows[name] |= {"who": one.who, "text": rows[name].get("text", self._words_of(one))}
-                rows[name].setdefault("at", self._services.now())
+        for row, one in ((rows[name], state.evaluations[name]) for name in live if name in rows):
+            row.setdefault("where", key_of(state, one))
+            if "who" not in row:
+                row |= {"who": one.who, "text": row.get("text", self._words_of(one))}
+                row.setdefault("at", self._services.now())
         self._live = live
 
     def _words_of(self, evaluation: Evaluation) -> str:
@@ -168,8 +169,10 @@ def _whose(entry: Entry) -> Row:
 
 def _take_result(row: Row, text: str) -> None:
     """Take a value into its row: its pictures are counted, and left out."""
+    row["drawn"] = 0  # of its pictures, how many are the last value's
     if PICTURE in text:
-        row["pictures"] = row.get("pictures", 0) + len(pictures.DATA.findall(text))
+        row["drawn"] = len(pictures.DATA.findall(text))
+        row["pictures"] = row.get("pictures", 0) + row["drawn"]
         text = pictures.without_data(text, lambda _picture: "").strip()
     if text or "result" not in row:
         row["result"] = _head(text, RESULT_BYTES)

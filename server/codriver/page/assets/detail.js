@@ -1,7 +1,7 @@
-// What an open row shows: code, whole output, error, notes, pictures, tables, two buttons.
+// What an open row shows: code, whole output, error, notes, pictures, tables; and the two buttons.
 import { isLive } from "./feed.js";
 import { kindOf } from "./row.js";
-import { pictureOf } from "./pictures.js";
+import { picturesOf } from "./pictures.js";
 import { call, tool } from "./transport.js";
 import { copier, diffOf, el, joined, listed, markdown, plain, pre, quiet, size, took } from "./text.js";
 
@@ -66,9 +66,8 @@ export class Detail {
 			call("code", { evaluation: row.id }), tool("get_evaluation", { evaluationId: row.id, maxImages: 0, detail: true }),
 		]);
 		const made = [], text = code ?? row.text ?? "";
-		if (row.goal) made.push(quiet(row.goal));
-		if (row.file) made.push(quiet(row.file));
-		if (row.notebook) made.push(quiet(`evaluated in the notebook ${row.notebook}, past this server`));
+		const where = row.notebook && `evaluated in the notebook ${row.notebook}, past this server`;
+		for (const words of [row.goal, row.file, where]) if (words) made.push(quiet(words));
 		if (kindOf(row) !== "tests" && (code !== null || row.text)) made.push(block("Code", pre(text), copier(() => text)));
 		if (!found.ok && found.reason === "unknown-evaluation") {
 			if (row.output) made.push(block("Output", pre(row.output)));
@@ -78,14 +77,14 @@ export class Detail {
 		if (found.results?.length) made.push(this.tests(found.results));
 		this.out = null;
 		if (found.error) made.push(this.error(found.error));
-		if (row.hasPrinted || found.stdout || isLive(row)) made.push(...await this.output());
-		if (row.pictures) made.push(block("Pictures", el("div", { class: "pictures" }, Array.from({ length: row.pictures }, (_, at) => pictureOf(row, at + 1)))));
+		if (row.hasPrinted || found.stdout || row.began) made.push(...await this.output());
+		if (row.pictures) made.push(block("Pictures", el("div", { class: "pictures" }, picturesOf(row))));
 		if (found.result !== undefined) made.push(this.result(found));
 		if (found.trace) made.push(block("Calls", pre((await tool("get_evaluation", { evaluationId: row.id, part: "trace", length: PIECE })).text)));
 		if (found.stacks) made.push(block("Where it was", pre(found.stacks)));
 		const notes = [...(found.notes ?? []), ...said.slice(1)].filter((one) => !one.startsWith("meanwhile "));
 		if (notes.length) made.push(block("Notes", listed("ul", {}, notes)));
-		return [...made, el("p", { class: "about" }, plain(joined([row.id, found.ns && `in ${found.ns}`, took(found.elapsedMs), found.status], " · ")))];
+		return [...made, el("p", { class: "about" }, plain(joined([row.id, found.ns && `in ${found.ns}`, row.began && took(found.elapsedMs), found.status], " · ")))];
 	}
 
 	async output() {
@@ -135,7 +134,7 @@ export class Detail {
 
 	act() {
 		const { row } = this, made = [];
-		if (isLive(row) && !row.isOver) {
+		if (isLive(row)) {
 			made.push(el("button", { class: "stop", onclick: (event) => this.interrupt(event.currentTarget) }, row.status === "queued" ? "Take it out of the queue" : "Interrupt"));
 		}
 		if (row.status === "needs-input") {
@@ -176,7 +175,7 @@ export class Detail {
 
 const failure = (error) => el("div", {}, el("p", { class: "error" }, plain(joined([error.class, error.message], ": "))),
 	error.trace?.length && listed("ol", { class: "frames" }, error.trace),
-	error.data && pre(error.data), error.locals && quiet(error.locals));
+	error.data && pre(error.data), error.locals && el("code", {}, plain(error.locals)));
 
 /** One stream of an evaluation, read on as it grows, from its end where it is long. */
 class Output {

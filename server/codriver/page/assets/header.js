@@ -2,8 +2,7 @@
 import { tool } from "./transport.js";
 import { el, oneLine, took } from "./text.js";
 
-const holder = document.getElementById("repls");
-const problem = document.getElementById("problem");
+const [holder, problem] = ["repls", "problem"].map((id) => document.getElementById(id));
 const DRIFT_MS = 1500;
 
 let stands = null, drift = null, timer = 0, ahead = 0, lead = () => 0, chips = [];

@@ -8,8 +8,8 @@ export class List {
 	due = false;
 
 	/** `fill(element, row)` makes an element show a row; `heightOf(row)` is its height when it is not measured. */
-	constructor(scroll, holder, { make, fill, heightOf, drop }) {
-		Object.assign(this, { scroll, holder, make, fill, heightOf, drop });
+	constructor(scroll, holder, { make, fill, heightOf }) {
+		Object.assign(this, { scroll, holder, make, fill, heightOf });
 		scroll.addEventListener("scroll", () => {
 			// The list may have got less room since it scrolled by itself: only who goes up leaves its end.
 			this.follows = this.isAtEnd || (this.follows && scroll.scrollTop >= this.top);
@@ -73,7 +73,6 @@ export class List {
 		for (const [row, element] of shown) {
 			if (wanted.has(row) || element.contains(document.activeElement)) continue;
 			shown.delete(row);
-			this.drop(element, row);
 			element.remove();
 			this.pool.push(element);
 		}

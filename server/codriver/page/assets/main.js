@@ -5,7 +5,7 @@ import { Feed, has, isBroken, isLive } from "./feed.js";
 import * as header from "./header.js";
 import { List } from "./list.js";
 import { panels } from "./panels.js";
-import { address } from "./pictures.js";
+import { imageOf, numbersOf } from "./pictures.js";
 import { fillClock, fillRow, kindOf, makeRow } from "./row.js";
 import { el, oneLine } from "./text.js";
 import { call, follow } from "./transport.js";
@@ -37,7 +37,6 @@ const list = new List(scroll, at("rows"), {
 		element.line.tabIndex = row === current ? 0 : -1;
 		element.classList.toggle("current", row === current);
 	},
-	drop: (element) => { for (const one of element.querySelectorAll(":scope > .detail")) one.remove(); },
 	heightOf,
 });
 
@@ -47,7 +46,7 @@ const KINDS = {
 	all: ["All", (row) => kindOf(row) !== "app"],
 	red: ["Errors", isBroken],
 	tests: ["Tests", (row) => kindOf(row) === "tests"],
-	edits: ["Edits and loads", (row) => kindOf(row) === "edit" || kindOf(row) === "load"],
+	edits: ["Edits and loads", (row) => ["edit", "load"].includes(kindOf(row))],
 	pictures: ["Pictures", (row) => row.pictures > 0],
 	app: ["Application", (row) => kindOf(row) === "app"],
 };
@@ -103,24 +102,19 @@ function drawFilters() {
 }
 
 function drawStrip() {
-	const shown = feed.rows.filter((row) => row.pictures && row.life === feed.life).slice(-STRIP);
-	const key = shown.map((row) => `${row.key} ${row.pictures}`).join();
+	const shown = feed.rows.filter((row) => row.pictures && row.life === feed.life).slice(-STRIP)
+		.flatMap((row) => numbersOf(row).map((number) => [row, number])).slice(-STRIP);
+	const key = shown.map(([row, number]) => `${row.key} ${number}`).join();
 	if (strip.key === key) return;
 	strip.key = key;
 	strip.hidden = !shown.length;
-	strip.replaceChildren(...shown.reverse().map((row) => {
-		const image = el("img", { alt: `The last picture of ${row.who ?? "an evaluation"}`, decoding: "async" });
-		address(row.id, row.pictures).then(({ url }) => { image.src = url; }, () => image.closest("button")?.remove());
-		return el("button", { class: "thumb", onclick: () => leadTo(row.id) }, image);
+	strip.replaceChildren(...shown.reverse().map(([row, number]) => {
+		const thumb = el("button", { class: "thumb", onclick: () => leadTo(row.id) }, imageOf(row, number, () => thumb.remove()));
+		return thumb;
 	}));
 }
 
 /* Rows that are chosen and opened */
-
-function touched(row) {
-	row.version += 1;
-	list.later();
-}
 
 function choose(row, focus = true) {
 	const before = current;
@@ -141,7 +135,8 @@ function toggle(row) {
 		list.follows = false;
 		open.set(row.key, new Detail(row, () => list.later()));
 	}
-	touched(row);
+	row.version += 1;
+	list.later();
 }
 
 /** Goes to the row of an evaluation, and opens it: as soon as it comes. */
@@ -176,17 +171,16 @@ const VIEWS = { live: "Live", ...Object.fromEntries(Object.entries(beside).map((
 function choosePanel(name) {
 	if (view === name) return;
 	view = name;
-	live.hidden = name !== "live";
-	panel.hidden = name === "live";
-	at("filters").hidden = name !== "live";
-	search.value = name === "live" ? wanted : "";
-	search.hidden = name !== "live" && !beside[name].search;
-	if (name !== "live") {
-		panel.setAttribute("aria-label", VIEWS[name]);
-		beside[name].show(panel);
-	}
+	const other = beside[name];
+	live.hidden = at("filters").hidden = Boolean(other);
+	panel.hidden = !other;
+	search.value = other ? "" : wanted;
+	search.hidden = other && !other.search;
+	if (other) {
+		panel.setAttribute("aria-label", other.title);
+		other.show(panel);
+	} else list.later();
 	drawTabs();
-	if (name === "live") list.later();
 }
 
 const drawTabs = () => at("tabs").replaceChildren(...Object.entries(VIEWS).map(([name, title]) =>
@@ -247,9 +241,8 @@ const heard = {
 		link.className = "";
 		link.textContent = "live";
 		const name = oneLine(workspace.split(/[\\/]/).at(-1));
-		at("workspace").textContent = name;
 		feed.workspace = `${workspace}/`;
-		at("workspace").title = `${workspace}, codriver ${version}`;
+		Object.assign(at("workspace"), { textContent: name, title: `${workspace}, codriver ${version}` });
 		document.title = `${name} · codriver`;
 		if (isNew) { feed.begin(); redraw(); header.driftMay(); }
 	},

@@ -1,6 +1,6 @@
-// One row: time, who, where, what, what came of it and how long it took; its pictures below.
+// One row: time, who, where, what, what came of it and how long it took; its pictures below it, in place.
 import { isBroken, isLive } from "./feed.js";
-import { pictureOf } from "./pictures.js";
+import { picturesOf } from "./pictures.js";
 import { clock, el, oneLine, took } from "./text.js";
 
 const SIGNS = { code: "›", load: "↓", tests: "✓", edit: "±", said: "·", app: "~" };
@@ -60,9 +60,7 @@ export const fillRow = (element, row, hue, ahead, detail) => {
 	where.textContent = oneLine(row.where);
 	sign.textContent = broken && kind !== "edit" ? "✗" : row.status === "needs-input" ? "?" : live ? "…" : SIGNS[kind];
 	what.textContent = wordsOf(row);
-	const outcome = outcomeOf(row);
-	came.textContent = outcome;
-	came.classList.toggle("printed", !row.error && live);
+	came.textContent = outcomeOf(row);
 	element.style.setProperty("--done", kind === "tests" && live && row.of ? String(row.done / row.of) : "0");
 	fillClock(element, row, ahead);
 	element.line.setAttribute("aria-expanded", String(Boolean(detail)));
@@ -71,7 +69,7 @@ export const fillRow = (element, row, hue, ahead, detail) => {
 	if (row.pictures && !detail) {
 		if (element.media.key !== `${row.key} ${row.pictures}`) {
 			element.media.key = `${row.key} ${row.pictures}`;
-			element.media.replaceChildren(...Array.from({ length: Math.min(row.pictures, 6) }, (_, at) => pictureOf(row, at + 1)));
+			element.media.replaceChildren(...picturesOf(row, 6));
 		}
 		if (element.media.parentNode !== element) element.append(element.media);
 	} else {
