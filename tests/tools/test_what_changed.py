@@ -154,6 +154,19 @@ def test_a_renamed_function_does_not_stay_green(live, client, own_modules):
     assert ask(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})", lost]
 
 
+def test_a_name_that_is_gone_from_its_file_is_red_though_its_importer_still_holds_it(live, client, own_modules):
+    low, high = own_modules
+    write(live, test_total=f"import {high}\ndef test_total(): assert {high}.total() == 2\n")
+    assert client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)["ok"]
+    write(live, **{low: LOW.replace("def rate", "def price")})
+    for _ in ("as the load takes it away", "with nothing edited since"):
+        red = client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)
+        assert not red["ok"]
+        assert f"{high}.rate is of {low}.rate, which is gone: the import fails in a new process" in red["notes"][0]
+    write(live, **{low: LOW})
+    assert client.call("run_tests", namespace="test_total.py", timeoutMs=60_000)["ok"]
+
+
 def test_the_command_tells_the_same_and_ends_with_a_status(live, client, own_modules):
     low, _ = own_modules
     same = live.run("drift")

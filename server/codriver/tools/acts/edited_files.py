@@ -2,8 +2,8 @@
 
 Lisp files are read by their brackets, and loaded by the forms that changed. Python's modules whose files were edited
 since their load are loaded before a run of tests, and at an edit by others. Names that somebody bound anew in the REPL
-are left to them. Where a file does not parse, or its load fails, the tests are for a new process: the REPL has neither
-what the file says nor what it said.
+are left to them. Where a file does not parse, its load fails, or a module holds a name of it that it has no more, the
+tests are for a new process: the REPL has neither what the files say nor what they said.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.session_choice import Target, in_lane, server_of
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver.tools.truth.conflicts import other_editor
-from codriver.tools.truth.drift_notes import EDITED, drift_of, is_of, notes_of_load
+from codriver.tools.truth.drift_notes import EDITED, drift_of, is_of, notes_of_load, notes_of_lost
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
@@ -221,7 +221,10 @@ class _Loads:
             by = other_editor(self._call, self._who, Path(paths[module]))
             done.append(f"{module} ({few(names[module])}{f', by {by}' if by else ''})")
             notes += await notes_of_load(self._call, self._target.repl)
-        return Loaded((*_said(done), *dict.fromkeys(notes)))
+        lost = await notes_of_lost(self._call, self._target.repl)
+        told = [one for one in dict.fromkeys(notes) if one not in lost]
+        anew = [f"{one}, {NEW_PROCESS}" for one in lost]
+        return Loaded((*anew, *_said(done), *told), needs_new_process=bool(lost))
 
 
 async def _load(

@@ -111,12 +111,17 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]
     return _bounded([*stale, *(stale_line(one) + instead for one in found if one.kind in STALE)]), is_current
 
 
-async def notes_of_lost(call: Call, repl: Repl, files: Iterable[Path]) -> tuple[str, ...]:
-    """Notes on names that modules hold of files that have them no more: what is green here is red in a new process."""
-    paths = tuple(files)
+async def notes_of_lost(call: Call, repl: Repl, files: Iterable[Path] | None = None) -> tuple[str, ...]:
+    """Notes on names that modules hold of files that have them no more: what is green here is red in a new process.
+
+    Of all files where none are given.
+    """
+    paths = None if files is None else tuple(files)
     found = [one for one in await _drift(call, repl, "old") if one.kind == "unbound" and one.of]
     return _bounded(
-        stale_line(one) for one in found if any(is_of(path, str(one.of).rpartition(".")[0]) for path in paths)
+        stale_line(one)
+        for one in found
+        if paths is None or any(is_of(path, str(one.of).rpartition(".")[0]) for path in paths)
     )
 
 
