@@ -18,6 +18,7 @@ from codriver_relay.own_files import (
     open_folder,
     read_file,
     state_folder,
+    status_in,
     status_of,
 )
 
@@ -158,7 +159,10 @@ def read_kept(workspace: str, line: bytes, *, is_handshake: bool = True) -> dict
         try:
             if not is_mine(status_of(folder).st_uid) or is_open(status_of(folder), OTHERS):
                 return None
-            kept = json.loads(read_file(folder, f"{status.st_dev}-{status.st_ino}.json", KEPT_BYTES))
+            file = f"{status.st_dev}-{status.st_ino}.json"
+            if is_open(status_in(folder, file), OTHERS):
+                return None
+            kept = json.loads(read_file(folder, file, KEPT_BYTES))
         finally:
             close_folder(folder)
         named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}

@@ -98,10 +98,17 @@ def live(tmp_path_factory):
     own_settings(folder).write_text("watch = true\n")
     (folder / "workspace" / "src" / "early.py").write_text("raise RuntimeError('early')\n")
     with serving(folder, "--repl", "python", "--repl", "lisp") as live:
-        with live.client() as bare:
+        with live.client(name="codriver-tests") as bare:
             until(lambda: all(row["phase"] == "connected" for row in bare.call("list_sessions")["sessions"]), "REPLs")
             until_watched(live, bare)
         yield live
+
+
+@pytest.fixture
+def client(live):
+    """One that is told each row of the log whole, the texts of loaded files among them."""
+    with live.client(name="codriver-tests") as client:
+        yield client
 
 
 def log(client, **asked):

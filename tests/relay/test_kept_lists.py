@@ -107,7 +107,10 @@ SPOILT = {
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_what_does_not_fit_any_more_is_ignored(cold, monkeypatch, spoil):
-    spoil(cold.keep(monkeypatch), cold.workspace)
+    file = cold.keep(monkeypatch)
+    assert read_kept(str(cold.workspace), encode(INITIALIZE)) is not None
+    spoil(file, cold.workspace)
+    assert read_kept(str(cold.workspace), encode(INITIALIZE)) is None
     relay = cold.relay()
     relay.send(INITIALIZE)
     peer = cold.serve()

@@ -336,7 +336,7 @@ def test_a_clock_set_back_disturbs_neither_order_nor_waiting(tmp_path, monkeypat
     monkeypatch.setenv("FAKETIME_NO_CACHE", "1")
     monkeypatch.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
     monkeypatch.setenv("DONT_FAKE_MONOTONIC", "1")
-    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+    with serving(tmp_path, "--repl", "python") as live, live.client(name="codriver-tests") as client:
         ready(client, "py")
         client.call("evaluate_code", code="'before'")
         clock.write_text("-3650d")

@@ -37,7 +37,7 @@ def started(tmp_path_factory):
     words = [word for name, word in WORDS.items() if not real_kernels.missing(name)]
     with variables(JUPYTER_PATH=folder / "specs"):
         live = Live(folder, "--python", PYTHON, *(part for word in words for part in ("--repl", word)))
-    with live.client() as client:
+    with live.client(name="codriver-tests") as client:  # which is told each session whole
         keys = [row["key"] for row in client.call("list_sessions")["sessions"]]
         until(lambda: all_connected(client, keys), "all kernels")
         yield live, client
