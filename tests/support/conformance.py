@@ -1,30 +1,16 @@
-"""The published conformance suite of MCP against a server with the plain way, and one that leaves all to the SDK.
+"""A bridge from streamable HTTP, which the published conformance suite of MCP speaks, to the relay of a server.
 
-`python tests/bench/conformance.py [SCENARIO ...]`: a table of scenarios by servers, over a bridge from streamable HTTP,
-which the suite speaks, to the relay. The resource that it watches is the log here. Those scenarios are left out that
-want other things of a made-up server. Wants npx; the suite is `@modelcontextprotocol/conformance`.
+The resource that the suite watches is the log here.
 """
 
-import argparse
 import http.server
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 import uuid
 from contextlib import contextmanager
-from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "support")]
-
-from both_ways import two_servers  # noqa: E402  # of the folder just added
-
-SUITE = "@modelcontextprotocol/conformance@0.1.10"
-SCENARIOS = (
-    "server-initialize", "ping", "logging-set-level", "tools-list", "resources-list", "resources-subscribe",
-    "resources-unsubscribe", "prompts-list",
-)  # fmt: skip
 WATCHED = b"test://watched-resource", b"codriver://log"
 SESSION = "mcp-session-id"
 LONGEST_S = 120
@@ -99,30 +85,3 @@ def bridged(live):
             process.stdin.close()
             process.wait(LONGEST_S)
             process.stdout.close()
-
-
-def outcome(url, scenario):
-    """`passed`, or the end of what the suite says."""
-    command = ["npx", "--yes", SUITE, "server", "--url", url, "--scenario", scenario]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, check=False)
-    return "passed" if done.returncode == 0 else (done.stdout + done.stderr).strip()[-300:]
-
-
-def main():
-    """Try, and print the table; exit status 1 where a scenario fails."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("scenarios", nargs="*", default=SCENARIOS)
-    scenarios = parser.parse_args().scenarios
-    found = {}
-    with tempfile.TemporaryDirectory() as folder, two_servers(folder) as servers:
-        for way, live in zip(("plain way", "SDK alone"), servers, strict=True):
-            with bridged(live) as url:
-                found |= {(scenario, way): outcome(url, scenario) for scenario in scenarios}
-    lines = ["| scenario | plain way | SDK alone |", "| --- | --- | --- |"]
-    lines += [f"| {one} | {found[one, 'plain way']} | {found[one, 'SDK alone']} |" for one in scenarios]
-    sys.stdout.write("\n".join(lines) + "\n")
-    raise SystemExit(set(found.values()) != {"passed"})
-
-
-if __name__ == "__main__":
-    main()
