@@ -10,6 +10,7 @@ import sys
 import threading
 import uuid
 from contextlib import contextmanager
+from typing import ClassVar
 
 WATCHED = b"test://watched-resource", b"codriver://log"
 SESSION = "mcp-session-id"
@@ -20,16 +21,21 @@ class Bridge(http.server.BaseHTTPRequestHandler):
     """As much of streamable HTTP as the suite needs: a POST for each message, a relay for each session."""
 
     protocol_version = "HTTP/1.1"
-    relay = None
-    """What starts a relay to the server that is tried."""
+    relays: ClassVar[dict[str, subprocess.Popen]] = {}
+    """The relays, by session."""
+
+    @staticmethod
+    def relay():
+        """A new relay to the server that is tried."""
+        raise NotImplementedError
 
     def do_POST(self):
         said = self.rfile.read(int(self.headers["content-length"])).replace(*WATCHED)
         message = json.loads(said)
         name = self.headers.get(SESSION) or uuid.uuid4().hex
-        if name not in self.server.relays:
-            self.server.relays[name] = type(self).relay()
-        process = self.server.relays[name]
+        if name not in self.relays:
+            self.relays[name] = self.relay()
+        process = self.relays[name]
         process.stdin.write(json.dumps(message).encode() + b"\n")
         if "id" not in message or "method" not in message:
             self._answer(202, name)
@@ -58,6 +64,13 @@ class Bridge(http.server.BaseHTTPRequestHandler):
         """Say nothing: the table is all that is shown."""
 
 
+class Listener(http.server.ThreadingHTTPServer):
+    """The bridge's own listener."""
+
+    def handle_error(self, *_):
+        """Nothing: the suite hangs up as it likes."""
+
+
 @contextmanager
 def bridged(live):
     """The address of a bridge to a server."""
@@ -69,10 +82,9 @@ def bridged(live):
             command, env=live.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0
         )
 
-    handler = type("BridgeToOne", (Bridge,), {"relay": staticmethod(relay)})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.handle_error = lambda *_: None  # the suite hangs up as it likes
-    server.relays = {}
+    relays: dict[str, subprocess.Popen] = {}
+    handler = type("BridgeToOne", (Bridge,), {"relay": staticmethod(relay), "relays": relays})
+    server = Listener(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
@@ -81,7 +93,7 @@ def bridged(live):
         server.shutdown()
         thread.join()
         server.server_close()
-        for process in server.relays.values():
+        for process in relays.values():
             process.stdin.close()
             process.wait(LONGEST_S)
             process.stdout.close()

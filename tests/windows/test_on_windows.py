@@ -287,6 +287,19 @@ def test_the_doctor_finds_nothing_wrong_on_a_sound_machine(server, windows):
     assert "All is well" in said or "Nothing is wrong" in said, said
 
 
+def test_the_page_shows_what_was_evaluated_and_takes_its_token_alone(server, client, windows):
+    said = windows.run("-X", "utf8", "-m", "codriver", "watch", "--web").stdout
+    found = page_client.ADDRESS.search(said)
+    assert found, said
+    page = page_client.PageClient(int(found[1]), found[2])
+    client.evaluate("40 + 2")
+    with page_client.Events(page) as events:
+        assert events.row(text="40 + 2", result="42", status="done")
+    page.token = "a" * 43
+    with pytest.raises(RemoteDisconnected):
+        page.call("examples")
+
+
 def test_stop_winds_the_server_down_and_its_edits_outlive_the_next(server, windows):
     with Client(windows.state) as client:
         tree = client.evaluate(STARTED)["stdout"].split()
@@ -379,16 +392,3 @@ def test_a_repl_of_another_program_is_used(beside, name):
         running = beside.call("evaluate_code", code=endless, replSessionKey=name, timeoutMs=500)
         assert running["status"] == "running"
         assert beside.call("interrupt_evaluation", evaluationId=running["evaluationId"])["status"] in ENDED
-
-
-def test_the_page_shows_what_was_evaluated_and_takes_its_token_alone(server, client, windows):
-    said = windows.run("-X", "utf8", "-m", "codriver", "watch", "--web").stdout
-    found = page_client.ADDRESS.search(said)
-    assert found, said
-    page = page_client.PageClient(int(found[1]), found[2])
-    client.evaluate("40 + 2")
-    with page_client.Events(page) as events:
-        assert events.row(text="40 + 2", result="42", status="done")
-    page.token = "a" * 43
-    with pytest.raises(RemoteDisconnected):
-        page.call("examples")
