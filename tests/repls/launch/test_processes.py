@@ -77,6 +77,20 @@ async def test_a_port_file_written_after_the_start_is_found(tmp_path):
         assert await r.endpoint() == Endpoint("127.0.0.1", 8123)
 
 
+async def test_a_port_file_that_is_written_as_soon_as_the_process_runs_is_no_old_one(tmp_path, monkeypatch):
+    file = tmp_path / ".nrepl-port"
+    opened = anyio.open_process
+
+    async def open_and_wait(*command, **options):
+        process = await opened(*command, **options)
+        await until(file.exists)
+        return process
+
+    monkeypatch.setattr(anyio, "open_process", open_and_wait)
+    async with started(tmp_path, *python(f"open({str(file)!r}, 'w').write('8123')\n" + WAIT), port_file=file) as (r, _):
+        assert await r.endpoint() == Endpoint("127.0.0.1", 8123)
+
+
 async def test_a_port_file_left_over_from_before_is_not_believed(tmp_path):
     file = tmp_path / ".nrepl-port"
     file.write_text("8123")

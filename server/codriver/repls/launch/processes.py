@@ -90,6 +90,7 @@ class ReplProcess:
         command: Sequence[str],
         *,
         port_file: Path | None,
+        stale: tuple[int, str] | None,
         start_timeout_s: float,
         farewell: Farewell | None,
     ) -> None:
@@ -98,7 +99,7 @@ class ReplProcess:
         self._farewell = farewell
         self._command = command
         self._port_file = port_file
-        self._stale = _port_file_stamp(port_file)
+        self._stale = stale
         self._start_timeout_s = start_timeout_s
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._crash: list[str] | None = None
@@ -239,6 +240,7 @@ async def start(
     Raises:
         StartError: the command cannot be run.
     """
+    stale = _port_file_stamp(port_file)  # before there is a process that may write it at once
     try:
         # Cancelled half-way it would leave processes that nobody knows. It waits for nothing but the system.
         with anyio.CancelScope(shield=True):
@@ -246,7 +248,9 @@ async def start(
             process, reading = await open_process(command, cwd, dict(env))
     except OSError as error:
         raise StartError(_say_fault(command, cwd, error)) from error
-    running = ReplProcess(process, command, port_file=port_file, start_timeout_s=start_timeout_s, farewell=farewell)
+    running = ReplProcess(
+        process, command, port_file=port_file, stale=stale, start_timeout_s=start_timeout_s, farewell=farewell
+    )
     try:
         async with own_tasks() as tasks:
             try:
