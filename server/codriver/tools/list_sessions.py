@@ -68,8 +68,8 @@ def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[st
         known.add("origin")
     if repl.owned:
         known |= {"kind", "address", "processId", "capabilities"}
-        known |= {name for name, usual in (("origin", repl.dialect), ("projectRoot", state.life.workspace))
-                  if row.get(name) == usual}  # fmt: skip
+        usual = {"origin": repl.dialect, "projectRoot": state.life.workspace}
+        known |= {name for name, value in usual.items() if row.get(name) == value}
     lean = {name: value for name, value in row.items() if name not in known}
     if isinstance(able := lean.get("capabilities"), dict):
         lean["capabilities"] = list(able)

@@ -125,7 +125,7 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
         left = max(0, left - size)
     else:
         return value, None
-    return _cut(value, cap, cap // floods), _shortened(sum(size > cap for size in sizes), cap)
+    return _cut(value, cap, cap // floods, flood=(FLOODS + 1) * cap), _shortened(sum(size > cap for size in sizes), cap)
 
 
 def overviewed(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
@@ -180,10 +180,10 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _cut(value: object, cap: int, of_flood: int, *, flood: int = 0) -> object:
-    """The value with its texts cut to `cap`, and those of more than `flood` characters, or many times the cap, less."""
+def _cut(value: object, cap: int, of_flood: int, *, flood: int) -> object:
+    """The value with its texts cut to `cap`, and those of more than `flood` characters to `of_flood`."""
     if isinstance(value, str):
-        cut = head(value, of_flood if len(value) > (flood or (FLOODS + 1) * cap) else cap)
+        cut = head(value, of_flood if len(value) > flood else cap)
         if not cut.omitted:
             return value
         return f"{cut.text}… ({cut.omitted} more characters)"
