@@ -44,6 +44,8 @@ EQUAL = {"opType": OP, "operation": NAME, "frame": FRAME, "eventId": EVENT, "han
 """The filters that a field has to equal."""
 FILTERS = (*EQUAL, "severity", "origin", "since", "sinceMs", "between", "pred")
 SEVERITIES = ("error", "warning", "info")
+REFUSAL = "refusal"
+"""The source of the event of a change that was refused: an agent's mistake, and no issue of the application."""
 
 
 # What is asked for
@@ -314,12 +316,13 @@ def trace(asked: Json) -> Json:
 
 
 def issues(asked: Json) -> Json:
-    """Errors and warnings, a line each, the newest last; the same ones once, with their number."""
+    """Errors and warnings of the application, a line each, the newest last; the same ones once, with their number."""
     test, since = matcher(asked.get("filter") or {}), int(asked.get("since") or 0)
     note_overdue()
     found: dict[object, tuple[int, Event]] = {}
     for event in tuple(seam.events):
-        if event[OP] in ("error", "warning") and event[ID] > since and test(event):
+        is_failure = event[OP] in ("error", "warning") and event[SOURCE] != REFUSAL
+        if is_failure and event[ID] > since and test(event):
             alike = {name: value for name, value in (event[TAGS] or {}).items() if name != "epoch"}
             same = (event[OP], event[NAME], event[FRAME], event[EVENT], str(alike))
             found[same] = found.pop(same, (0, event))[0] + 1, event

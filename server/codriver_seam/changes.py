@@ -9,7 +9,7 @@ import contextvars
 import json
 import time
 
-from .accessors import READING, changes, epoch_of, frame_of, read_literal, who_of
+from .accessors import READING, REFUSAL, changes, epoch_of, frame_of, read_literal, who_of
 from .frames import Epoch, Unread, epoch, secrets, sensitive
 from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
 from .sources import watch_cells, watch_hy
@@ -30,6 +30,8 @@ QUEUED = 200
 """Events that are waited for at most."""
 
 
+FAILED = "accessor-failed"
+"""The refusal where code of the application failed: its getters, setters and predicates."""
 UNKEPT = "its state was not kept: the application gives frame() snapshot="
 
 
@@ -163,7 +165,7 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
         found.set(value)  # type: ignore[misc]  # whoever calls looked
     except Exception as error:
         words = f"set failed: {type(error).__name__}: {words_of(error)}{_put_back(found, before)}"
-        raise Refusal("accessor-failed", words) from error
+        raise Refusal(FAILED, words) from error
     told: Json = {"undoneBy": _keeping(found, before, operation), "origin": who_of(origin.get())}
     if operation == "reset":
         record = Epoch(found, operation, before, found.keep())
@@ -215,7 +217,8 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
         answer = _answer(name, asked, write)
         # What the handler raised is an event already.
         if is_change and answer.get("reason") not in (None, "handler-failed"):
-            emit("error", answer["reason"], frame=asked.get("frame"), source="change", message=answer["hint"])
+            source = "change" if answer["reason"] == FAILED else REFUSAL
+            emit("error", answer["reason"], frame=asked.get("frame"), source=source, message=answer["hint"])
         is_reading.set(True)
         leaving = answer if name == SENSITIVE else _leaving(answer, asked)
         return json.dumps(leaving, ensure_ascii=False, default=printed)
@@ -235,7 +238,7 @@ def _answer(name: str, asked: Json, write: Write | None) -> Json:
     except Refusal as refusal:
         return refusal.answer
     except Exception as error:  # noqa: BLE001  # getters and predicates are the application's
-        return Refusal("accessor-failed", f"{type(error).__name__}: {words_of(error)}").answer
+        return Refusal(FAILED, f"{type(error).__name__}: {words_of(error)}").answer
 
 
 def _leaving(answer: Json, asked: Json) -> Json:

@@ -175,11 +175,13 @@ def test_a_setter_that_fails_halfway_leaves_the_state_as_it_was():
     assert "disk full" in answer["hint"]
     assert "put back" in answer["hint"]
     assert held["value"] == 1
+    assert "disk full" in ask("issues")["lines"][0]
 
 
-def test_a_refused_change_is_one_error_event(shop):
+def test_a_refused_change_is_one_error_event_and_no_issue_of_the_application(shop):
     refused("reset", "schema-mismatch", value="{}")
     assert [line.split()[1:3] for line in ask("trace")["lines"]] == [["error", "schema-mismatch"]]
+    assert ask("issues")["total"] == ask("health")["issues"] == 0
 
 
 def test_state_changed_in_place_is_put_back_from_its_snapshot():

@@ -437,9 +437,10 @@ def test_a_setter_that_fails_halfway_leaves_the_state_as_it_was(shop):
     assert shop.run("@disk") == "1"
 
 
-def test_a_refused_change_is_one_error_event(shop):
+def test_a_refused_change_is_one_error_event_and_no_issue_of_the_application(shop):
     shop.refused("reset", "schema-mismatch", value="{}")
     assert [line.split()[1:3] for line in shop.ask("trace")["lines"]] == [["error", "schema-mismatch"]]
+    assert shop.ask("issues")["total"] == shop.ask("health")["issues"] == 0
 
 
 def test_the_count_of_loads_rises_with_loads_alone(shop):

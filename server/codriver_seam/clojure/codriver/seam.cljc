@@ -17,6 +17,8 @@
 (def ^:private secret-chars "The shortest text that is looked for as a secret." 8)
 (def ^:private torn-chars "So many characters of a secret at the end of a text that was cut are taken out too." 4)
 (def ^:private redacted "What stands in a text in place of a secret." "<redacted>")
+(def ^:private refusal "The source of the event of a change that was refused: an agent's mistake, and no issue of the application." "refusal")
+(def ^:private failed "The refusal where code of the application failed: its getters, setters and predicates." "accessor-failed")
 (def ^:private overdue-ms "An event that was queued so long ago, and has no epoch, may never have one." 5000)
 
 (def ^:private at-rest
@@ -741,7 +743,7 @@
                                 "application gives the frame a function as :snapshot, or :none where no state is ever "
                                 "changed in place")))
   (doseq [kept [(:before from) (:after to)] :when (unread? kept)]
-    (refuse "accessor-failed" (str "the state could not be read: " (::unread kept))))
+    (refuse failed (str "the state could not be read: " (::unread kept))))
   (let [egress (egress (:sensitive frame) false)
         rows (vec (for [{:keys [op path old new]} (take (:changes most) (differences-at (:before from) (:after to) path))]
                     (cond-> {:op op, :path (printed path)}
@@ -812,11 +814,14 @@
     (merge (if raw {:events (mapv row-of shown)} {:lines (mapv line-of shown)})
            {:count (count shown), :total (count found), :last-id (last-id)})))
 
-(defn- issues "Errors and warnings, a line each, the newest last; the same ones once, with their number." [{:keys [since filter] :as asked}]
+(defn- issues
+  "Errors and warnings of the application, a line each, the newest last; the same ones once, with their number."
+  [{:keys [since filter] :as asked}]
   (note-overdue!)
   (let [test (matcher filter)
         groups (->> (newest (:events @state) (:events most))
-                    (clojure.core/filter #(and (contains? #{"error" "warning"} (:op-type %)) (< (or since 0) (:id %)) (test %)))
+                    (clojure.core/filter #(and (contains? #{"error" "warning"} (:op-type %)) (not= refusal (:source %))
+                                               (< (or since 0) (:id %)) (test %)))
                     (group-by #(-> (select-keys % [:op-type :operation :frame :event-id :tags]) (update :tags dissoc :epoch)))
                     vals (sort-by (comp :id peek)) vec)
         lines (mapv #(str (line-of (peek %)) (when (next %) (str " \u00d7" (count %)))) (newest groups (limit-of asked 50)))]
@@ -939,7 +944,7 @@
     (try (write! frame value)
          (catch #?(:clj Throwable :cljs :default) error
            (if (must-end? error) (throw error)
-               (refuse "accessor-failed" (str "set failed: " (told error) (put-back! frame before))))))
+               (refuse failed (str "set failed: " (told error) (put-back! frame before))))))
     (let [undone-by (keeping! frame before operation)
           recorded (when (= "reset" operation)
                      (record-epoch! frame {:event-id operation, :before before, :after (keep-state frame), :ms 0, :outcome "ok"}))]
@@ -1294,7 +1299,7 @@
     (catch #?(:clj Throwable :cljs :default) error
       (cond (must-end? error) (throw error)
             (::refusal (ex-data error)) (::refusal (ex-data error))
-            :else {:ok false, :reason "accessor-failed", :hint (told error)}))))
+            :else {:ok false, :reason failed, :hint (told error)}))))
 
 (defn call
   "The answer of an accessor, as JSON. `arguments` is a map in EDN, whose keys are named as in JSON: `{:epochId 3}`.
@@ -1311,7 +1316,7 @@
          (let [{:keys [reason hint] :as answered} (answer accessor asked)]
            ; What the handler raised is an event already.
            (when (and change? (not (contains? #{nil "handler-failed" "not-enabled"} reason)))
-             (emit! "error" reason {:frame (:frame asked), :source "change", :message hint}))
+             (emit! "error" reason {:frame (:frame asked), :source (if (= failed reason) "change" refusal), :message hint}))
            (binding [*reading?* true]
              (json (if (= accessor "sensitive") answered (leaving answered asked))))))))))
 
