@@ -240,6 +240,8 @@ def test_a_query_says_what_has_left_the_log(tmp_path):
         assert client.call("repl_output_log", since=gone - 1)["notes"] == [note]
         assert "notes" not in client.call("repl_output_log", since=gone)
         assert "notes" not in client.call("repl_output_log")
+        assert client.call("repl_output_log", by="jupyter")["notes"] == [note]
+        assert "notes" not in client.call("repl_output_log", category=["evaluatedCode"], limit=2)
 
 
 def test_an_answer_that_goes_on_from_one_before_has_its_text_and_sixty_bytes(client):

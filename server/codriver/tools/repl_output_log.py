@@ -95,6 +95,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         asked = Question(arguments.query, arguments.inputs, arguments.limit)
         answer = await work.queries.run(call.client, partial(call.services.query, asked))
         result, count, cut = answer.result, answer.count, answer.cut
+    gone = _gone(call, arguments, count)
     images = images_for(call, arguments.max_images, "ask with maxImages")
     taken = images.out_of_json(result)
     budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
@@ -107,7 +108,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         count, cut = count - omitted, cut or "rows"
     if arguments.query is None and isinstance(shown, list):
         count = len(shown)
-    notes = [*_gone(call, arguments), *notes]
+    notes = [*gone, *notes]
     fields = {"result": shown, "count": count, **lines, "cut": cut, **({"notes": notes} if notes else {})}
     return Answer(fields, images=tuple(images.taken), has_numbers=True)
 
@@ -171,10 +172,15 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
     return lean
 
 
-def _gone(call: Call, arguments: LogArguments) -> list[str]:
-    """The note on what has left the log and may have answered what is asked: a query, or lines from an old one on."""
+def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
+    """The note on what has left the log and may have answered what is asked: by a query, a filter, or an old line.
+
+    `count`: of the rows that were found. A filter that found all that it was to give at most misses no older ones.
+    """
     log, since = call.services.log, arguments.since
-    if not log.evicted or (since is None and arguments.query is None) or (since or 0) >= log.last_evicted_line:
+    is_short = count < arguments.limit and any((arguments.category, arguments.by))
+    is_chosen = arguments.query is not None or since is not None or is_short
+    if not log.evicted or not is_chosen or (since or 0) >= log.last_evicted_line:
         return []
     return [f"{log.evicted} entities up to line {log.last_evicted_line} have left the log: $history has their code"]
 

@@ -122,8 +122,10 @@ def answering(answer):
 async def test_a_redirect_is_not_followed_as_it_would_take_the_token_elsewhere():
     with answering(b"") as (elsewhere, told):
         moved = f"HTTP/1.1 302 Found\r\nLocation: {elsewhere}/login\r\nContent-Length: 0\r\n\r\n".encode()
-        with answering(moved) as (base, asked), pytest.raises(TokenRefusedError, match="wants a token"):
+        with answering(moved) as (base, asked), pytest.raises(ServerAnswerError) as refused:
             await api(base).kernels()
+    assert "does not run" in str(refused.value)
+    assert not isinstance(refused.value, TokenRefusedError)  # a Hub whose server is started again has it come back
     assert f"Authorization: token {TOKEN}".encode() in asked[0]
     assert told == []
 

@@ -168,15 +168,13 @@ class ServerApi:
     def refusal(self, status: int, said: str, path: str) -> ServerAnswerError:
         """The error for an answer that refuses."""
         said = f" ({one_line(said[:SHOWN_CHARACTERS])})" if said else ""
-        if status in (UNAUTHORIZED, FORBIDDEN) or status in REDIRECTS:
+        if status in (UNAUTHORIZED, FORBIDDEN):
             if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
                 problem = f"does not list its kernels, or wants another token: HTTP {status}{said}"
                 hint = f"a Kernel Gateway lists none unless told to: name the kernel's id; else {self._token.hint}"
             else:
                 problem = f"wants a token, or another one than it was shown: HTTP {status}{said}"
                 hint = self._token.hint
-                if status in REDIRECTS:
-                    hint += "; a Hub answers so, too, where the user's server does not run: start it there"
             return TokenRefusedError(self.base, status, problem, hint=hint)
         if status == NOT_FOUND and path != "/api/kernels":
             return KernelGoneError(
@@ -184,6 +182,13 @@ class ServerApi:
                 status,
                 f"knows no such kernel: HTTP {status}{said}",
                 hint="it was deleted, or the server started anew: name one that runs there, or one to be started",
+            )
+        if status in REDIRECTS:
+            return ServerAnswerError(
+                self.base,
+                status,
+                f"redirects, as a Hub does where the user's server does not run or the token is wrong: HTTP {status}",
+                hint=f"start the user's server on the Hub, and it is tried again; if it runs, {self._token.hint}",
             )
         hint = "check the URL: it is the server's own, as far as its path ends before /lab or /tree"
         if status in NOT_RUNNING:
