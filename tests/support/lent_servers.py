@@ -196,7 +196,8 @@ def _leave():
 
 
 def _remove(folder):
-    """Remove the run's folder, once all in it has ended."""
+    """Remove the run's folder, once all in it has ended, this process's own servers first."""
+    _leave()  # what was registered first is run last
     for report in folder.glob("*/report"):
         _await(lambda report=report: not _is_locked(report))
     shutil.rmtree(folder, ignore_errors=True)

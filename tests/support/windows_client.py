@@ -3,7 +3,7 @@
 import json
 import socket
 
-WAIT_S = 120
+WAIT_S = 300
 
 
 class Client:
