@@ -3,12 +3,12 @@
 import re
 import string
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import junitparser
 import pytest
-import xmlschema
 from hypothesis import given
 from hypothesis import strategies as st
 from live_server import serving, until
@@ -20,8 +20,6 @@ from codriver.commands.running_evaluation import RunningTests
 from codriver.commands.testing import annotation
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-SCHEMA = xmlschema.XMLSchema(Path(__file__).parents[1] / "cases" / "junit-10.xsd")
-"""The schema of Jenkins' xUnit plugin, by Gregory Boissinot, under the MIT License, whose text it holds."""
 TESTS = """import os, sys, time, unittest
 import pytest
 
@@ -48,6 +46,17 @@ def test_without_assertion(): pass
 """
 
 
+@cache
+def schema():
+    """The schema of Jenkins' xUnit plugin, by Gregory Boissinot, under the MIT License, whose text it holds.
+
+    It is read by the process that runs these tests, and not by each that collects them.
+    """
+    import xmlschema  # noqa: PLC0415
+
+    return xmlschema.XMLSchema(Path(__file__).parents[1] / "cases" / "junit-10.xsd")
+
+
 def texts():
     return st.text(st.characters(codec=None, categories=None), max_size=20)
 
@@ -62,7 +71,7 @@ def cases():
 @given(st.lists(cases(), max_size=6), texts())
 def test_a_report_of_whatever_text_is_valid_and_read_with_the_same_counts(told, output):
     content = xml_of(told, BEGAN, output).decode()
-    SCHEMA.validate(content)
+    schema().validate(content)
     read = junitparser.JUnitXml.fromstring(content.encode())
     results = [type(result).__name__ for suite in read for case in suite for result in case.result]
     for outcome, name in {"skip": "Skipped", "fail": "Failure", "error": "Error"}.items():
@@ -138,7 +147,7 @@ def test_failures_are_told_with_their_places_and_reported_as_xml(live):
     assert "ERROR checks/test_shop.py/TestMore.test_broken\n  checks/test_shop.py:21\n  OSError: gone\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("6 tests: 2 passed, 1 failed, 1 error, 2 skipped in ")
     report = live.workspace / "out" / "report.xml"
-    SCHEMA.validate(str(report))
+    schema().validate(str(report))
     (suite,) = junitparser.JUnitXml.fromfile(str(report))
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (6, 1, 1, 2)
     found = {case.name: case for case in suite}
