@@ -22,36 +22,39 @@ RECIPE = re.search(r"<!-- ci-recipe -->\n```sh\n(.*?)```", README.read_text(), r
 LISP, PYTHON = ("test/shop_test.lpy", "CODRIVER_REPL=lisp "), ("test/test_shop.py", "CODRIVER_REPL=python ")
 
 
-@pytest.fixture
-def job(tmp_path):
-    """Runs the recipe on a workspace whose one test says `form`; what it printed, and its status."""
-    workspace = tmp_path / "workspace"
-    (workspace / "test").mkdir(parents=True)
-
-    def job(form, recipe=RECIPE):
-        text = f"(ns shop-test\n  (:require [basilisp.test :refer [deftest is]]))\n\n(deftest adds\n  {form})\n"
-        (workspace / "test" / "shop_test.lpy").write_text(text)
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        return subprocess.run(
-            ["bash", "-c", recipe], cwd=workspace, capture_output=True, text=True, timeout=RECIPE_S, check=False,
-            env={
-                **environ(tmp_path), "PATH": path, "CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "GITHUB_ACTIONS": "true",
-                "GITHUB_WORKSPACE": str(workspace),
-            },
-        )  # fmt: skip
-
-    yield job
+def job(folder, form, recipe=RECIPE):
+    """Run the recipe on a workspace in a folder, whose one test says `form`: what it printed, and its status."""
+    workspace = folder / "workspace"
+    (workspace / "test").mkdir(parents=True, exist_ok=True)
+    text = f"(ns shop-test\n  (:require [basilisp.test :refer [deftest is]]))\n\n(deftest adds\n  {form})\n"
+    (workspace / "test" / "shop_test.lpy").write_text(text)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-c", recipe], cwd=workspace, capture_output=True, text=True, timeout=RECIPE_S, check=False,
+        env={
+            **environ(folder), "PATH": path, "CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "GITHUB_ACTIONS": "true",
+            "GITHUB_WORKSPACE": str(workspace),
+        },
+    )  # fmt: skip
     assert not (workspace / ".calva" / "mcp-server" / "port").exists(), "the server is still there"
+    return done
 
 
-def test_a_job_whose_tests_pass_is_quiet_and_ends_well(job):
-    done = job(GOOD)
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory):
+    """A folder with a workspace whose test fails, and what the recipe said of it."""
+    folder = tmp_path_factory.mktemp("failed")
+    return folder, job(folder, BAD)
+
+
+def test_a_job_whose_tests_pass_is_quiet_and_ends_well(tmp_path):
+    done = job(tmp_path, GOOD)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "::error" not in done.stdout
     assert "stopped pid" in done.stdout
 
 
-def test_a_python_project_with_an_environment_of_its_own_is_tested_in_that(job, tmp_path):
+def test_a_python_project_with_an_environment_of_its_own_is_tested_in_that(tmp_path):
     recipe = RECIPE
     for of_lisp, of_python in zip(LISP, PYTHON, strict=True):
         assert of_lisp in recipe
@@ -60,29 +63,30 @@ def test_a_python_project_with_an_environment_of_its_own_is_tested_in_that(job, 
     venv.create(workspace / ".venv", symlinks=True)
     (packages,) = workspace.glob(".venv/lib/python*/site-packages")
     (packages / "pytest.pth").write_text(str(Path(pytest.__file__).parents[1]))
+    (workspace / "test").mkdir()
     (workspace / "test" / "test_shop.py").write_text(ITS_OWN)
-    done = job(GOOD, recipe)
+    done = job(tmp_path, GOOD, recipe)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
 
-def test_a_failing_test_is_an_annotation_at_its_line_and_fails_the_job(job):
-    done = job(BAD)
+def test_a_failing_test_is_an_annotation_at_its_line_and_fails_the_job(failed):
+    _, done = failed
     assert done.returncode == 1, done.stdout + done.stderr
     (annotation,) = [line for line in done.stdout.splitlines() if line.startswith("::error")]
     assert re.match(r"::error file=test/shop_test\.lpy,line=[45]::shop-test/adds: .*the sum", annotation), annotation
     assert "stopped pid" in done.stdout
 
 
-def test_a_file_that_does_not_load_fails_the_job_and_leaves_no_server(job):
-    done = job("(is")
+def test_a_file_that_does_not_load_fails_the_job_and_leaves_no_server(tmp_path):
+    done = job(tmp_path, "(is")
     assert done.returncode == 1
     assert "Unexpected EOF in list" in done.stdout
     assert "stopped pid" in done.stdout
 
 
-def test_the_report_is_xml_that_names_what_failed(job, tmp_path):
-    job(BAD)
-    report = ET.parse(tmp_path / "workspace" / "report.xml").getroot()
+def test_the_report_is_xml_that_names_what_failed(failed):
+    folder, _ = failed
+    report = ET.parse(folder / "workspace" / "report.xml").getroot()
     assert (report.get("tests"), report.get("failures")) == ("1", "1")
     assert report.find("testsuite/testcase/failure").get("message").startswith("the sum: ")

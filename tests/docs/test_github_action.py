@@ -6,8 +6,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
+import alike
 import junitparser
 import pytest
 import yaml
@@ -104,14 +106,14 @@ class Runner:
 
         return EXPRESSION.sub(of, text)
 
-    def run(self, step, inputs):
-        """One step, which ended well or not; its outputs and path hold from then on."""
+    def run(self, step, inputs, **environ):
+        """One step, which ended well or not, with more in its environment; its outputs and path hold from then on."""
         for file in self.files.values():
             file.write_text("")
         env = {name: self.value(text, inputs) for name, text in step.get("env", {}).items()}
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            cwd=self.workspace.parent, env={**self.environ, **env}, capture_output=True, text=True,
+            cwd=self.workspace.parent, env={**self.environ, **env, **environ}, capture_output=True, text=True,
             timeout=INSTALL_S, check=False,
         )  # fmt: skip
         told = self.files["GITHUB_OUTPUT"].read_text().splitlines()
@@ -130,10 +132,17 @@ INSTALL, SERVE, TEST = STEPS
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory):
+def runner(request, tmp_path_factory):
+    """A job in which Codriver is installed; where all tests run, with what it needs, and else beside what is here.
+
+    To install that, too, takes seven seconds of processor; the README's test command does so before each run of tests.
+    """
     runner = Runner(tmp_path_factory.mktemp("runner"))
-    done = runner.run(INSTALL, runner.inputs(package=str(ROOT)))
+    here = {} if alike.is_whole(request.config) else {"PYTHONPATH": sysconfig.get_path("purelib")}
+    done = runner.run(INSTALL, runner.inputs(package=str(ROOT)), **here)
     assert done.returncode == 0, done.stdout + done.stderr
+    (packages,) = (runner.temporary / "codriver").glob("lib/python*/site-packages")
+    (packages / "here.pth").write_text("".join(here.values()))
     try:
         yield runner
     finally:
