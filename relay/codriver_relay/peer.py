@@ -19,6 +19,7 @@ The kernel shows user 0 for such a socket, so that a stranger who sends and clos
 IS_LINUX = sys.platform == "linux"
 DIAG_S = 1
 """The kernel answers at once; a socket filter that swallows the question must not hold up anybody."""
+LOCKS = "/proc/locks"
 TABLE_READS = 3
 """While a table is read, what others close can move a row out of sight."""
 
@@ -160,7 +161,9 @@ def holds_lock(folder: Folder, inode: int) -> bool:
         return False
 
 
-def holder_of(lock: os.stat_result, inode: int, hint: int | None) -> int | None:
+def holder_of(
+    lock: os.stat_result, inode: int, hint: int | None, *, table: str | os.PathLike[str] = LOCKS
+) -> int | None:
     """The process that holds the lock on a file and has the socket `inode`; None when no process of ours has both.
 
     `hint`: a process to ask first, as the kernel may name the locked file otherwise than its status does. The
@@ -172,12 +175,13 @@ def holder_of(lock: os.stat_result, inode: int, hint: int | None) -> int | None:
     """
     if hint and has_both(str(hint), lock, inode):
         return hint
-    with open("/proc/locks", "rb") as table:
-        rows = [row.split() for row in table]
-    found = [row[4] for row in rows if row[1] != b"->" and row[5].rpartition(b":")[2] == b"%d" % lock.st_ino]
-    for process in dict.fromkeys(found):
-        if process.isdigit() and has_both(process.decode(), lock, inode):
-            return int(process)
+    for _ in range(TABLE_READS):
+        with open(table, "rb") as locks:
+            rows = [row.split() for row in locks]
+        found = [row[4] for row in rows if row[1] != b"->" and row[5].rpartition(b":")[2] == b"%d" % lock.st_ino]
+        for process in dict.fromkeys(found):
+            if process.isdigit() and has_both(process.decode(), lock, inode):
+                return int(process)
     return None
 
 

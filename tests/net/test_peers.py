@@ -29,6 +29,7 @@ from codriver.net.kernel_sockets import (
     listening_sockets,
     look_up,
 )
+from codriver_relay.peer import holder_of, try_lock
 
 FOREIGN = [
     b"POST / HTTP/1.1\r\n",
@@ -163,6 +164,29 @@ def test_both_ways_to_ask_say_the_same(host):
         assert look_up(there, here) == expected
         assert ask_kernel(there, (here[0], 9)) is None
         assert look_up(there, (here[0], 9)) is None
+
+
+class Looks:
+    """A table that is another file at each look."""
+
+    def __init__(self, *files):
+        self.files = iter(files)
+
+    def __fspath__(self):
+        return str(next(self.files))
+
+
+@linux
+def test_a_lock_is_found_whose_row_was_moved_out_of_sight_while_the_table_was_read(tmp_path):
+    empty, full = tmp_path / "empty", tmp_path / "full"
+    with socket.create_server(("127.0.0.1", 0)) as listener, (tmp_path / "lock").open("wb") as file:
+        assert try_lock(file.fileno())
+        lock, inode = os.fstat(file.fileno()), os.fstat(listener.fileno()).st_ino
+        empty.touch()
+        full.write_text(f"1: FLOCK  ADVISORY  WRITE {os.getpid()} 08:01:{lock.st_ino} 0 EOF\n")
+        assert holder_of(lock, inode, None, table=Looks(empty, empty, full)) == os.getpid()
+        assert holder_of(lock, inode, None, table=Looks(empty, empty, empty)) is None
+        assert holder_of(lock, 0, None, table=full) is None
 
 
 @linux
