@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from live_server import WAIT_S, environ, serving, until
+from needs import program
 from terminal import Terminal
 
 
@@ -79,8 +80,9 @@ def test_all_that_is_remembered_can_be_forgotten_and_what_stays_is_said(folder):
         assert live.run("history").stdout == ""
 
 
-@pytest.mark.parametrize("file", ["deps.edn", "a.hy"])
-def test_a_project_without_its_own_repl_is_answered_and_told_how_it_gets_it(folder, file):
+@pytest.mark.parametrize(("file", "needed"), [("deps.edn", "clojure"), ("a.hy", "python3")])
+def test_a_project_without_its_own_repl_is_answered_and_told_how_it_gets_it(folder, file, needed):
+    program(needed, install="apt-get install clojure")
     (folder / file).write_text("{}" if file.endswith("edn") else "(print 1)")
     with serving(folder.parent) as live:
         done = live.run("eval", "(+ 1 2)")

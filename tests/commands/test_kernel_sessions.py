@@ -33,7 +33,8 @@ PICTURES = {"plot": 1, "several": 3, "value": 1, "display": 2, "quiet": 1, "obje
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     python = VENV / "bin" / "python"
-    if subprocess.run([python, "-c", "import ipykernel, matplotlib"], capture_output=True, check=False).returncode:
+    asked = [python, "-c", "import ipykernel, matplotlib"]
+    if not python.exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
         do_without("ipykernel and matplotlib are needed: pip install -r tests/jupyter/kernels.txt")
     folder = tmp_path_factory.mktemp("kernel-sessions")
     own_settings(folder).write_text(f"python = {str(python)!r}\n")
