@@ -30,7 +30,7 @@ from codriver.core.actions import (
     Stopped,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluation_queue import KEPT, next_id, session_key
+from codriver.core.evaluation_queue import KEPT, next_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Capability, Profile, Request
@@ -483,8 +483,8 @@ def test_the_namespace_after_an_evaluation_is_the_sessions(server):
 
 def test_isolated_sessions_are_named_behind_the_repls_key(server):
     server.connect()
-    assert session_key(server.state.repls["r1"], "main") == "clj"
-    assert session_key(server.state.repls["r1"], "me") == "clj/me"
+    assert server.state.repls["r1"].session_key("main") == "clj"
+    assert server.state.repls["r1"].session_key("me") == "clj/me"
 
 
 def test_evaluation_ids_carry_the_servers_own_id(server):

@@ -20,6 +20,7 @@ from codriver.files import stamp_of
 from codriver.files.polling import Poller
 from codriver.files.working_trees import walk
 from codriver.repls.kinds import dialects_by_suffix
+from codriver.settings.layers import held_back
 from codriver.settings.model import named_kernels
 from codriver.skills import Selection, switched_off
 from codriver.tools.calls.base import Call
@@ -65,7 +66,7 @@ class Watcher:
         """Look, load, rest, until cancelled."""
         poller = Poller(partial(stamps, self._services.workspace), interval_s=LOOK_S, rest_times=COST)
         while True:
-            if self._services.settings.watch:
+            if self._services.live.settings.watch:
                 now = await poller.next()
                 if not self._services.ledger.saves.is_writing:
                     await self._take(self._saved(now))
@@ -169,8 +170,8 @@ class LiveSettings:
         """The settings now."""
         self.changed = anyio.Event()
         """Set at their next change; then another stands here, for the one after that."""
-        self.withheld = reloader.withheld
-        """What the workspace's files say and what does not count, a line each."""
+        self.withheld = tuple(map(held_back, reloader.withheld))
+        """What the workspace's files say and what does not count, a sentence each."""
         self.discovery: Discovery | None = None
         """Whom to ask for REPLs that are added; None until the server looks for the first."""
         self.server_kernels: ServerKernels | None = None
@@ -184,7 +185,7 @@ class LiveSettings:
             if news is None:
                 continue
             before, self.settings, core.settings = self.settings, news.settings, news.settings
-            self.withheld = self._reloader.withheld
+            self.withheld = tuple(map(held_back, self._reloader.withheld))
             changed, self.changed = self.changed, anyio.Event()
             changed.set()
             actions: list[Action] = [Say(line) for line in news.said]

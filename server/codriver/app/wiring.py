@@ -44,7 +44,6 @@ from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_pool import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
-from codriver.settings.layers import held_back
 from codriver.settings.model import named_kernels
 from codriver.settings.trust import Grants
 from codriver.skills import SkillLibrary
@@ -297,7 +296,6 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         pictures=pictures,
         durations=durations,
         ledger=Ledger(CellWrites(tasks, core, repls, transcripts, editor), tasks.start_soon),
-        withheld=lambda: tuple(map(held_back, live.withheld)),
     )
 
 
@@ -341,5 +339,5 @@ def _load_sdk() -> MakesSdk:
 
 
 def _instructions(services: Services, skills: SkillLibrary, client_name: str, *, are_starting: bool = False) -> str:
-    state, settings = services.core.state, services.settings
+    state, settings = services.core.state, services.live.settings
     return instructions_for(state, settings, skills, client_name, are_starting=are_starting)

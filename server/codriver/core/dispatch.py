@@ -15,17 +15,23 @@ Values that actions and effects name instead of holding are filled in before: se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from codriver.core.actions import ACTIONS, Action
 from codriver.core.effects import EFFECTS, Effect
-from codriver.core.enrichment import NOT_YET, fill
+from codriver.core.enrichment import Later
 from codriver.core.records import dataclass, replace
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from codriver.core.state import State
+
+R = TypeVar("R", bound="DataclassInstance")
 
 Context = Mapping[str, object]
 """Facts about who dispatches, such as the client that asks. The core adds the time, as `now`."""
@@ -39,6 +45,13 @@ class UnhandledError(CodriverError):
 
     def __init__(self, kind: str, names: Sequence[str]) -> None:
         super().__init__(f"nobody handles the {kind} {', '.join(names)}: name a function for it where the core is made")
+
+
+class UnresolvedError(CodriverError):
+    """A value that was named where nothing of that name is known. A programming error."""
+
+    def __init__(self, later: Later[Any]) -> None:
+        super().__init__(f"cannot fill in {later}: nothing of that name is known here")
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,31 @@ class Core:
         finally:  # what the state says is to be done, whatever becomes of what follows from it
             for effect in effects:
                 self._performers[type(effect)](effect)
+
+
+NOT_YET: Final = object()
+"""Stands in the sources for a result that comes later: fields that name it are left as they are."""
+
+
+def fill(record: R, sources: Mapping[str, object]) -> R:
+    """The action or effect with its values filled in from `sources`, by their names; itself when it names none."""
+    changes: dict[str, object] = {}
+    for name in later_fields(type(record)):
+        later = record.__dict__[name]
+        if type(later) is Later:
+            try:
+                source = sources[later.source]
+                if source is not NOT_YET:
+                    changes[name] = later.get(source)
+            except (LookupError, AttributeError, TypeError) as error:
+                raise UnresolvedError(later) from error
+    return replace(record, **changes) if changes else record
+
+
+@cache
+def later_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
+    """The names of the fields in which a class may name a value."""
+    return tuple(one.name for one in fields(kind) if type(one.default) is Later)
 
 
 def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:

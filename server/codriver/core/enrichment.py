@@ -9,21 +9,14 @@ else it is data like any other, and nothing that a client sends is ever taken fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from functools import cache
+from dataclasses import dataclass, field
 from operator import attrgetter, itemgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
-
-from codriver.core.records import replace
-from codriver.errors import CodriverError
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from _typeshed import DataclassInstance
+    from collections.abc import Callable
 
 T = TypeVar("T")
-R = TypeVar("R", bound="DataclassInstance")
 
 
 def _whole(value: object) -> object:
@@ -44,13 +37,6 @@ class Later(Generic[T]):
         def __set__(self, holder: object, value: T | Later[T]) -> None: ...
 
 
-class UnresolvedError(CodriverError):
-    """A value that was named where nothing of that name is known. A programming error."""
-
-    def __init__(self, later: Later[Any]) -> None:
-        super().__init__(f"cannot fill in {later}: nothing of that name is known here")
-
-
 def from_context(name: str) -> Later[Any]:
     """The context's value `name`."""
     return Later("context", name, itemgetter(name))
@@ -69,28 +55,3 @@ def from_state(path: str) -> Later[Any]:
 def from_result(part: int | None = None) -> Later[Any]:
     """The effect's result, in a continuation, or its part number `part`, counted from 1."""
     return Later("result", "all") if part is None else Later("result", str(part), itemgetter(part - 1))
-
-
-NOT_YET: Final = object()
-"""Stands in the sources for a result that comes later: fields that name it are left as they are."""
-
-
-def fill(record: R, sources: Mapping[str, object]) -> R:
-    """The action or effect with its values filled in from `sources`, by their names; itself when it names none."""
-    changes: dict[str, object] = {}
-    for name in later_fields(type(record)):
-        later = record.__dict__[name]
-        if type(later) is Later:
-            try:
-                source = sources[later.source]
-                if source is not NOT_YET:
-                    changes[name] = later.get(source)
-            except (LookupError, AttributeError, TypeError) as error:
-                raise UnresolvedError(later) from error
-    return replace(record, **changes) if changes else record
-
-
-@cache
-def later_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    """The names of the fields in which a class may name a value."""
-    return tuple(one.name for one in fields(kind) if type(one.default) is Later)

@@ -64,11 +64,6 @@ def id_of(state: State, number: int) -> str:
     return f"{state.life.session_id[:4]}-{number}"
 
 
-def session_key(repl: Repl, session: str) -> str:
-    """The name clients know a session by: the REPL's key, and behind a slash the name of an isolated one."""
-    return repl.key if session == MAIN_SESSION else f"{repl.key}/{session}"
-
-
 def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
     """A handler for actions about one evaluation, which is given it; of one that is over nothing more is to be done."""
 
@@ -185,7 +180,7 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
         category="evaluatedCode",
         text=action.code,
         who=HUMAN,
-        session_key=session_key(repl, session.name),
+        session_key=repl.session_key(session.name),
         evaluation=evaluation.id,
         notebook=repl.notebook,
     )
@@ -236,7 +231,7 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
         text=request.text,
         who=evaluation.who,
         ns=request.namespace or (session.namespace if session else None),
-        session_key=session_key(repl, evaluation.session),
+        session_key=repl.session_key(evaluation.session),
         evaluation=evaluation.id,
         file=request.file if request.kind == "load-file" else None,
     )
@@ -256,7 +251,7 @@ def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[E
     name = checkpoint_name(description)
     if not name:
         return ()
-    where = f"by {evaluation.who} in {session_key(repl, evaluation.session)} ({evaluation.id})"
+    where = f"by {evaluation.who} in {repl.session_key(evaluation.session)} ({evaluation.id})"
     return (Remember(kind=CHECKPOINT, name=name, text=where),)
 
 
@@ -332,7 +327,7 @@ def _told(evaluation: Evaluation, action: EvaluationEnded, repl: Repl) -> tuple[
     else:
         return ()
     category: Literal["otherOutput", "otherErrorOutput"] = "otherErrorOutput" if is_wrong else "otherOutput"
-    key = session_key(repl, evaluation.session)
+    key = repl.session_key(evaluation.session)
     return (Append(category=category, text=text, who=evaluation.who, session_key=key, evaluation=evaluation.id),)
 
 

@@ -187,6 +187,10 @@ class Repl:
     """The capabilities of its last connection: those to expect while it is on its way back."""
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
 
+    def session_key(self, session: str) -> str:
+        """The name clients know a session by: the REPL's key, and behind a slash the name of an isolated one."""
+        return self.key if session == MAIN_SESSION else f"{self.key}/{session}"
+
     @property
     def dialect(self) -> str:
         """The dialect it speaks, or is expected to."""

@@ -84,7 +84,7 @@ class Caller:
 
     def find(self, client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
         """The tool that a call of this client means, and its arguments; None where there is none."""
-        return tool_called(self._services.settings, client.name, name, arguments)
+        return tool_called(self._services.live.settings, client.name, name, arguments)
 
     async def run(
         self,
@@ -124,7 +124,7 @@ class Caller:
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:
         """A client's first answer, with notes of a server that is not its first, and of settings that do not count."""
-        withheld = () if client.knows_withheld else self._services.withheld()[:MOST_WITHHELD]
+        withheld = () if client.knows_withheld else self._services.live.withheld[:MOST_WITHHELD]
         if given.is_bare or not (withheld or client.had_another):
             return given
         news = (NEW_SERVER,) if client.had_another else ()

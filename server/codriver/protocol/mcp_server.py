@@ -96,12 +96,12 @@ class McpServer:
         self._shared = Shared(
             services, results, self.caller, resources, subscriptions, self.log_messages, skills, redactor
         )
-        self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.settings.max_line_bytes))
+        self._room = LineRoom(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.live.settings.max_line_bytes))
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
         """Serve one connection until its client has left and is answered."""
         services, shared = self._shared.services, self._shared
-        most = services.settings.max_requests_per_client
+        most = services.live.settings.max_requests_per_client
         plain = PlainRequests(session, shared.results, shared.caller, Replies(session), max_open_requests=most)
 
         async def behind() -> Behind:
@@ -110,7 +110,7 @@ class McpServer:
         stream = MessageStream(
             session,
             receive,
-            max_line_bytes=services.settings.max_line_bytes,
+            max_line_bytes=services.live.settings.max_line_bytes,
             plain=plain,
             behind=behind,
             threads=services.work.messages,

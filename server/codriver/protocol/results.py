@@ -122,7 +122,7 @@ class Results:
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(LOOK_S)
         lists_once = traits_of(client.name).lists_once
-        offered = tools_offered(repls.state, self._services.settings, client.name, lists_once=lists_once)
+        offered = tools_offered(repls.state, self._services.live.settings, client.name, lists_once=lists_once)
         listed = self._first.tools(client.name, offered, takes_tasks=client.takes_tasks)
         result = self.told(client, {"tools": listed})
         if not client.takes_tasks and (client.protocol == MODERN or client.handshake):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core import actions
-from codriver.core.evaluation_queue import next_id, session_key
+from codriver.core.evaluation_queue import next_id
 from codriver.core.mcp_clients import OPS
 from codriver.core.recent import Recent
 from codriver.core.values import TOLD_IN_WORDS, Failure
@@ -202,7 +202,7 @@ class EventRecorder:
             timestamp_ms=self._core.now(),
             who=evaluation.who if evaluation else None,
             namespace=namespace,
-            session_key=session_key(repl, evaluation.session) if evaluation else repl.key,
+            session_key=repl.session_key(evaluation.session) if evaluation else repl.key,
             evaluation=evaluation.id if evaluation else None,
         )
 

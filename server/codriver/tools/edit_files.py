@@ -243,7 +243,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments, make_steps: type
     `make_steps`: the steps in the REPL, where they are to be others.
     """
     services = call.services
-    settings = services.settings
+    settings = services.live.settings
     who, began_ms = call.who(arguments.who), services.now()
     if arguments.load and (obstacle := switched_off(EVALUATE, settings, by="edit_files with load")):
         raise obstacle
@@ -291,7 +291,7 @@ async def dry_edit(call: Call, given_who: str | None, wanted: Sequence[Wanted]) 
         RefusedError: they cannot be done.
     """
     services = call.services
-    settings = services.settings
+    settings = services.live.settings
     return await services.editor.edit(
         _caller(call, given_who),
         wanted,

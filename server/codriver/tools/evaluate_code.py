@@ -84,7 +84,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         target = chosen(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
     target = await _session(call, target, who, arguments)
-    in_frame = frame_fields(call, target, arguments.frame)
+    in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
     is_recorded = arguments.trace is not None or arguments.profile
     if is_recorded:
         check_tracing(target.repl, arguments.trace, measures=arguments.profile)
@@ -103,7 +103,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         trace=arguments.trace,
         profiles=arguments.profile,
     )
-    settings = call.services.settings
+    settings = call.services.live.settings
     timeout_ms = arguments.timeout_ms or (BACKGROUND_MS if arguments.background else settings.evaluate_timeout_ms)
     begin(call, target, who, request)
     current = await wait(call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
@@ -121,7 +121,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
 async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
     """The session in the REPL of `target` that the code runs in: one beside what runs, one of its own, or the lane."""
     if arguments.background:
-        return await in_background(call, target, who, call.services.settings.evaluate_timeout_ms / 1000)
+        return await in_background(call, target, who, call.services.live.settings.evaluate_timeout_ms / 1000)
     if arguments.isolate:
         return await isolated(call, target, who)
     return in_lane(call, target, who) if arguments.repl_session_key is None else target

@@ -129,7 +129,7 @@ async def _asked_part(call: Call, evaluation: str, arguments: GetArguments, max_
 
 async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:
     """A part of the value of an evaluation that printing cut, told by the REPL that keeps it."""
-    settings, repl = call.services.settings, call.state.repls.get(current.repl)
+    settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
     max_bytes = budget(call) if arguments.length is None else budget_asked(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
         raise _value_not_kept(current.id, "its REPL was restarted since, or is gone")

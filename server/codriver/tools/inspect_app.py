@@ -69,7 +69,7 @@ class InspectArguments(Arguments):
 async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     """The seam's answer, in lines."""
     shows_told = arguments.include_sensitive
-    if shows_told and not call.services.settings.allow_sensitive_reads:
+    if shows_told and not call.services.live.settings.allow_sensitive_reads:
         raise switched_off_by("includeSensitive", spelled("allow_sensitive_reads"))
     repl = app_repl(call, arguments.repl_session_key)
     most = budget(call)
@@ -244,7 +244,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
         target = in_lane(call, target, who)
     request = _request(call, target, who, arguments)
     begin(call, target, who, request)
-    timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
+    timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
     current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
     described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
     if current.status != "done":

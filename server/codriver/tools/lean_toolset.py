@@ -63,7 +63,7 @@ async def act(call: Call, arguments: ActionArguments) -> Answer:
 async def run_tool(call: Call, arguments: RunArguments) -> Answer:
     """Run a tool by its name, or say how it is called."""
     if arguments.tool is None:
-        return _names(tool for tool in MANIFEST if refusal(tool, call.state, call.services.settings) is None)
+        return _names(tool for tool in MANIFEST if refusal(tool, call.state, call.services.live.settings) is None)
     caller = {} if arguments.who is None else {"who": arguments.who}
     name, given = translated(arguments.tool, {**caller, **arguments.arguments})
     tool = BY_NAME.get(name)

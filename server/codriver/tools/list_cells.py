@@ -43,7 +43,7 @@ class CellsArguments(Arguments):
 
 async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     """Tell the cells of a notebook from an index on, as far as an answer goes, and the session of its own kernel."""
-    workspace, allow_outside = call.services.workspace, call.services.settings.allow_edits_outside_workspace
+    workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
     path, notebook = await call.services.work.notebooks.run(call.client, reading)
     most_bytes = budget(call)

@@ -11,7 +11,6 @@ from pydantic import Field
 
 from codriver.core import mcp_clients, repl_connections
 from codriver.core.actions import RestartRepl
-from codriver.core.evaluation_queue import session_key
 from codriver.core.records import replace
 from codriver.core.values import HELD, MAIN_SESSION
 from codriver.errors import CodriverError
@@ -117,7 +116,7 @@ def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, obj
             continue
         running = _running(state, repl, session)
         is_news |= running is not None or (session.client, session.lane.who) != own
-        row: dict[str, object] = {"key": session_key(repl, session.name), "client": session.lane.client_name}
+        row: dict[str, object] = {"key": repl.session_key(session.name), "client": session.lane.client_name}
         if session.lane.who != client_slug(session.lane.client_name):
             row["who"] = session.lane.who
         if session.namespace:
@@ -218,7 +217,7 @@ def _repl_health(state: State, repl: Repl) -> dict[str, object]:
 
 def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
     """A session, with what its REPL can do and what cannot be had."""
-    row = {**repl_row(repl), "key": session_key(repl, session.name)}
+    row = {**repl_row(repl), "key": repl.session_key(session.name)}
     if repl.notebook:
         row["notebook"] = _shown_path(repl.notebook, state.life.workspace)
     if session.namespace:
@@ -360,7 +359,7 @@ def _wanted(state: State, key: str | None) -> Repl:
         if len(ours) == len(state.repls) == 1:
             return ours[0]
     for repl in state.repls.values():
-        if any(session_key(repl, name) == key for name in repl.sessions):
+        if any(repl.session_key(name) == key for name in repl.sessions):
             return repl
     return resolve(state, key).repl
 

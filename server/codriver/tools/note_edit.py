@@ -187,7 +187,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
 
 async def _judge(call: Call, who: str, edit: Edit, wait_s: float) -> str:
     services = call.services
-    loads = services.settings.hook_reload and services.settings.enable_mcp_repl_evaluation
+    loads = services.live.settings.hook_reload and services.live.settings.enable_mcp_repl_evaluation
     if is_python(edit.path):
         loaded = await load_saved(call, who, edit.path, edit.shown, wait_s) if loads else ""
         return loaded[:FAULT_CHARACTERS]

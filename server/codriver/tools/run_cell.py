@@ -56,7 +56,7 @@ def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], wh
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     """Run one cell, wait, and say how it stands. Its outputs are written when it is over, also after this call."""
     who = call.who(arguments.who)
-    workspace, allow_outside = call.services.workspace, call.services.settings.allow_edits_outside_workspace
+    workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
     path, stamp, notebook = await call.services.work.notebooks.run(call.client, reading)
     cell = notebook.cell(arguments.cell)
@@ -99,7 +99,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     write = Write(path, shown, cell.index, cell.id, stamp, find_open)
     call.services.ledger.cells.begin(call.state.evaluations[request.id], write)
     del notebook, cell  # not to be held as long as the cell runs
-    timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
+    timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
     current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
     return await describe(call, current, arguments, max_images=MAX_IMAGES, max_bytes=budget(call))
 

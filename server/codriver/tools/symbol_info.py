@@ -191,8 +191,8 @@ async def describe_docs(services: Services, key: str | None, symbol: str) -> dic
             # What the op cannot tell, the export may.
             docs = await services.repls.adapter(target.repl.id).clojuredocs(qualified)
             if docs is not None:
-                return {**docs_json(docs, services.settings.max_text_bytes), "source": "repl"}
-    settings = services.settings
+                return {**docs_json(docs, services.live.settings.max_text_bytes), "source": "repl"}
+    settings = services.live.settings
     found = await services.clojuredocs.find(
         qualified, url=settings.clojuredocs_url, max_age_s=settings.clojuredocs_max_age_days * DAY_S
     )

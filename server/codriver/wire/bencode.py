@@ -153,8 +153,7 @@ class Decoder:
                     value: Value = raw.decode()
                 except UnicodeDecodeError:
                     value = raw
-            elif token == _END:
-                self._check_end(key)
+            elif token == _END and key is None and self._around:
                 value, at = container, at + 1
                 container, key = self._around.pop()
             else:
@@ -191,6 +190,9 @@ class Decoder:
         """An integer, or an empty container that begins, and where it ends; None while its bytes are not all there."""
         if is_key:
             raise BencodeError(f"a dictionary's key must be a string, and one begins with the byte 0x{token:02x}")
+        if token == _END:
+            after_key = "a dictionary ended after a key without a value"
+            raise BencodeError(after_key if self._around else "an end came where nothing was open")
         if token == _INTEGER:
             return self._read_integer(data, at + 1)
         if token not in (_DICTIONARY, _LIST):
@@ -206,13 +208,6 @@ class Decoder:
             raise BencodeError(f"a string's length is {digits!r}")
         if len(digits) > _LENGTH_DIGITS:
             raise BencodeError(f"a string's length has more than {_LENGTH_DIGITS} digits")
-
-    def _check_end(self, key: str | None) -> None:
-        """Raise, unless a container is open and can end."""
-        if not self._around:
-            raise BencodeError("an end came where nothing was open")
-        if key is not None:
-            raise BencodeError("a dictionary ended after a key without a value")
 
     def _read_integer(self, data: bytes, start: int) -> tuple[int, int] | None:
         end = data.find(_END, start, start + MAX_INTEGER_DIGITS + 1)

@@ -20,7 +20,6 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.jsonrpc import INVALID_PARAMS
 
-from codriver.core.evaluation_queue import session_key
 from codriver.core.values import HELD
 from codriver.errors import CodriverError
 from codriver.protocol.resources import DOCS, EVALUATION, HANDOFF_FOR, LOG_SINCE, PARTS, SKILL, SYMBOL, hidden_skills
@@ -140,7 +139,7 @@ class Completions:
         for repl in self._services.core.state.repls.values():
             for session in repl.sessions.values():
                 if not session.is_leaving:
-                    yield session_key(repl, session.name)
+                    yield repl.session_key(session.name)
 
     def _skill_names(self) -> Iterable[str]:
         hidden = hidden_skills(self._services.core.state)

@@ -447,10 +447,10 @@ class NreplConnection:
         if not exchange.is_over:
             exchange.status |= message.status
         exchange.on_message(message)
-        if message.is_failed:
-            self._turn(exchange, is_over=False)
         if message.is_done and exchange.id in self._active:
             self._close(exchange)
+        elif message.is_failed:
+            self._turn(exchange, is_over=False)
 
     def _finish(self, cause: str) -> None:
         if self.cause is not None:

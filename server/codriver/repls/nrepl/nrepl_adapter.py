@@ -199,7 +199,8 @@ class NreplAdapter(KernelOperations):
 
     def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run, form by form, or a file to be loaded."""
-        request = self._seam.laid_in(request)
+        if request.file:
+            request = self._seam.laid_in(request)
         if request.kind == "run-tests":
             self._tests.start(request, ended)
         elif request.kind == "load-file" and not (support := self._require("load-file")).adapted:

@@ -72,8 +72,8 @@ class SeamQuestions:
         return told
 
     def laid_in(self, request: Request) -> Request:
-        """The request; of one to load our package where the REPL loads no Python, the code that brings it in."""
-        code = seam_providers.laying_in(self._dialect.name, request.file) if request.file else None
+        """The request to load a file; for our package, where the REPL loads no Python, the code that brings it in."""
+        code = seam_providers.laying_in(self._dialect.name, request.file)
         if code is None:
             return request
         return replace(request, code=code, forms=(), file=None, kind="evaluate")

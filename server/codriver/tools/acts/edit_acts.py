@@ -114,7 +114,7 @@ class LiveSteps:
             if not dialects_by_suffix().get(path.suffix):
                 continue
             if self._hold or self._tests:
-                await await_server(self._call, path, self._call.services.settings.evaluate_timeout_ms / 1000)
+                await await_server(self._call, path, self._call.services.live.settings.evaluate_timeout_ms / 1000)
             repl = self._server(path)
             if not isinstance(repl, str):
                 shared = Target(repl, repl.sessions[MAIN_SESSION])

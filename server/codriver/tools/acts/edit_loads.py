@@ -95,7 +95,7 @@ class EditLoads:
         self._hold = hold
         self.repls: dict[str, tuple[str, int]] = {}
         """The REPLs that were asked to load something: by id, the key and the generation that it had."""
-        self._wait_s = call.services.settings.evaluate_timeout_ms / 1000 if wait_s is None else wait_s
+        self._wait_s = call.services.live.settings.evaluate_timeout_ms / 1000 if wait_s is None else wait_s
 
     async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
         """Load the changed forms of each file, those files first that others require; the first failure ends it.
@@ -175,7 +175,7 @@ async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outco
     saves = call.services.ledger.saves
     with saves.writing():
         outcome = await edit()
-        if call.services.settings.watch:
+        if call.services.live.settings.watch:
             paths = [result.change.path for result in outcome.files]
             await call.services.work.files.run(call.client, partial(saves.note, paths))
         return outcome
@@ -183,7 +183,7 @@ async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outco
 
 def unwatched_save(services: Services, path: Path) -> None:
     """Have the watcher leave the file as it is now to whoever loads it. Blocks."""
-    if services.settings.watch:
+    if services.live.settings.watch:
         services.ledger.saves.note([path])
 
 

@@ -97,7 +97,7 @@ class _Loads:
         self._call = call
         self._who = who
         self._arguments = arguments
-        timeout_ms = arguments.timeout_ms or call.services.settings.evaluate_timeout_ms
+        timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
         self._ends_at = anyio.current_time() + timeout_ms / 1000
         self.namespace = ""
         """The one of the file that was loaded first, where it names one."""

@@ -161,15 +161,13 @@ def has_frames(target: Target) -> bool:
     return profile is not None and "frame" in profile.capabilities
 
 
-def frame_fields(call: Call, target: Target, number: int | None) -> dict[str, Any]:
-    """The fields of a request that is evaluated in that frame of the session's newest failure; none without a number.
+def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
+    """The fields of a request that is evaluated in that frame of the session's newest failure.
 
     Raises:
         CapabilityMissingError: the REPL keeps no frames.
         RefusedError: nothing failed, or the REPL does not have that failure's frames.
     """
-    if number is None:
-        return {}
     profile = target.repl.profile
     if not has_frames(target):
         raise CapabilityMissingError("frame", profile.missing.get("frame") if profile is not None else None)

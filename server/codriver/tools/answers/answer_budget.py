@@ -54,7 +54,7 @@ def budget(call: Call) -> int:
     """The bytes of text that an answer has for this caller where no more is asked for."""
     traits = traits_of(call.client_name)
     most = traits.answer_characters - ENVELOPE_BYTES
-    return min(call.services.settings.max_text_bytes, most) if traits.has_budget else most
+    return min(call.services.live.settings.max_text_bytes, most) if traits.has_budget else most
 
 
 def budget_asked(call: Call, tool: str, asked: int | None = None) -> int:
@@ -70,7 +70,7 @@ def images_for(call: Call, asked: int, way: str) -> Images:
     """
     if traits_of(call.client_name).wants_detail:
         return Images(min(asked, MOST_IMAGES), None, max_bytes=MOST_IMAGE_BYTES)
-    allowed = call.services.settings.max_images
+    allowed = call.services.live.settings.max_images
     words = way if allowed else "the setting maxImages allows none"
     return Images(min(asked, allowed), words, keep=image_files(call))
 

@@ -52,6 +52,8 @@ class Asking:
     telling: Telling
     left_out: tuple[str, ...] = ()
     """Words about texts that the answer cuts."""
+    cell: tuple[str, str] | None = None
+    """Of a notebook's cell: the cell in words, and a note where its file does not have the outputs."""
     given: tuple[str, ...] = ()
     """Notes of the tool that answers."""
     repetition: list[str] = field(default_factory=list)

@@ -338,10 +338,6 @@ class Telling:
         if "stderr" in self._reached and isinstance(told, str) and isinstance(kept, str):
             self._reached["stderr"] -= len(told) - len(kept)
 
-    def is_nothing_new(self, shown: Mapping[str, object]) -> bool:
-        """True where some was told before, and the answer has nothing of any stream."""
-        return bool(self.begins()) and not shown.keys() & FROM.keys()
-
     @property
     def handed_out(self) -> Callable[[], None] | None:
         """To be called when the answer is handed out; None where that changes nothing."""

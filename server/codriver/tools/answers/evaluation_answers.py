@@ -29,7 +29,7 @@ from codriver.tools.answers.answer_notes import (
     notes_of_repetition,
     with_notes,
 )
-from codriver.tools.answers.answer_texts import NOTHING_NEW, Telling, fill_in_texts, look_for_images
+from codriver.tools.answers.answer_texts import FROM, NOTHING_NEW, Telling, fill_in_texts, look_for_images
 from codriver.tools.answers.lean_answers import (
     AND_DIFFERENCE,
     AND_TRACE,
@@ -92,7 +92,6 @@ async def describe(
     It leaves out what its reader knows, unless `asked` wants detail. `own_session`: the key of the session that the
     reader gets where it names none, if that is known.
     """
-    await call.services.ledger.cells.wait_written(evaluation)
     transcript = call.services.transcripts.get(evaluation.id)
     described = partial(
         _described, call, evaluation, asked, images_for(call, max_images, IMAGE_WAY), max_bytes, notes, own_session
@@ -120,10 +119,13 @@ async def _described(
     if evaluation.failure:
         fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
+    if cell := await call.services.ledger.cells.told(evaluation):
+        fields["cell"] = cell[0]
     left_out: list[str] = []
+    began: dict[str, int] = {}
     if transcript is not None:
         left_out = await fill_in_texts(fields, transcript, images, max_bytes, telling)
-        fields.update(telling.begins())
+        fields |= (began := telling.begins())
     if namespace := evaluation.namespace:
         fields["ns"] = namespace
     if others := others_since(call, evaluation):
@@ -132,7 +134,7 @@ async def _described(
     reader = reader_of(call, asked, who, evaluation, session, own_session)
     stands = Seen(evaluation.generation, namespace or reader.namespace_seen)
     repl = call.services.core.state.repls.get(evaluation.repl)
-    asking = Asking(call, evaluation, repl, who, session, stands, telling, tuple(left_out), notes)
+    asking = Asking(call, evaluation, repl, who, session, stands, telling, tuple(left_out), cell, notes)
     fields["notes"] = await notes_for(asking)
     if evaluation.status in HELD and not evaluation.is_answered and call.is_own(evaluation, who):
         call.dispatch(RunningTold(evaluation.id))
@@ -144,7 +146,7 @@ async def _described(
     is_named = not asking.is_same or fields["notes"] != asking.repetition
     shown = fields if wants_detail(call, asked) else lean(fields, reader, is_named=is_named)
     telling.take_back(fields, shown)
-    if telling.is_nothing_new(shown):
+    if began and not shown.keys() & FROM.keys():  # some was told before, and this has nothing of any stream
         shown = with_notes(shown, [NOTHING_NEW])
     return Answer(shown, ok=not failed, images=tuple(images.taken), handed_out=telling.handed_out)
 
@@ -173,8 +175,6 @@ def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], st
         "generation": evaluation.generation,
         "elapsedMs": _elapsed_ms(call, evaluation),
     }
-    if cell := call.services.ledger.cells.told(evaluation.id):
-        fields["cell"] = cell[0]
     return fields, session
 
 
@@ -225,7 +225,7 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
         RefusedError: there is none.
     """
     transcript = call.services.transcripts.get(evaluation.id)
-    most, keep = min(1, call.services.settings.max_images), image_files(call)
+    most, keep = min(1, call.services.live.settings.max_images), image_files(call)
     images = Images(most, "", max_bytes=MOST_IMAGE_BYTES, number=number, keep=keep)
     if transcript is not None:
         await look_for_images(transcript, images)
@@ -296,8 +296,7 @@ async def _of_its_own(asking: Asking) -> Notes:
 
 def _of_cell(asking: Asking) -> Notes:
     """The outputs that are on their way into a notebook."""
-    cell = asking.call.services.ledger.cells.told(asking.evaluation.id)
-    return filter(None, cell[1:]) if cell else ()
+    return filter(None, asking.cell[1:]) if asking.cell else ()
 
 
 def _of_texts(asking: Asking) -> Notes:

@@ -58,7 +58,7 @@ async def describe_symbol(
         UnknownSymbolError: it does not resolve there.
         CapabilityMissingError: it is a pattern, and the REPL has no way to find what matches.
     """
-    most = services.settings.max_text_bytes if most is None else most
+    most = services.live.settings.max_text_bytes if most is None else most
     target = resolve(services.core.state, key)
     adapter, session = services.repls.adapter(target.repl.id), target.session.name
     found = await adapter.ask(Lookup(symbol, namespace=namespace, session=session))

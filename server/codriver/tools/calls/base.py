@@ -96,8 +96,11 @@ class LiveSettings(Protocol):
     """The holder of the settings, which can change while the server runs."""
 
     settings: Settings
+    """The settings now."""
     changed: anyio.Event
     """Set at the next change of the settings; then another stands here, for the one after that."""
+    withheld: tuple[str, ...]
+    """What the workspace's files say and what does not count, as its user has not accepted them, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +142,8 @@ class Services:
     """Of the waits for evaluations."""
     told: Told = field(default_factory=Told)
     """Who was told what."""
-    withheld: Callable[[], tuple[str, ...]] = tuple
-    """What the workspace's settings say and what does not count, as its user has not accepted them, a sentence each."""
     grants: Grants | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""
-
-    @property
-    def settings(self) -> Settings:
-        """The settings now; they can change while the server runs."""
-        return self.live.settings
 
 
 class Asker(Protocol):

@@ -30,9 +30,9 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     core = call.services.core
     if tool.needs and core.state.life.is_searching:
         await await_search(core)
-    obstacle = refusal(tool, core.state, call.services.settings)
+    obstacle = refusal(tool, core.state, call.services.live.settings)
     if obstacle is not None:
-        obstacle = await await_start(tool, core, call.services.settings, call.services.durations.repl_start_s)
+        obstacle = await await_start(tool, core, call.services.live.settings, call.services.durations.repl_start_s)
     if obstacle is not None:
         raise obstacle
     given = parse(tool, arguments)

@@ -10,7 +10,6 @@ import anyio
 
 from codriver.core import callers
 from codriver.core.actions import LaneWanted, SessionOpened
-from codriver.core.evaluation_queue import session_key
 from codriver.core.records import dataclass
 from codriver.core.state import Session, free_name, without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
@@ -47,7 +46,7 @@ class Target:
     @property
     def key(self) -> str:
         """The key by which clients know it."""
-        return session_key(self.repl, self.session.name)
+        return self.repl.session_key(self.session.name)
 
 
 class NoReplError(RefusedError):
@@ -126,19 +125,20 @@ def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
         RefusedError: as `resolve` says.
     """
     state = call.services.core.state
-    used = callers.used_by(state, call.client, who) if key is None else ()
+    used = callers.used_by(state, call.client, who) if key is None and len(state.repls) > 1 else ()
     dialects = dialects_by_suffix().get(Path(file).suffix, ()) if file else ()
     return resolve(state, key, used=used, dialects=dialects)
 
 
 def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple[str, ...]:
     """The note, once, for a caller that could mean another REPL: which others there are, or which gave way."""
+    if not target.beside and not target.gave_way:
+        return ()
     note = f"in {target.repl.key}, as before; replSessionKey names another: {', '.join(target.beside)}"
     if target.gave_way:
         stood_in = ", ".join(target.gave_way)
         note = f"in {target.repl.key}, the project's own REPL, to which {stood_in} gave way; replSessionKey names that"
-    is_news = bool(target.beside or target.gave_way) and call.services.told.places.is_news(evaluation, note)
-    return (note,) if is_news else ()
+    return (note,) if call.services.told.places.is_news(evaluation, note) else ()
 
 
 def resolve(
@@ -185,7 +185,7 @@ def resolve(
         return Target(reachable[0], reachable[0].sessions[MAIN_SESSION], gave_way=gave_way)
     for repl in state.repls.values():
         for session in repl.sessions.values():
-            if session_key(repl, session.name) == key and (may_leave or not session.is_leaving):
+            if repl.session_key(session.name) == key and (may_leave or not session.is_leaving):
                 if repl.phase == "stopped":
                     raise repl_stopped(repl)
                 return Target(repl, session)
@@ -194,7 +194,7 @@ def resolve(
 
 def _named_sessions(state: State) -> list[str]:
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
-    return [session_key(repl, one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
+    return [repl.session_key(one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
 
 
 def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
@@ -232,8 +232,11 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
 
     It is `target` where there are no lanes, or no more. One of a REPL on its way is for the lane when it is there.
     """
-    lane, repl = _lane(call, who), target.repl
-    if lane is None or not (callers.are_given(repl) or repl.profile is None):
+    repl = target.repl
+    if repl.profile is not None and not callers.are_given(repl):
+        return target
+    lane = _lane(call, who)
+    if lane is None:
         return target
     if repl.profile is None:
         return replace(target, repl=repl, lane=lane)
@@ -248,7 +251,7 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
 
 def _lane(call: Call, who: str) -> Lane | None:
     """The lane of a caller, in whichever REPL; None where it shares a session with all."""
-    if not call.services.settings.lanes or not call.client or call.client_name.startswith(OWN_NAMES):
+    if not call.services.live.settings.lanes or not call.client or call.client_name.startswith(OWN_NAMES):
         return None
     return Lane(call.client_name, who, call.conversation)
 
@@ -344,7 +347,7 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
 def key_of(state: State, evaluation: Evaluation) -> str:
     """The key of the session an evaluation belongs to, also when its REPL is gone."""
     repl = state.repls.get(evaluation.repl)
-    return session_key(repl, evaluation.session) if repl else evaluation.repl
+    return repl.session_key(evaluation.session) if repl else evaluation.repl
 
 
 async def isolated(call: Call, target: Target, who: str) -> Target:

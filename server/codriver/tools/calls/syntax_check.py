@@ -140,7 +140,7 @@ def _in_python(lines: list[str]) -> str:
 
 def meant(state: State, key: str | None, target: Target | None = None) -> list[Repl]:
     """The REPLs that code for the session of this key may be meant for, which was taken to mean `target`."""
-    if target is not None and target.beside:
+    if target is not None and (target.beside or len(state.repls) == 1):
         return [target.repl]
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     if key is None:

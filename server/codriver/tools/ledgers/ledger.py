@@ -388,18 +388,17 @@ class CellWrites:
         self._writes[evaluation.id] = write
         self._tasks.start_soon(self._follow, evaluation, write)
 
-    async def wait_written(self, evaluation: Evaluation) -> None:
-        """Wait until the outputs of an evaluation that is over are written, or cannot be."""
-        write = self._writes.get(evaluation.id)
-        if write is not None and evaluation.over:
-            with anyio.move_on_after(SETTLE_S):
-                await write.over.wait()
+    async def told(self, evaluation: Evaluation) -> tuple[str, str] | None:
+        """The cell and its file in words, and a note where the file does not have its outputs; None for other code.
 
-    def told(self, evaluation: str) -> tuple[str, str] | None:
-        """The cell and its file in words, and a note where the file does not have its outputs; None for other code."""
-        write = self._writes.get(evaluation)
+        Of an evaluation that is over once they are written, or cannot be.
+        """
+        write = self._writes.get(evaluation.id)
         if write is None:
             return None
+        if evaluation.over:
+            with anyio.move_on_after(SETTLE_S):
+                await write.over.wait()
         about = " ".join(filter(None, (str(write.index), write.cell_id)))
         count = "" if write.count is None else f" [{write.count}]"
         if write.why_not:

@@ -132,7 +132,7 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
     """
     found: dict[str, tuple[Difference, ...]] = {}
     notes = []
-    for one in put_back if not call.services.settings.watch else ():
+    for one in put_back if not call.services.live.settings.watch else ():
         path, data = one.change.path, one.change.after
         repl = server_of(path, call.state.repls.values(), call.services.workspace)
         if data is None or repl is None or isinstance(repl, str):
