@@ -467,12 +467,22 @@ def calls_with_their_function(path):
         stack += [(child, function) for child in ast.iter_child_nodes(node)]
 
 
+# By these an append to an output log is told from one to a list of ours.
+WAYS_TO_THE_LOG = {"log", "may_wait"}
+
+
+def words_of(call):
+    """What a call is made on, and what its arguments are called."""
+    on = ast.unparse(call.func).split(".")[-2:-1]
+    return {*on, *(keyword.arg for keyword in call.keywords)}
+
+
 def entrances(path):
-    """The functions of a module that make an output log, or append to one: nothing else is given a time so called."""
+    """The functions of a module that make an output log, or append to one."""
     for call, function in calls_with_their_function(path):
         called = ast.unparse(call.func)
         is_made = called.rpartition(".")[2] == "OutputLog"
-        is_appended = called.endswith(".append") and any(keyword.arg == "timestamp_ms" for keyword in call.keywords)
+        is_appended = called.endswith(".append") and bool(WAYS_TO_THE_LOG.intersection(words_of(call)))
         if is_made or is_appended:
             yield path.relative_to(SERVER).as_posix(), function
 

@@ -13,6 +13,7 @@ from codriver.app.hot_reload import LiveSettings
 from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
 from codriver.log import history, logbook
+from codriver.log.output_log import NO_LINE, Entry
 from codriver.net.registration import claim
 from codriver.settings.durations import Durations
 from codriver.settings.layers import Reloader, load
@@ -164,7 +165,7 @@ async def test_what_came_last_into_the_log_is_kept_also_where_no_run_is_remember
     monkeypatch.setattr(logbook, "NOTIFY_S", 60.0)  # nothing else adds it
 
     def evaluate(server):
-        server._parts.logbook.record("evaluatedCode", "(last)", timestamp_ms=0)
+        server._parts.logbook.record(Entry(NO_LINE, "evaluatedCode", "(last)", 0))
 
     await served_and_stopped(workspace, before=evaluate, remember_runs=0)
     (file,) = (tmp_path / "state").rglob("eval-history.transit.json")

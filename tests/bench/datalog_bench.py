@@ -14,7 +14,7 @@ from pathlib import Path
 
 from report import Report, main
 
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 
 SCRIPT = Path(__file__).with_name("datalog_datascript.mjs")
 ROUNDS = 15
@@ -60,7 +60,7 @@ def entries(first: int, count: int) -> list[dict[str, object]]:
             {
                 "category": category[place] if place != 3 or evaluation % 3 == 0 else "evaluationOutput",
                 "text": f"text {line} of evaluation {evaluation}",
-                "timestamp_ms": 1_700_000_000_000 + line * 7,
+                "timestamp": 1_700_000_000_000 + line * 7,
                 "who": WHOS[evaluation % len(WHOS)],
                 "namespace": "user",
                 "session_key": "clj",
@@ -70,7 +70,7 @@ def entries(first: int, count: int) -> list[dict[str, object]]:
     return made
 
 
-ATTRIBUTES = {"timestamp_ms": "timestamp", "namespace": "ns", "session_key": "repl-session-key"}
+ATTRIBUTES = {"namespace": "ns", "session_key": "repl-session-key"}
 
 
 def as_entity(line: int, entry: dict[str, object]) -> dict[str, object]:
@@ -121,7 +121,7 @@ def insert(log: OutputLog, made: list[dict[str, object]]) -> list[float]:
     times = []
     for entry in made:
         start = time.perf_counter()
-        log.append(**entry)  # type: ignore[arg-type]
+        log.append(Entry(NO_LINE, **entry))  # type: ignore[arg-type]
         times.append((time.perf_counter() - start) * 1000)
     return times
 

@@ -16,7 +16,7 @@ from live_server import serving
 from report import Curve, main, timed_ms
 
 from codriver.lisp.reader import check
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 
 TITLE = "how cost grows: the exponent between the ends of each curve"
 LIMIT = 1.15
@@ -32,7 +32,7 @@ def log_of(size):
     log = OutputLog(max_entities=size)
     for line in range(size):
         category = "evaluationErrorOutput" if line % 10 == 0 else "evaluationOutput"
-        log.append(category, f"text {line}", timestamp_ms=line, who="ann")
+        log.append(Entry(NO_LINE, category, f"text {line}", line, who="ann"))
     return log
 
 
@@ -51,7 +51,7 @@ def log_insert(report):
 
         def insert(log=log):
             for _ in range(200):
-                log.append("evaluationOutput", "text", timestamp_ms=1)
+                log.append(Entry(NO_LINE, "evaluationOutput", "text", 1))
 
         curve.points.append((size, middle_ms(insert, report.rounds(9)) / 200))
     return curve

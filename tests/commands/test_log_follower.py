@@ -7,7 +7,7 @@ import pytest
 from codriver.commands.log import follow_stream
 from codriver.commands.log_follower import Follower
 from codriver.log.logbook import AppEvent, AppLog
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 
 
 class Logs:
@@ -17,9 +17,9 @@ class Logs:
         self.log = OutputLog()
         self.app_log = AppLog(self.log.line_for_another)
         for number in range(3):
-            self.log.append("evaluatedCode", f"code {number}", timestamp_ms=0, who="ann")
+            self.log.append(Entry(NO_LINE, "evaluatedCode", f"code {number}", 0, who="ann"))
             self.app_log.record(AppEvent(f"event {number}", 0, op="fx", who="bob" if number else "ann"))
-        self.log.append("evaluationResults", "1", timestamp_ms=0, who="ann")
+        self.log.append(Entry(NO_LINE, "evaluationResults", "1", 0, who="ann"))
 
     def call(self, tool, asked):
         assert tool == "wait_for"

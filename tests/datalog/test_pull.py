@@ -5,14 +5,14 @@ import pytest
 from codriver.datalog.edn import Text, read
 from codriver.datalog.query import parse_pull
 from codriver.datalog.solve import pull
-from codriver.log.output_log import SCHEMA, OutputLog
+from codriver.log.output_log import NO_LINE, SCHEMA, Entry, OutputLog
 
 
 @pytest.fixture
 def snapshot():
     log = OutputLog()
-    log.append("evaluatedCode", "(+ 1 1)", timestamp_ms=5, who="ann")
-    log.append("otherOutput", "2", timestamp_ms=6)
+    log.append(Entry(NO_LINE, "evaluatedCode", "(+ 1 1)", 5, who="ann"))
+    log.append(Entry(NO_LINE, "otherOutput", "2", 6))
     return log.snapshot()
 
 

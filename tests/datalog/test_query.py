@@ -10,7 +10,7 @@ import pytest
 from needs import node
 
 from codriver.datalog.errors import QueryError
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 
 NODE = Path(__file__).parents[1] / "node"
 
@@ -20,10 +20,10 @@ def filled():
     log = OutputLog()
     for n in range(1, 11):
         who = "ann" if n % 2 else "bob"
-        log.append("evaluatedCode", f"(+ {n} 1)", timestamp_ms=n * 10, who=who, namespace="user", evaluation=f"e{n}")
-        log.append("evaluationOutput", f"Line {n}\n", timestamp_ms=n * 10 + 1)
+        log.append(Entry(NO_LINE, "evaluatedCode", f"(+ {n} 1)", n * 10, who=who, namespace="user", evaluation=f"e{n}"))
+        log.append(Entry(NO_LINE, "evaluationOutput", f"Line {n}\n", n * 10 + 1))
         category = "evaluationResults" if n % 3 else "evaluationErrorOutput"
-        log.append(category, f"Result {n}", timestamp_ms=n * 10 + 2, evaluation=f"e{n}")
+        log.append(Entry(NO_LINE, category, f"Result {n}", n * 10 + 2, evaluation=f"e{n}"))
     return log
 
 
@@ -162,7 +162,7 @@ def test_a_clause_that_only_filters_keeps_out_what_a_function_cannot_work_with(g
 
 def test_a_long_value_is_shortened_in_the_error_about_it():
     log = OutputLog()
-    log.append("otherOutput", "x" * 10_000, timestamp_ms=1)
+    log.append(Entry(NO_LINE, "otherOutput", "x" * 10_000, 1))
     with pytest.raises(QueryError) as error:
         log.query("[:find ?x :where [?e :output/text ?t] [(/ ?t 2) ?x]]")
     assert "a number is needed, not" in error.value.expected
@@ -470,7 +470,7 @@ def test_a_row_limit_keeps_the_newest_lines_and_says_so():
 def test_an_answers_text_is_bounded():
     log = OutputLog()
     for n in range(1, 41):
-        log.append("evaluationOutput", "x" * 2**18, timestamp_ms=n)
+        log.append(Entry(NO_LINE, "evaluationOutput", "x" * 2**18, n))
     one = log.query("[:find [?e ?t] :where [?e :output/text ?t]]")
     assert (one.result[0], one.cut) == (1, None)
     every = "[:find ?e ?f (pull ?e [:output/text]) :where [?e :output/text ?t] [?f :output/line] [(>= ?f ?e)]]"
@@ -483,7 +483,7 @@ def test_an_answers_text_is_bounded():
 def test_values_that_need_too_much_memory_are_cut(call):
     log = OutputLog()
     for n in range(1000):
-        log.append("evaluationOutput", f"{n}" + "x" * 2**14, timestamp_ms=n)
+        log.append(Entry(NO_LINE, "evaluationOutput", f"{n}" + "x" * 2**14, n))
     answer = log.query(f"[:find ?e ?f :where [?e :output/text ?t] [?f :output/line] [{call} ?x]]", time_limit_s=60)
     assert answer.cut == "rows"
 
@@ -491,7 +491,7 @@ def test_values_that_need_too_much_memory_are_cut(call):
 def test_one_value_over_cut_rows_says_that_they_were():
     log = OutputLog()
     for n in range(1000):
-        log.append("evaluationOutput", f"text {n}", timestamp_ms=n)
+        log.append(Entry(NO_LINE, "evaluationOutput", f"text {n}", n))
     query = "[:find (count ?a) . :with ?b :where [?a :output/text] [?b :output/text]]"
     assert log.query(query, time_limit_s=60).cut == "rows"
 
@@ -542,7 +542,7 @@ def test_rules_that_branch_without_end_are_looked_into_once():
 def test_a_rule_follows_a_chain_through_a_whole_log(step):
     log = OutputLog()
     for n in range(1000):
-        log.append("evaluationOutput", "x", timestamp_ms=n)
+        log.append(Entry(NO_LINE, "evaluationOutput", "x", n))
     rules = f"[[(after ?a ?b) [(inc ?a) ?b] [?b :output/line]] [(after ?a ?b) {step}]]"
     answer = log.query("[:find (count ?b) . :in $ % :where (after 1 ?b)]", inputs=[rules], time_limit_s=60)
     assert (answer.result, answer.cut) == (999, None)
@@ -559,7 +559,7 @@ def test_a_rule_follows_a_chain_through_a_whole_log(step):
 def test_no_order_of_the_clauses_joins_all_with_all(clauses):
     log = OutputLog()
     for n in range(2000):
-        log.append("evaluationOutput", f"e{n}", timestamp_ms=n, who=("ann", "bob")[n % 2], evaluation=f"e{n}")
+        log.append(Entry(NO_LINE, "evaluationOutput", f"e{n}", n, who=("ann", "bob")[n % 2], evaluation=f"e{n}"))
     for order in permutations(clauses):
         answer = log.query(f"[:find (count ?a) . :where {' '.join(order)}]", time_limit_s=60)
         assert answer.cut is None, order
@@ -581,7 +581,7 @@ def test_rules_cannot_grow_a_value_without_end(grow):
 def test_more_rows_than_may_be_held_are_cut_by_rows():
     log = OutputLog()
     for n in range(1000):
-        log.append("evaluationOutput", f"text {n}", timestamp_ms=n)
+        log.append(Entry(NO_LINE, "evaluationOutput", f"text {n}", n))
     answer = log.query("[:find ?a ?b :where [?a :output/text] [?b :output/text]]", time_limit_s=60)
     assert (answer.count, answer.cut) == (10_000, "rows")
 
@@ -589,10 +589,10 @@ def test_more_rows_than_may_be_held_are_cut_by_rows():
 def test_a_query_sees_the_log_as_it_was_when_it_began():
     log = OutputLog(max_entities=200)
     for n in range(200):
-        log.append("evaluationOutput", "x", timestamp_ms=n, who="ann" if n % 2 else "bob")
+        log.append(Entry(NO_LINE, "evaluationOutput", "x", n, who="ann" if n % 2 else "bob"))
     snapshot = log.snapshot()
     for n in range(500):
-        log.append("evaluationOutput", "y", timestamp_ms=n, who="ann")
+        log.append(Entry(NO_LINE, "evaluationOutput", "y", n, who="ann"))
     who = 4
     assert [record[0] for record in snapshot.records] == list(range(1, 201))
     assert snapshot.entity(1) is not None

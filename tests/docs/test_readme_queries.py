@@ -8,7 +8,7 @@ import pytest
 from made_runs import TWO_PRICES
 
 from codriver.log.logbook import AppEvent, AppLog
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.log.recorded_runs import RecordedRuns
 
 PAGE = (Path(__file__).parents[2] / "server" / "LOG.md").read_text()
@@ -39,12 +39,12 @@ FOUND = {
 
 def log():
     log = OutputLog()
-    log.append("evaluatedCode", "(price 10)", timestamp_ms=1, who="me", evaluation="e1")
-    log.append("evaluationResults", "12", timestamp_ms=2, who="me", session_key="clj", evaluation="e1")
-    log.append("evaluatedCode", "(fetch)", timestamp_ms=3, who="you", evaluation="e2")
-    log.append("evaluationErrorOutput", "Timeout: no answer", timestamp_ms=4, who="you", evaluation="e2")
+    log.append(Entry(NO_LINE, "evaluatedCode", "(price 10)", 1, who="me", evaluation="e1"))
+    log.append(Entry(NO_LINE, "evaluationResults", "12", 2, who="me", session_key="clj", evaluation="e1"))
+    log.append(Entry(NO_LINE, "evaluatedCode", "(fetch)", 3, who="you", evaluation="e2"))
+    log.append(Entry(NO_LINE, "evaluationErrorOutput", "Timeout: no answer", 4, who="you", evaluation="e2"))
     cell = {"who": "jupyter", "session_key": "sales-ipynb", "notebook": "/shop/sales.ipynb", "evaluation": "e3"}
-    log.append("evaluatedCode", "total = 12 * 3", timestamp_ms=5, **cell)
+    log.append(Entry(NO_LINE, "evaluatedCode", "total = 12 * 3", 5, **cell))
     return log
 
 
@@ -57,8 +57,8 @@ def app_of(log):
 
 def history():
     history = OutputLog()
-    history.append("evaluatedCode", "(defn price [x] (* 1.2 x))", timestamp_ms=1, who="me")
-    history.append("evaluatedCode", "(fetch)", timestamp_ms=2, who="me")
+    history.append(Entry(NO_LINE, "evaluatedCode", "(defn price [x] (* 1.2 x))", 1, who="me"))
+    history.append(Entry(NO_LINE, "evaluatedCode", "(fetch)", 2, who="me"))
     return history
 
 

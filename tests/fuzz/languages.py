@@ -18,7 +18,7 @@ from codriver.lisp.edit import Edited, Rename, apply
 from codriver.lisp.parinfer import balance, indent_mode
 from codriver.lisp.reader import check, read, tokens, top_level_forms
 from codriver.lisp.source_text import Document, Limits
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from datalog import test_against_reference as against_reference
 from fuzz.drawing import Chosen, text_of
 from lisp.test_edit_laws import NEW, Batch, check_edited
@@ -81,8 +81,8 @@ def edn_reader(data):
 def _log():
     log = OutputLog()
     for number in range(1, 6):
-        log.append("evaluatedCode", f"(+ {number} 1)", timestamp_ms=number, who="ann", evaluation=f"e{number}")
-        log.append("evaluationResults", str(number + 1), timestamp_ms=number)
+        log.append(Entry(NO_LINE, "evaluatedCode", f"(+ {number} 1)", number, who="ann", evaluation=f"e{number}"))
+        log.append(Entry(NO_LINE, "evaluationResults", str(number + 1), number))
     return log
 
 

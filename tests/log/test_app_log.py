@@ -6,7 +6,7 @@ import pytest
 
 from codriver.datalog.errors import QueryError
 from codriver.log.logbook import MAX_EVENTS, AppEvent, AppLog
-from codriver.log.output_log import APP_SCHEMA, SCHEMA, OutputLog
+from codriver.log.output_log import APP_SCHEMA, NO_LINE, SCHEMA, Entry, OutputLog
 
 CODE = "evaluatedCode"
 CAUSED = """[:find ?l ?t :in $ $app ?me
@@ -33,8 +33,8 @@ def asked(log, app, query, *inputs):
 
 
 def test_both_logs_have_the_lines_of_one_counter(log, app):
-    given = [log.append(CODE, "1", timestamp_ms=1), app.record(event()), app.record(event())]
-    given.append(log.append(CODE, "2", timestamp_ms=2))
+    given = [log.append(Entry(NO_LINE, CODE, "1", 1)), app.record(event()), app.record(event())]
+    given.append(log.append(Entry(NO_LINE, CODE, "2", 2)))
     assert given == [5, 6, 7, 8]
     assert ([entry.line for entry in log.entries()], [entry["line"] for entry in app.entries(limit=9)]) == (
         [5, 8],
@@ -69,7 +69,7 @@ def test_an_event_has_what_is_known_and_no_key_for_the_rest(app):
 
 def test_one_query_joins_an_evaluation_with_its_events(log, app):
     for number in range(3):
-        log.append(CODE, f"add {number}", timestamp_ms=1, who="ann" if number else "bob", evaluation=f"e{number}")
+        log.append(Entry(NO_LINE, CODE, f"add {number}", 1, who="ann" if number else "bob", evaluation=f"e{number}"))
     app.record(event("3 fx by ann", evaluation="e1", who="ann"))
     app.record(event("4 fx by bob", evaluation="e0", who="bob"))
     app.record(event("5 fx of the app's own"))
@@ -104,7 +104,7 @@ def test_events_are_found_by_what_is_theirs(log, app, clause, found):
     ],
 )
 def test_what_events_alone_have_no_entity_of_the_log_has(log, app, where):
-    log.append(CODE, "1", timestamp_ms=1, who="ann", evaluation="e1")
+    log.append(Entry(NO_LINE, CODE, "1", 1, who="ann", evaluation="e1"))
     app.record(event(op="fx"))
     assert asked(log, app, f"[:find ?e ?op :in $ $app :where {where}]") == []
     absent = '[:find ?e . :where [?e :output/line] (not [?e :output/op "fx"])]'
@@ -113,7 +113,7 @@ def test_what_events_alone_have_no_entity_of_the_log_has(log, app, where):
 
 
 def test_pulls_know_the_attributes_of_both(log, app):
-    log.append(CODE, "1", timestamp_ms=1)
+    log.append(Entry(NO_LINE, CODE, "1", 1))
     app.record(event(op="fx"))
     pattern = '[:output/line [:output/op :default "none"]]'
     assert asked(log, app, f"[:find (pull ?e {pattern}) . :where [?e :output/line]]") == {
@@ -161,7 +161,7 @@ def test_a_question_up_to_a_line_sees_no_event_after_it(log, app):
 
 
 def test_a_flood_of_events_takes_nothing_out_of_the_log(log, app):
-    log.append(CODE, "the oldest", timestamp_ms=1)
+    log.append(Entry(NO_LINE, CODE, "the oldest", 1))
     for _ in range(MAX_EVENTS + 50):
         app.record(event())
     assert [entry.text for entry in log.entries()] == ["the oldest"]
@@ -216,7 +216,7 @@ def test_threads_that_record_in_both_logs_share_no_line_and_see_them_rise(log, a
         go.wait()
         seen.extend([record() for _ in range(500)])
 
-    recorders = [lambda: app.record(event()), lambda: log.append(CODE, "x", timestamp_ms=1)] * 2
+    recorders = [lambda: app.record(event()), lambda: log.append(Entry(NO_LINE, CODE, "x", 1))] * 2
     threads = [threading.Thread(target=fill, args=(one,)) for one in recorders]
     for thread in threads:
         thread.start()

@@ -19,7 +19,7 @@ from transit.writer import Writer
 from codriver.log import durable_files
 from codriver.log import history as module
 from codriver.log.history import LOST_LINES, RESERVED_LINES, History, UnreadableError, read_history, size_of
-from codriver.log.output_log import Entry, OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.log.transit_format import HEADER, EntityLines, file_pieces, line_of
 
 pytestmark = pytest.mark.anyio
@@ -413,7 +413,7 @@ def test_a_query_sees_earlier_runs_as_history(path):
     ended(path, code(1, "(def a 1)"), code(4, "(def b 2)"))
     history, loaded = started(path)
     log = OutputLog(next_line=loaded.next_line, listener=lambda report: history.add(report.added[0]))
-    log.append("evaluatedCode", "(def c 3)", timestamp_ms=0)
+    log.append(Entry(NO_LINE, "evaluatedCode", "(def c 3)", 0))
     query = "[:find [?t ...] :in $ $history :where [$history ?e :output/text ?t]]"
     assert log.query(query, history=history).result == ["(def a 1)", "(def b 2)", "(def c 3)"]
     assert log.query("[:find [?l ...] :where [_ :output/line ?l]]", history=history).result == [5]

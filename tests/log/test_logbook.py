@@ -9,7 +9,7 @@ from codriver.core.effects import Append
 from codriver.log.history import History
 from codriver.log.logbook import AppEvent, Logbook
 from codriver.log.memory import Memory
-from codriver.log.output_log import Question
+from codriver.log.output_log import NO_LINE, Entry, Question
 from codriver.log.redaction import Redactor
 from codriver.log.run_recorder import RunRecorder
 from codriver.log.transcripts import Transcripts
@@ -38,9 +38,9 @@ def logbook(history, transcripts):
 def test_an_evaluations_transcript_learns_the_lines_that_it_has_in_the_log(logbook, transcripts):
     transcript = transcripts.open("e1")
     logbook.perform(Append("evaluatedCode", "(run)", who="me", ns="user", session_key="clj", evaluation="e1", now=7))
-    logbook.record("evaluationOutput", "told", timestamp_ms=8, evaluation="e1")
-    logbook.record("otherOutput", "by the way", timestamp_ms=9)
-    logbook.record("evaluationResults", "1", timestamp_ms=9, evaluation="forgotten")
+    logbook.record(Entry(NO_LINE, "evaluationOutput", "told", 8, evaluation="e1"))
+    logbook.record(Entry(NO_LINE, "otherOutput", "by the way", 9))
+    logbook.record(Entry(NO_LINE, "evaluationResults", "1", 9, evaluation="forgotten"))
     assert (transcript.first_line, transcript.last_line) == (5, 6)
     first = logbook.log.entries()[0]
     assert (first.text, first.timestamp, first.who, first.namespace) == ("(run)", 7, "me", "user")
@@ -48,14 +48,14 @@ def test_an_evaluations_transcript_learns_the_lines_that_it_has_in_the_log(logbo
 
 
 def test_evaluated_code_alone_enters_the_history(logbook, history):
-    logbook.record("otherOutput", "by the way", timestamp_ms=9)
-    logbook.record("evaluatedCode", "(run)", timestamp_ms=9)
+    logbook.record(Entry(NO_LINE, "otherOutput", "by the way", 9))
+    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 9))
     assert history.usage()["entities"] == 1
     assert logbook.history_usage() == history.usage()
 
 
 def test_what_is_recorded_has_no_secret_in_log_and_history(logbook, history):
-    logbook.record("evaluatedCode", f'(log "{SECRET}")', timestamp_ms=1, who=SECRET, namespace=SECRET)
+    logbook.record(Entry(NO_LINE, "evaluatedCode", f'(log "{SECRET}")', 1, who=SECRET, namespace=SECRET))
     (entry,) = logbook.log.entries()
     assert (entry.text, entry.who, entry.namespace) == (f'(log "{MARK}")', MARK, MARK)
     assert SECRET not in str(history.snapshot().records)
@@ -78,14 +78,14 @@ def test_streams_of_no_evaluation_are_told_apart_by_repl_and_by_stream(logbook):
 
 
 def test_a_caller_is_known_by_the_name_that_the_log_has_for_it(logbook):
-    logbook.record("evaluatedCode", "1", timestamp_ms=1, who=SECRET)
+    logbook.record(Entry(NO_LINE, "evaluatedCode", "1", 1, who=SECRET))
     name = logbook.log.without_secrets(SECRET)
     assert name == MARK
     assert len(logbook.log.entries(who=name)) == 1
 
 
 def test_events_of_applications_are_queried_with_the_rest_and_lose_their_secrets(logbook, history):
-    logbook.record("evaluatedCode", "(run)", timestamp_ms=1, evaluation="e1")
+    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1, evaluation="e1"))
     logbook.app.record(AppEvent(f"1 fx {SECRET}", 2, evaluation="e1"))
     query = "[:find ?c ?t :in $ $app :where [?e :output/text ?c] [$app ?a :output/text ?t]]"
     assert logbook.query(Question(query, (), 10)).result == [["(run)", f"1 fx {MARK}"]]
@@ -121,13 +121,13 @@ async def until(condition):
 
 @pytest.mark.anyio
 async def test_growth_of_the_log_is_told_once_for_all_that_came_in_a_while(logbook):
-    logbook.record("evaluatedCode", "before", timestamp_ms=1)
+    logbook.record(Entry(NO_LINE, "evaluatedCode", "before", 1))
     async with telling(logbook) as told:
-        logbook.record("evaluatedCode", "1", timestamp_ms=1)
-        logbook.record("evaluationResults", "1", timestamp_ms=1)
+        logbook.record(Entry(NO_LINE, "evaluatedCode", "1", 1))
+        logbook.record(Entry(NO_LINE, "evaluationResults", "1", 1))
         await until(lambda: told)
         assert told == [3]
-        logbook.record("evaluatedCode", "2", timestamp_ms=1)
+        logbook.record(Entry(NO_LINE, "evaluatedCode", "2", 1))
         await until(lambda: told[1:])
         assert told == [3, 4]
 
@@ -137,7 +137,7 @@ async def test_events_of_applications_are_no_news_of_the_log(logbook):
     async with telling(logbook) as told:
         logbook.app.record(AppEvent("1 fx", 2))
         assert logbook._notification._timer is None
-        logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
+        logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
         assert logbook._notification._timer is not None
         await until(lambda: told)
 
@@ -145,23 +145,23 @@ async def test_events_of_applications_are_no_news_of_the_log(logbook):
 @pytest.mark.anyio
 async def test_nothing_is_told_when_nobody_runs_the_news_any_more(logbook):
     async with telling(logbook) as told:
-        logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
+        logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
         timer = logbook._notification._timer
     assert timer.cancelled()
-    logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
+    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
     assert told == []
 
 
 def test_events_of_applications_let_no_run_be_written_again(logbook, tmp_path):
     memory = Memory(tmp_path / "memory")
     recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, keep=lambda: 5)
-    logbook.record("evaluatedCode", "(run)", timestamp_ms=1)
+    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
     recorder._write_run(None)
     memory.forget_runs(memory.run_ids())
     logbook.app.record(AppEvent("1 fx", 2))
     recorder._write_run(None)
     assert not memory.run_ids()
-    logbook.record("evaluationResults", "1", timestamp_ms=1)
+    logbook.record(Entry(NO_LINE, "evaluationResults", "1", 1))
     recorder._write_run(None)
     assert [entry.text for entry in memory.entries(*memory.run_ids())] == ["(run)", "1"]
 
@@ -172,10 +172,10 @@ async def test_what_waits_for_the_log_loses_the_secrets_that_were_known_when_it_
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(logbook.run, lambda: None)
         await anyio.wait_all_tasks_blocked()
-        logbook.record("evaluatedCode", '(login "hunter2-hunter2")', timestamp_ms=1)
+        logbook.record(Entry(NO_LINE, "evaluatedCode", '(login "hunter2-hunter2")', 1))
         logbook.learn_sensitive("r1", [("pw", f"another secret {number}") for number in range(1000)])
         assert [entry.text for entry in logbook.log.entries()] == ['(login "<<redacted:pw>>")']
-        logbook.record("evaluatedCode", '(login "another secret 999")', timestamp_ms=1)
+        logbook.record(Entry(NO_LINE, "evaluatedCode", '(login "another secret 999")', 1))
         logbook.forget_sensitive("r1")
         assert logbook.log.entries()[-1].text == '(login "<<redacted:pw>>")'
         tasks.cancel_scope.cancel()

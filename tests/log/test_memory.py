@@ -11,7 +11,7 @@ from live_server import Live
 
 from codriver.log import run_recorder
 from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.log.run_recorder import LONGEST_REST_S, EarlierRuns, RunRecorder
 
 OUT = "evaluationOutput"
@@ -24,7 +24,7 @@ def recorded(folder, number, *texts, keep=5, next_line=None, ended=99):
         Memory(folder), log, session=f"s{number}", started_ms=number * 60_000, keep=lambda: keep
     )  # fmt: skip
     for text in texts:
-        log.append(OUT, text, timestamp_ms=number, who="ann")
+        log.append(Entry(NO_LINE, OUT, text, number, who="ann"))
     recorder.close(ended)
     return recorder
 
@@ -190,7 +190,7 @@ def test_datalog_asks_runs_and_documents_beside_the_log_and_only_then_are_they_r
     memory = Memory(tmp_path)
     memory.remember(Document("given up", "clj", 5, "it is gone"))
     log = OutputLog(next_line=300)
-    log.append(OUT, "both", timestamp_ms=7)
+    log.append(Entry(NO_LINE, OUT, "both", 7))
 
     class Counted(EarlierRuns):
         reads = 0
@@ -220,7 +220,7 @@ def test_datalog_asks_runs_and_documents_beside_the_log_and_only_then_are_they_r
 def test_a_disk_that_fails_costs_no_document(tmp_path, caplog):
     (tmp_path / "state").write_text("no folder")
     log = OutputLog()
-    log.append(OUT, "x", timestamp_ms=0)
+    log.append(Entry(NO_LINE, OUT, "x", 0))
     recorder = RunRecorder(Memory(tmp_path / "state"), log, session="s", started_ms=0, keep=lambda: 5)
     recorder._pending.append(Document("a", "x", 1))
     recorder.close(1)
@@ -240,7 +240,7 @@ async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatc
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(recorder.run)
         for number in range(3):
-            log.append(OUT, f"line {number}", timestamp_ms=number)
+            log.append(Entry(NO_LINE, OUT, f"line {number}", number))
             recorder.log_grew()
             with anyio.fail_after(30):
                 while len(texts_in(Memory(tmp_path))) <= number:
@@ -258,7 +258,7 @@ async def test_nothing_wakes_the_recorder_of_a_server_where_nothing_is_said(tmp_
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, keep=lambda: 5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(recorder.run)
-        log.append(OUT, "said", timestamp_ms=0)
+        log.append(Entry(NO_LINE, OUT, "said", 0))
         with anyio.fail_after(30):
             while not texts_in(Memory(tmp_path)):
                 recorder.log_grew()
@@ -275,7 +275,7 @@ def test_documents_that_cannot_be_written_beside_runs_that_can_are_told_once(tmp
     recorder = RunRecorder(memory, log, session="s", started_ms=0, keep=lambda: 5)
     recorder._pending.append(Document("a", "x", 1))
     for number in range(3):
-        log.append(OUT, f"line {number}", timestamp_ms=number)
+        log.append(Entry(NO_LINE, OUT, f"line {number}", number))
         recorder._write_documents()
         recorder._write_run(None)
     assert [record.levelname for record in caplog.records].count("WARNING") == 1, caplog.text

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.log.history import MOST_UNTOLD
-from codriver.log.output_log import LIGHT_CHARACTERS, MOST_WAITING, Entry, OutputLog
+from codriver.log.output_log import LIGHT_CHARACTERS, MOST_WAITING, NO_LINE, Entry, OutputLog
 
 CODE = "evaluatedCode"
 OUT = "evaluationOutput"
@@ -20,7 +20,7 @@ OUT = "evaluationOutput"
 def filled(count, **options):
     log = OutputLog(**options)
     for number in range(count):
-        log.append(OUT, f"text {number}", timestamp_ms=number, who="ann" if number % 2 else "bob")
+        log.append(Entry(NO_LINE, OUT, f"text {number}", number, who="ann" if number % 2 else "bob"))
     return log
 
 
@@ -30,7 +30,7 @@ def lines(entries):
 
 def test_lines_rise_by_one_from_the_first_given():
     log = OutputLog(next_line=41)
-    assert [log.append(OUT, "x", timestamp_ms=0) for _ in range(3)] == [41, 42, 43]
+    assert [log.append(Entry(NO_LINE, OUT, "x", 0)) for _ in range(3)] == [41, 42, 43]
     assert (log.first_line, log.last_line, log.next_line, log.entity_count) == (41, 43, 44, 3)
 
 
@@ -41,8 +41,8 @@ def test_an_empty_log_has_no_first_and_no_last_line():
 
 def test_an_entity_has_what_is_known_and_no_key_for_the_rest():
     log = OutputLog()
-    log.append(CODE, "(+ 1 2)", timestamp_ms=5, who="ann", namespace="user", session_key="clj", evaluation="e1")
-    log.append("otherOutput", "hello", timestamp_ms=6)
+    log.append(Entry(NO_LINE, CODE, "(+ 1 2)", 5, who="ann", namespace="user", session_key="clj", evaluation="e1"))
+    log.append(Entry(NO_LINE, "otherOutput", "hello", 6))
     assert [entry.to_json() for entry in log.entries()] == [
         {
             "line": 1,
@@ -67,9 +67,9 @@ def test_the_lowest_line_leaves_first_when_there_are_too_many():
 def test_lines_leave_until_the_texts_fit_their_bytes():
     log = OutputLog(max_bytes=10)
     for text in ("aaaa", "bbbb", "ü"):  # 4 + 4 + 2 bytes
-        log.append(OUT, text, timestamp_ms=0)
+        log.append(Entry(NO_LINE, OUT, text, 0))
     assert (log.entity_count, log.text_bytes) == (3, 10)
-    log.append(OUT, "c", timestamp_ms=0)
+    log.append(Entry(NO_LINE, OUT, "c", 0))
     assert (lines(log.entries()), log.text_bytes) == ([2, 3, 4], 7)
 
 
@@ -78,7 +78,7 @@ def test_a_long_text_that_left_takes_no_memory():
     texts = [str(number) * 200_000 for number in range(4)]
     alone = [sys.getrefcount(text) for text in texts]
     for number in range(len(texts)):
-        log.append(OUT, texts[number], timestamp_ms=1, who="ann", evaluation="e1")
+        log.append(Entry(NO_LINE, OUT, texts[number], 1, who="ann", evaluation="e1"))
     held = [sys.getrefcount(text) for text in texts]
     assert held[:3] == alone[:3]
     assert held[3] > alone[3]
@@ -86,14 +86,14 @@ def test_a_long_text_that_left_takes_no_memory():
 
 def test_the_newest_stays_however_long():
     log = OutputLog(max_bytes=10)
-    log.append(OUT, "short", timestamp_ms=0)
-    log.append(OUT, "x" * 100, timestamp_ms=0)
+    log.append(Entry(NO_LINE, OUT, "short", 0))
+    log.append(Entry(NO_LINE, OUT, "x" * 100, 0))
     assert (lines(log.entries()), log.text_bytes) == ([2], 100)
 
 
 def test_a_text_that_is_no_unicode_is_kept():
     log = OutputLog()
-    log.append(OUT, "\ud800", timestamp_ms=0)
+    log.append(Entry(NO_LINE, OUT, "\ud800", 0))
     assert log.entries()[0].text == "\ud800"
 
 
@@ -101,7 +101,7 @@ def test_a_report_tells_what_came_what_left_and_what_is_held():
     reports = []
     log = OutputLog(max_entities=2, listener=reports.append)
     for text in "abc":
-        log.append(OUT, text, timestamp_ms=9)
+        log.append(Entry(NO_LINE, OUT, text, 9))
     assert [(r.retracted, r.first_line, r.last_line) for r in reports] == [((), 1, 1), ((), 1, 2), ((1,), 2, 3)]
     assert reports[2].added == (Entry(3, OUT, "c", 9),)
 
@@ -111,11 +111,11 @@ def test_a_listener_may_append_and_read():
 
     def listen(report):
         if report.last_line < 3:
-            log.append(OUT, "more", timestamp_ms=0)
+            log.append(Entry(NO_LINE, OUT, "more", 0))
         seen.append(log.last_line)
 
     log = OutputLog(listener=listen)
-    log.append(OUT, "first", timestamp_ms=0)
+    log.append(Entry(NO_LINE, OUT, "first", 0))
     assert seen == [3, 3, 3]
 
 
@@ -125,7 +125,7 @@ def test_a_listener_that_fails_is_logged_and_the_entity_stays(caplog):
 
     log = OutputLog(listener=fail)
     with caplog.at_level(logging.ERROR):
-        assert log.append(OUT, "kept", timestamp_ms=0) == 1
+        assert log.append(Entry(NO_LINE, OUT, "kept", 0)) == 1
     assert "line 1" in caplog.text
     assert log.entity_count == 1
 
@@ -133,7 +133,7 @@ def test_a_listener_that_fails_is_logged_and_the_entity_stays(caplog):
 def test_a_text_is_redacted_before_anyone_sees_it():
     reports = []
     log = OutputLog(redact=lambda text: text.replace("secret", "***"), listener=reports.append)
-    log.append(OUT, "a secret", timestamp_ms=0)
+    log.append(Entry(NO_LINE, OUT, "a secret", 0))
     assert log.entries()[0].text == reports[0].added[0].text == "a ***"
 
 
@@ -141,12 +141,15 @@ def test_entries_are_found_by_every_filter_and_the_newest_come_in_line_order():
     log = OutputLog()
     for number in range(1, 13):
         log.append(
-            CODE if number % 3 == 0 else OUT,
-            "x",
-            timestamp_ms=0,
-            who="ann" if number % 2 else "bob",
-            evaluation=f"e{number // 4}",
-            session_key="clj" if number < 7 else "bb",
+            Entry(
+                NO_LINE,
+                CODE if number % 3 == 0 else OUT,
+                "x",
+                0,
+                who="ann" if number % 2 else "bob",
+                evaluation=f"e{number // 4}",
+                session_key="clj" if number < 7 else "bb",
+            )
         )
     assert lines(log.entries(since=10)) == [11, 12]
     assert lines(log.entries(until=2)) == [1, 2]
@@ -165,7 +168,7 @@ def test_the_log_is_always_the_newest_that_fit(appended, cap):
     log = OutputLog(max_entities=cap, max_bytes=100)
     kept = []
     for length, who in appended:
-        kept.append((log.append(OUT, "x" * length, timestamp_ms=0, who=who), length, who))
+        kept.append((log.append(Entry(NO_LINE, OUT, "x" * length, 0, who=who)), length, who))
         while len(kept) > 1 and (len(kept) > cap or sum(length for _, length, _ in kept) > 100):
             kept.pop(0)
         assert lines(log.entries()) == [line for line, _, _ in kept]
@@ -178,7 +181,7 @@ def test_threads_that_append_at_once_never_share_a_line():
     given_lines = [[] for _ in range(4)]
 
     def work(mine):
-        mine.extend(log.append(OUT, "x", timestamp_ms=0, who="w") for _ in range(500))
+        mine.extend(log.append(Entry(NO_LINE, OUT, "x", 0, who="w")) for _ in range(500))
 
     threads = [threading.Thread(target=work, args=(mine,)) for mine in given_lines]
     for thread in threads:
@@ -195,7 +198,7 @@ def test_a_query_in_another_thread_sees_one_moment_of_the_log():
 
     def write():
         for number in range(6000):
-            log.append(OUT, "x", timestamp_ms=number, who="ann" if number % 3 else "bob")
+            log.append(Entry(NO_LINE, OUT, "x", number, who="ann" if number % 3 else "bob"))
         is_over.set()
 
     writer = threading.Thread(target=write)
@@ -217,9 +220,9 @@ def test_a_follower_hears_for_the_length_of_its_context_alone():
     log = OutputLog()
     heard = []
     with log.followed_by(heard.append):
-        log.append(OUT, "in", timestamp_ms=0)
-        log.append(OUT, "in, and could wait", timestamp_ms=0, may_wait=True)
-    log.append(OUT, "after", timestamp_ms=0)
+        log.append(Entry(NO_LINE, OUT, "in", 0))
+        log.append(Entry(NO_LINE, OUT, "in, and could wait", 0), may_wait=True)
+    log.append(Entry(NO_LINE, OUT, "after", 0))
     assert heard == [1, 2]
 
 
@@ -237,7 +240,7 @@ READS = {
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_whoever_reads_finds_what_could_wait(read):
     log = OutputLog()
-    assert [log.append(OUT, "x", timestamp_ms=0, may_wait=True) for _ in range(3)] == [1, 2, 3]
+    assert [log.append(Entry(NO_LINE, OUT, "x", 0), may_wait=True) for _ in range(3)] == [1, 2, 3]
     assert read(log) == 3
 
 
@@ -245,7 +248,7 @@ def test_what_waits_is_told_of_as_one_without_secrets_and_leaves_like_any_other(
     reports = []
     log = OutputLog(max_entities=2, redact=lambda text: text.replace("secret", "***"), listener=reports.append)
     for text in ("a", "b", "a secret"):
-        log.append(OUT, text, timestamp_ms=0, who="secret", may_wait=True)
+        log.append(Entry(NO_LINE, OUT, text, 0, who="secret"), may_wait=True)
     assert reports == []
     log.add_waiting()
     log.add_waiting()
@@ -263,7 +266,7 @@ def test_what_is_much_does_not_wait(texts):
     log = OutputLog(listener=reports.append)
     for text in texts:
         assert not reports
-        log.append(OUT, text, timestamp_ms=0, may_wait=True)
+        log.append(Entry(NO_LINE, OUT, text, 0), may_wait=True)
     assert len(reports[0].added) == len(texts)
 
 
@@ -279,7 +282,7 @@ def test_threads_that_add_what_can_wait_and_read_lose_nothing_and_keep_the_order
     def fill():
         go.wait()
         for number in range(500):
-            line = log.append(OUT, "x", timestamp_ms=0, may_wait=bool(number % 7))
+            line = log.append(Entry(NO_LINE, OUT, "x", 0), may_wait=bool(number % 7))
             if number % 11 == 0:
                 assert log.snapshot().last_line >= line
 

@@ -8,7 +8,7 @@ import pytest
 
 from codriver.core.state import State
 from codriver.log.logbook import AppEvent, AppLog
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.net.fair_threads import Work
 from codriver.settings.durations import Durations
 from codriver.settings.model import Settings
@@ -36,7 +36,7 @@ class Logs:
         self.app_log = AppLog(self.log.line_for_another, max_events=max_events)
         self.asked = []
         self.core = SimpleNamespace(state=State())
-        self.settings = Settings()
+        self.live = SimpleNamespace(settings=Settings())
         self.work = Work()
         self.waits = Waits()
         self.durations = Durations()
@@ -49,7 +49,7 @@ class Logs:
         )  # fmt: skip
 
     def append(self, category, text="text", **known):
-        return self.log.append(category, text, timestamp_ms=0, **known)
+        return self.log.append(Entry(NO_LINE, category, text, 0, **known))
 
     def tell(self, text="1 fx db/write", **known):
         return self.app_log.record(AppEvent(text, 0, **known))

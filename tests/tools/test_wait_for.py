@@ -7,7 +7,7 @@ import pytest
 from live_server import serving, until
 
 from codriver.core.state import State
-from codriver.log.output_log import OutputLog
+from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.net.fair_threads import Work
 from codriver.settings.durations import Durations
 from codriver.settings.model import Settings
@@ -208,7 +208,7 @@ class Counted:
         self.log = OutputLog()
         self.asked = []
         self.core = SimpleNamespace(state=State())
-        self.settings = Settings()
+        self.live = SimpleNamespace(settings=Settings())
         self.work = Work()
         self.waits = Waits()
         self.durations = Durations()
@@ -218,7 +218,7 @@ class Counted:
         return self.log.query(question.text, limit=question.limit, until=question.until, every_row=question.every_row)
 
     def append(self, category):
-        self.log.append(category, "text", timestamp_ms=0)
+        self.log.append(Entry(NO_LINE, category, "text", 0))
 
 
 @pytest.mark.anyio

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -218,6 +218,39 @@ class EntityStore:
                     by_value[value].records.append(record)
 
 
+class BoundedStore(EntityStore):
+    """A store that evicts the lowest lines, for the life of its log. The newest entity stays. One caller at a time.
+
+    Entities come by `insert` alone, which knows their sizes.
+    """
+
+    def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
+        super().__init__(schema)
+        self._max_entities = max(1, max_entities)
+        self._max_bytes = max_bytes
+        self._sizes: deque[int] = deque()
+        self.bytes = 0
+        """The sizes of all entities held."""
+
+    def insert(self, record: Record, size: int) -> tuple[int, ...]:
+        """Add an entity of so many bytes, whose line is above all before; the lines that are evicted for it.
+
+        Raises:
+            ValueError: its line is not above all before.
+        """
+        self.add(record)
+        sizes = self._sizes
+        sizes.append(size)
+        self.bytes += size
+        evicted: list[int] = []
+        while (self.bytes > self._max_bytes or len(sizes) > self._max_entities) and len(sizes) > 1:
+            line = cast("int", self.first_line)
+            self.remove(line)
+            self.bytes -= sizes.popleft()
+            evicted.append(line)
+        return tuple(evicted)
+
+
 @dataclass
 class Left:
     """The highest line that has ever left a store."""
@@ -326,6 +359,11 @@ class Snapshot:
 def between(records: Sequence[Record], first: int, last: int) -> Sequence[Record]:
     """The records whose lines are from `first` to `last`, both included, of records in line order."""
     return records[bisect_left(records, (first,)) : bisect_left(records, (last + 1,))]
+
+
+def utf8_bytes(text: str) -> int:
+    """The length of the text in UTF-8, by a shortcut for the common case."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _line(record: Record) -> int:

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver import files
+from codriver.datalog.entity_store import BoundedStore, utf8_bytes
 from codriver.files import UnsafeFileError
 from codriver.files.private_folders import make_private_folder
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskTrouble, set_aside
-from codriver.log.eviction import BoundedStore, utf8_bytes
 from codriver.log.output_log import SCHEMA, Entry
 from codriver.log.transit_format import (
     FORMAT_VERSION,

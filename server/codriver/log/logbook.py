@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 
 from codriver.log.control_characters import one_line
-from codriver.log.eviction import BoundedLog, Follower
-from codriver.log.output_log import APP_SCHEMA, Entry, OutputLog, earlier_runs
+from codriver.log.output_log import APP_SCHEMA, NO_LINE, BoundedLog, Entry, Follower, OutputLog, earlier_runs
 from codriver.log.recorded_runs import RecordedRuns
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from codriver.datalog.entity_store import Record, Value
     from codriver.datalog.solve import QueryAnswer
     from codriver.log.history import History
-    from codriver.log.output_log import Category, Queryable, Question, Report
+    from codriver.log.output_log import Queryable, Question, Report
     from codriver.log.redaction import Redactor, StreamRedactor
     from codriver.log.transcripts import Transcripts
 
@@ -78,46 +77,26 @@ class Logbook:
     def perform(self, effect: Append) -> None:
         """Record for the core."""
         self.record(
-            effect.category,
-            effect.text,
-            timestamp_ms=effect.now,
-            who=effect.who,
-            namespace=effect.ns,
-            session_key=effect.session_key,
-            evaluation=effect.evaluation,
-            notebook=effect.notebook,
-            file=effect.file,
+            Entry(
+                NO_LINE,
+                effect.category,
+                effect.text,
+                effect.now,
+                effect.who,
+                effect.ns,
+                effect.session_key,
+                effect.evaluation,
+                notebook=effect.notebook,
+                file=effect.file,
+            )
         )
 
-    def record(  # noqa: PLR0913  # one argument an attribute
-        self,
-        category: Category,
-        text: str,
-        *,
-        timestamp_ms: int,
-        who: str | None = None,
-        namespace: str | None = None,
-        session_key: str | None = None,
-        evaluation: str | None = None,
-        notebook: str | None = None,
-        file: str | None = None,
-    ) -> int:
+    def record(self, entry: Entry) -> int:
         """Append to the log, and tell the transcript of the evaluation in which line it stands; give that line."""
-        line = self.log.append(
-            category,
-            text,
-            timestamp_ms=timestamp_ms,
-            who=who,
-            namespace=namespace,
-            session_key=session_key,
-            evaluation=evaluation,
-            notebook=notebook,
-            file=file,
-            may_wait=self._notification is not None,
-        )
+        line = self.log.append(entry, may_wait=self._notification is not None)
         if self._notification is not None:
             self._notification.schedule()
-        transcript = self._transcripts.get(evaluation) if evaluation else None
+        transcript = self._transcripts.get(entry.evaluation) if entry.evaluation else None
         if transcript is not None:
             transcript.saw_line(line)
         return line

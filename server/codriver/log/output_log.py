@@ -15,8 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast
 
 from codriver.core.records import dataclass
-from codriver.datalog.entity_store import EntityStore, Record, Schema, Snapshot, Value
-from codriver.log.eviction import BoundedLog, BoundedStore, utf8_bytes
+from codriver.datalog.entity_store import BoundedStore, EntityStore, Record, Schema, Snapshot, Value, utf8_bytes
 from codriver.log.recorded_runs import RULES, RUN_SCHEMA, RUNS
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "APP_SCHEMA",
+    "NO_LINE",
     "SCHEMA",
     "Category",
     "EntityStore",
@@ -97,6 +97,9 @@ MOST_WAITING = 32
 PARSED_QUERIES = 64  # kept to be asked again, as most are
 
 
+NO_LINE = 0
+
+
 class Entry(NamedTuple):
     """One entity of the log. `timestamp` is epoch milliseconds; what is not known is None.
 
@@ -104,6 +107,7 @@ class Entry(NamedTuple):
     """
 
     line: int
+    """`NO_LINE` before the log has given it one."""
     category: Category
     text: str
     timestamp: int
@@ -155,11 +159,76 @@ class Question:
 Listener = Callable[[Report], None]
 
 
+Follower = Callable[[int], None]
+"""Given the line of an entity that came."""
+
+
 class Queryable(Protocol):
     """Another database that a query may look into, such as the history."""
 
     def snapshot(self) -> Snapshot:
         """Its entities as they are now, with the log's attributes."""
+
+
+class BoundedLog:
+    """The common part of the output log and the app log: a bounded store, its lock, and who follows what comes.
+
+    Followers are called in the thread that brought the entity, with no lock held. When one raises, that is logged and
+    the entity stays.
+    """
+
+    def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
+        self._store = BoundedStore(schema, max_entities, max_bytes)
+        self._lock = threading.Lock()
+        self._followers: tuple[Follower, ...] = ()
+
+    @property
+    def first_line(self) -> int | None:
+        """The lowest line held."""
+        return self._current_store().first_line
+
+    @property
+    def last_line(self) -> int | None:
+        """The highest line held."""
+        return self._current_store().last_line
+
+    @property
+    def entity_count(self) -> int:
+        """The number of entities held."""
+        return len(self._current_store())
+
+    @property
+    def text_bytes(self) -> int:
+        """The size of the entities held, in bytes."""
+        return self._current_store().bytes
+
+    @contextmanager
+    def followed_by(self, follower: Follower) -> Iterator[None]:
+        """Tell `follower` of all that comes, for the length of the context."""
+        with self._lock:
+            self._followers = (*self._followers, follower)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._followers = tuple([known for known in self._followers if known is not follower])
+
+    def snapshot(self) -> Snapshot:
+        """The entities as they are now."""
+        store = self._current_store()
+        with self._lock:
+            return store.snapshot()
+
+    def _current_store(self) -> BoundedStore:
+        """The store, with all in it that came."""
+        return self._store
+
+    def _tell(self, line: int) -> None:
+        for follower in self._followers:
+            try:
+                follower(line)
+            except Exception:  # whatever it raises is its own trouble, and the entity is there
+                logger.exception("a follower of the log failed at line %d", line)
 
 
 class OutputLog(BoundedLog):
@@ -226,21 +295,8 @@ class OutputLog(BoundedLog):
         """A text as the log would have it: before it is cut, since a cut could leave half of a secret."""
         return self._redact(text)
 
-    def append(  # noqa: PLR0913  # one argument an attribute
-        self,
-        category: Category,
-        text: str,
-        *,
-        timestamp_ms: int,
-        who: str | None = None,
-        namespace: str | None = None,
-        session_key: str | None = None,
-        evaluation: str | None = None,
-        notebook: str | None = None,
-        file: str | None = None,
-        may_wait: bool = False,
-    ) -> int:
-        """Add an entity and give its line; what is then over the caps leaves.
+    def append(self, entry: Entry, *, may_wait: bool = False) -> int:
+        """Add an entity, which has no line yet, and give its line; what is then over the caps leaves.
 
         One that `may_wait` has its line at once, and is added with those after it: by `add_waiting`, or as soon as
         anybody reads. That takes half of the time, and none of it while the caller waits.
@@ -248,10 +304,8 @@ class OutputLog(BoundedLog):
         with self._lock:
             line = self._next_line
             self._next_line = line + 1
-            self._waiting.append(
-                Entry(line, category, text, timestamp_ms, who, namespace, session_key, evaluation, None, notebook, file)
-            )
-        if not may_wait or self._followers or len(text) > LIGHT_CHARACTERS or len(self._waiting) >= MOST_WAITING:
+            self._waiting.append(Entry(line, *entry[1:]))
+        if not may_wait or self._followers or len(entry.text) > LIGHT_CHARACTERS or len(self._waiting) >= MOST_WAITING:
             self.add_waiting()
             self._tell(line)
         return line

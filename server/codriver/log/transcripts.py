@@ -350,10 +350,7 @@ class Transcripts:
             return
         self._over[evaluation] = None
         # Several at once, so that few of those who wait for an evaluation wait for this.
-        if (
-            len(self._over) <= self._kept + self._kept // FORGOTTEN_PART
-            and self.store.staying_characters <= self._max_bytes
-        ):
+        if len(self._over) <= self._kept + self._kept // FORGOTTEN_PART and self.store.held <= self._max_bytes:
             return
         while len(self._over) > 1 and (len(self._over) > self._kept or self.store.staying_characters > self._max_bytes):
             oldest, _ = self._over.popitem(last=False)

@@ -20,6 +20,7 @@ from codriver.core.recent import Recent
 from codriver.core.values import TOLD_IN_WORDS, Failure
 from codriver.errors import CodriverError
 from codriver.log.logbook import AppEvent, near
+from codriver.log.output_log import NO_LINE, Entry
 from codriver.repls.contract.adapter_values import (
     AppEvents,
     CallsRecorded,
@@ -196,15 +197,11 @@ class EventRecorder:
         self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
     ) -> int:
         """Put what a REPL said into the log; its line there."""
-        return self._logbook.record(
-            category,
-            text,
-            timestamp_ms=self._core.now(),
-            who=evaluation.who if evaluation else None,
-            namespace=namespace,
-            session_key=repl.session_key(evaluation.session) if evaluation else repl.key,
-            evaluation=evaluation.id if evaluation else None,
-        )
+        now = self._core.now()
+        if evaluation is None:
+            return self._logbook.record(Entry(NO_LINE, category, text, now, namespace=namespace, session_key=repl.key))
+        key = repl.session_key(evaluation.session)
+        return self._logbook.record(Entry(NO_LINE, category, text, now, evaluation.who, namespace, key, evaluation.id))
 
     def end(self, repl_id: str) -> None:
         """Record what was kept back of a REPL that says no more."""
