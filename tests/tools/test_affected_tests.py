@@ -160,7 +160,8 @@ def test_an_edit_that_takes_a_name_from_its_importers_is_red_though_the_repl_is_
         client.call("evaluate_code", code="import held")
         answer = edit(client, change, test=["test_held.py"])
         assert (answer["ok"], "restored" in answer) == (False, True), answer
-        assert answer["notes"][0] == "held.half is of price.half, which is gone: the import fails in a new process"
+        note = "held.half is of price.half, which is gone: the import fails in a new process"
+        assert answer["notes"][0] == f"{note}, so the tests ran in a new process"
         assert (live.workspace / "price.py").read_text() == FILES["price.py"]
     finally:
         (live.workspace / "held.py").unlink()

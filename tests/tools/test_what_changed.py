@@ -48,11 +48,14 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
     low, high = own_modules
     write(live, **{low: LOW.replace("x * 2", "x * 3") + "def new(): pass\n"})
     assert ask(client) == [f"{low}: edited in the file since: rate; only in the file: new"]
+    client.call("evaluate_code", code=f"import {low}\nkept = {low}.rate")
     answer = client.call("evaluate_code", code="def rate(x):\n    return 5", namespace=low, who="ann")
     by = f"(ann, {answer['evaluationId']})"
     both = f"{low}: edited in the file since: rate; redefined in the REPL: rate {by}; only in the file: new"
     assert both in ask(client)
     assert f"{high}.rate is still the old {low}.rate: load {high}, too" in ask(client)
+    assert f"__main__.kept is still the old {low}.rate: bind it anew" in ask(client)
+    client.call("evaluate_code", code="del kept")
 
 
 def test_a_load_renews_what_others_hold_and_says_so(live, client, own_modules):

@@ -20,12 +20,13 @@ from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose, with_no_time, words_of_passes
 from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
+from codriver.tools.acts.edited_files import in_new_process
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_runs import TestArguments, ended_anew, is_named, look_again, report_of, run_tests
 from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
-from codriver.tools.truth.drift_notes import PASSES, notes_of_lost
+from codriver.tools.truth.drift_notes import PASSES, drift_or_none, told_of_lost
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
@@ -102,6 +103,10 @@ class LiveSteps:
         """The row of each load, by the place of its file among those edited."""
         return self._loads.rows
 
+    @property
+    def _is_affected(self) -> bool:
+        return list(self._tests) == [AFFECTED]
+
     async def check(self, files: Iterable[str]) -> None:
         """See before anything is written that all can be done.
 
@@ -142,11 +147,37 @@ class LiveSteps:
         return self._loads.is_done or self._has_run_anew
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests, one run after the other, until one fails."""
+        """Run the tests: in a new process where a module holds a name that the edit took away, else in the REPL."""
         if not self._tests or self._has_run_anew:
             return True
-        is_affected = list(self._tests) == [AFFECTED]
-        choice = await self._choice(outcome, is_affected=is_affected)
+        choice = await self._choice(outcome)
+        lost = await self._lost(outcome)
+        is_well = await self._tests_anew(outcome, choice) if lost else None
+        notes = lost if is_well is None else in_new_process(lost)
+        if is_well is None:
+            is_well = await self._tests_here(outcome, choice)
+        if notes:
+            told = self.fields.get("notes")
+            self.fields = {**self.fields, "notes": [*notes, *(told if isinstance(told, list | tuple) else ())]}
+        return is_well
+
+    async def _lost(self, outcome: Outcome) -> Sequence[str]:
+        """Notes on names that modules hold and the edit took away: tests that pass here by them fail elsewhere."""
+        repls = [self._call.state.repls.get(one) for one in self._loads.repls]
+        found = [one for repl in repls if repl for one in await drift_or_none(self._call, repl, "old")]
+        return told_of_lost(found, [result.change.path for result in outcome.files])
+
+    async def _tests_anew(self, outcome: Outcome, choice: Choice) -> bool | None:
+        """Whether the tests pass in a new process; None where that is not known, as none ran there or one was late."""
+        count, failed = await self._run_anew(outcome, choice)
+        if _is_late(failed) if failed is not None else not count:
+            return None
+        self.fields = {**(words_of_passes(count, choice) if failed is None else failed), **self._told_red_before()}
+        return failed is None
+
+    async def _tests_here(self, outcome: Outcome, choice: Choice) -> bool:
+        """Run the tests in the REPL, one run after the other, until one fails."""
+        is_affected = self._is_affected
         passed: list[str] = []
         only_here: list[str] = []
         count, has_run = 0, False
@@ -185,21 +216,7 @@ class LiveSteps:
         self.fields |= {"onlyInThisRepl": list(dict.fromkeys(only_here))} if only_here else {}
         self.fields |= self._told_red_before()
         self.fields = with_no_time(self.fields, left) if left else self.fields
-        return await self._is_well_without_lost(outcome, choice)
-
-    async def _is_well_without_lost(self, outcome: Outcome, choice: Choice) -> bool:
-        """False where tests pass only as modules hold names that the edit took away; told where nobody knows."""
-        repls = [self._call.state.repls.get(one) for one in self._loads.repls]
-        files = [result.change.path for result in outcome.files]
-        lost = [note for repl in repls if repl for note in await notes_of_lost(self._call, repl, files)]
-        if not lost:
-            return True
-        passing = self.fields
-        _, failed = await self._run_anew(outcome, choice)
-        self.fields = passing if failed is None or _is_late(failed) else {**failed, **self._told_red_before()}
-        told = self.fields.get("notes")
-        self.fields = {**self.fields, "notes": [*lost, *(told if isinstance(told, list | tuple) else ())]}
-        return failed is None or _is_late(failed)
+        return True
 
     async def _run(self, run: TestsRun, left_s: float, *, is_fresh: bool = False) -> tuple[dict[str, object], bool]:
         """The fields of the answer about one run, and whether all passed."""
@@ -246,7 +263,7 @@ class LiveSteps:
             return False
         if any(result.change.path.suffix != ".py" for result in outcome.files):
             return False
-        choice = await self._choice(outcome, is_affected=list(self._tests) == [AFFECTED])
+        choice = await self._choice(outcome)
         failure = self.fields
         count, failed = await self._run_anew(outcome, choice)
         if failed is not None or not count:
@@ -265,7 +282,7 @@ class LiveSteps:
             found, is_well = await self._run(run, self._call.services.durations.tests_s, is_fresh=True)
             if not is_well and found.get("reason") in NO_TESTS:
                 continue
-            if not is_well and not await self._is_blameless(found, run, choice, outcome):
+            if not is_well and not (self._is_affected and await self._is_blameless(found, run, choice, outcome)):
                 return count, _failure(found, run.shown)
             self._greened |= choice.red.intersection(run.only) if is_well else set()
             count += as_int(found.get("passed")) or 0
@@ -374,9 +391,9 @@ class LiveSteps:
                 why.append(f"{key}: {error}")
         return left, "; ".join(why)
 
-    async def _choice(self, outcome: Outcome, *, is_affected: bool) -> Choice:
+    async def _choice(self, outcome: Outcome) -> Choice:
         """The runs of tests."""
-        if is_affected:
+        if self._is_affected:
             return await choose(self._call, outcome.files, self._server)
         loaded = [key for key, _ in self._loads.repls.values()]
         own = [repl.key for one in outcome.files if not isinstance(repl := self._server(one.change.path), str)]

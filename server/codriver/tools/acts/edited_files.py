@@ -36,7 +36,16 @@ from codriver.tools.calls.evaluation_waits import wait
 from codriver.tools.calls.session_choice import Target, in_lane, server_of
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver.tools.truth.conflicts import other_editor
-from codriver.tools.truth.drift_notes import EDITED, drift_of, is_of, notes_of_load, notes_of_lost
+from codriver.tools.truth.drift_notes import (
+    EDITED,
+    NEW_PROCESS,
+    drift_of,
+    drift_or_none,
+    is_of,
+    notes_of_load,
+    told_of_load,
+    told_of_lost,
+)
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
@@ -164,7 +173,6 @@ def _failure(shown: str, failure: dict[str, object]) -> str:
 
 TOLD: Final = (*EDITED, "docstring", "order")
 """Kinds of differences that a load removes."""
-NEW_PROCESS: Final = "so the tests ran in a new process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +183,16 @@ class Loaded:
     needs_new_process: bool = False
 
 
+def in_new_process(lost: Sequence[str]) -> tuple[str, ...]:
+    """Notes on lost names, for which tests ran in a new process."""
+    return tuple([f"{one}, {NEW_PROCESS}" for one in lost])
+
+
 async def load_edited(call: Call, target: Target, who: str, wait_s: float) -> Loaded:
     """Load the edited modules of a Python REPL, those first that others import; nothing where none was edited."""
     if not _can_load(target.repl):
         return Loaded()
-    found: tuple[Difference, ...] = ()
-    with suppress(CodriverError):
-        found = await drift_of(call, target.repl, "edited")
+    found = await drift_or_none(call, target.repl, "edited")
     broken = [f"{one.module} does not parse ({one.of})" for one in found if one.kind == "unparsable"]
     if broken:
         return Loaded((f"{few(broken)}, {NEW_PROCESS}",), needs_new_process=True)
@@ -190,6 +201,9 @@ async def load_edited(call: Call, target: Target, who: str, wait_s: float) -> Lo
         if one.kind in TOLD and one.path:
             names.setdefault(one.module, []).append(one.name)
     paths = {one.module: one.path for one in found if one.module in names and one.path}
+    if not paths:
+        lost = told_of_lost(found)
+        return Loaded(in_new_process(lost), needs_new_process=bool(lost))
     return await _Loads(call, target, who, anyio.current_time() + wait_s).run(names, paths)
 
 
@@ -211,6 +225,7 @@ class _Loads:
                 return Loaded((f"{error}, {NEW_PROCESS}",), needs_new_process=True)
         done: list[str] = []
         notes: list[str] = []
+        found: tuple[Difference, ...] = ()
         for module in ordered(texts):
             left_s = max(0.0, self._ends_at - anyio.current_time())
             current = await _load(
@@ -220,11 +235,11 @@ class _Loads:
                 return Loaded((_failed(module, current), *_said(done), *notes), needs_new_process=True)
             by = other_editor(self._call, self._who, Path(paths[module]))
             done.append(f"{module} ({few(names[module])}{f', by {by}' if by else ''})")
-            notes += await notes_of_load(self._call, self._target.repl)
-        lost = await notes_of_lost(self._call, self._target.repl)
+            found = await drift_or_none(self._call, self._target.repl, "old")
+            notes += told_of_load(found)
+        lost = told_of_lost(found)
         told = [one for one in dict.fromkeys(notes) if one not in lost]
-        anew = [f"{one}, {NEW_PROCESS}" for one in lost]
-        return Loaded((*anew, *_said(done), *told), needs_new_process=bool(lost))
+        return Loaded((*in_new_process(lost), *_said(done), *told), needs_new_process=bool(lost))
 
 
 async def _load(

@@ -38,7 +38,7 @@ from codriver.tools.calls.session_choice import server_of
 from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger, LispDrift, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
@@ -65,12 +65,19 @@ UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
 PASSES: Final = "pass"
 NEVER_LIVE: Final = "no test of these has run in the REPL with this code: call without fresh, too, to see differences"
 MOST_STALE: Final = 3
+MAIN: Final = "__main__"
+"""The module of code that is evaluated, which no load renews."""
+NEW_PROCESS: Final = "so the tests ran in a new process"
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 
 
 async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
     """Notes for who has just loaded a file: what was renewed elsewhere, and what could not be."""
-    found = await _drift(call, repl, "old")
+    return told_of_load(await drift_or_none(call, repl, "old"))
+
+
+def told_of_load(found: Collection[Difference]) -> tuple[str, ...]:
+    """Notes on a load, by what lives on of former ones."""
     renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
     removed = [one.full for one in found if one.kind == "removed"]
     told = [f"renewed elsewhere: {few(renewed)}"] if renewed else []
@@ -93,7 +100,7 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]
     A name that was bound anew in the REPL is told; the code of the files is loaded all the same.
     """
     is_python = repl.dialect == "python"
-    found = await _drift(call, repl, "" if is_python else "edited")
+    found = await drift_or_none(call, repl, "" if is_python else "edited")
     edited: dict[str, list[str]] = {}
     anew: list[str] = []
     for one in found:
@@ -111,17 +118,16 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]
     return _bounded([*stale, *(stale_line(one) + instead for one in found if one.kind in STALE)]), is_current
 
 
-async def notes_of_lost(call: Call, repl: Repl, files: Iterable[Path] | None = None) -> tuple[str, ...]:
+def told_of_lost(found: Iterable[Difference], files: Collection[Path] | None = None) -> tuple[str, ...]:
     """Notes on names that modules hold of files that have them no more: what is green here is red in a new process.
 
     Of all files where none are given.
     """
-    paths = None if files is None else tuple(files)
-    found = [one for one in await _drift(call, repl, "old") if one.kind == "unbound" and one.of]
+    lost = [one for one in found if one.kind == "unbound" and one.of]
     return _bounded(
         stale_line(one)
-        for one in found
-        if paths is None or any(is_of(path, str(one.of).rpartition(".")[0]) for path in paths)
+        for one in lost
+        if files is None or any(is_of(path, str(one.of).rpartition(".")[0]) for path in files)
     )
 
 
@@ -138,7 +144,7 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
         if data is None or repl is None or isinstance(repl, str):
             continue
         if repl.id not in found:
-            found[repl.id] = await _drift(call, repl, "edited")
+            found[repl.id] = await drift_or_none(call, repl, "edited")
         modules = {row.module for row in found[repl.id] if row.kind in EDITED and not row.evaluated}
         name = None if is_python(path) else namespace_of(Document(data.decode("utf-8-sig", "replace")))
         if name in modules or any(name is None and is_of(path, module) for module in modules):
@@ -182,7 +188,7 @@ async def look_at_load(call: Call, repl: Repl, code: str) -> None:
     """
     if LOADS.search(code) is not None:
         with anyio.move_on_after(LOOK_S):
-            await _drift(call, repl, "old")
+            await drift_or_none(call, repl, "old")
 
 
 def stale_line(one: Difference) -> str:
@@ -198,7 +204,8 @@ def stale_line(one: Difference) -> str:
         return f"{one.full} is defined once, and no load renews it: ns-unmap it, then load_file"
     if one.kind == "former":
         return f"{one.full} implements the former protocol {one.of}: load {one.module}, too"
-    return f"{one.full} is still the old {one.of}: load {one.module}, too"
+    instead = "bind it anew" if one.module == MAIN else f"load {one.module}, too"
+    return f"{one.full} is still the old {one.of}: {instead}"
 
 
 async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
@@ -214,7 +221,8 @@ async def drift_of(call: Asker, repl: Repl, only: OnlyOf = "") -> tuple[Differen
     return await call.services.repls.adapter(repl.id).ask(Drift(call.services.workspace, only))
 
 
-async def _drift(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
+async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
+    """The differences, as of `drift_of`; none where the REPL cannot tell."""
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
             return await drift_of(call, repl, only)
