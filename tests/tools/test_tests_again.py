@@ -172,6 +172,8 @@ def test_what_another_client_edited_is_loaded_and_said_by_whom(live, client, wri
         assert other.call("edit_files", edits=[edit], who="ann")["ok"]
     answer = ask(client, namespace="test_rate_a.py")
     assert (answer["ok"], answer["notes"][0]) == (True, "loaded first, as edited since: rate_a (rate, by ann)")
+    write(rate_a="def rate():\n    return 3\n")
+    assert ask(client, namespace="test_rate_a.py")["notes"][0] == "loaded first, as edited since: rate_a (rate)"
 
 
 @pytest.mark.parametrize("how", [{}, {"fresh": True}])

@@ -55,6 +55,9 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
     assert both in ask(client)
     assert f"{high}.rate is still the old {low}.rate: load {high}, too" in ask(client)
     assert f"__main__.kept is still the old {low}.rate: bind it anew" in ask(client)
+    write(live, test_none="def test_none(): pass\n")
+    told = client.call("run_tests", namespace="test_none.py", timeoutMs=60_000, load=False)["notes"]
+    assert not any("__main__" in note for note in told)
     client.call("evaluate_code", code="del kept")
 
 

@@ -233,7 +233,7 @@ class _Loads:
             )
             if current.status != "done":
                 return Loaded((_failed(module, current), *_said(done), *notes), needs_new_process=True)
-            by = other_editor(self._call, self._who, Path(paths[module]))
+            by = await other_editor(self._call, self._who, Path(paths[module]))
             done.append(f"{module} ({few(names[module])}{f', by {by}' if by else ''})")
             found = await drift_or_none(self._call, self._target.repl, "old")
             notes += told_of_load(found)

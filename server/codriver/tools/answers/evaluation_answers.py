@@ -290,7 +290,7 @@ async def _of_its_own(asking: Asking) -> Notes:
         return ()
     own = [note for note in notes if note.endswith(LOAD_IT)]
     edits = [*own, *used]
-    told = [with_editor(asking.call, asking.who, note) for note in asking.telling.news(edits)]
+    told = [await with_editor(asking.call, asking.who, note) for note in asking.telling.news(edits)]
     return [*told, *(note for note in notes if note not in own)]
 
 

@@ -121,18 +121,32 @@ def note_of_write(call: Call, who: str, path: Path, shown: str) -> str:
     return _others_edit(call, shown, edit, call.services.ledger.conflicts.edited(path, edit))
 
 
-def other_editor(call: Call, who: str, path: Path) -> str:
-    """The caller who edited a file last, if another one than `who`; blank where nobody is known to have."""
+async def other_editor(call: Call, who: str, path: Path) -> str:
+    """The caller who edited a file last, if another one than `who`; blank where nobody is known to have.
+
+    Of a file that was written after the last edit that is known, somebody else's program was the last.
+    """
     edits = call.services.ledger.conflicts.edits.get(path, ())
     own = Edit(who, call.client, call.services.now())
-    return edits[-1].who if edits and not is_own(call.state, own, edits[-1]) else ""
+    if not edits or is_own(call.state, own, edits[-1]):
+        return ""
+    is_last = await call.services.work.files.run(call.client, partial(_is_written_by, path, edits[-1].at_ms))
+    return edits[-1].who if is_last else ""
 
 
-def with_editor(call: Call, who: str, note: str) -> str:
+def _is_written_by(path: Path, at_ms: int) -> bool:
+    """Whether a file was written last at a time or before it. Blocks."""
+    try:
+        return path.stat().st_mtime_ns // 1_000_000 <= at_ms
+    except OSError:
+        return False
+
+
+async def with_editor(call: Call, who: str, note: str) -> str:
     """A note on a module that was edited since its load, with who else edited its file last, if anybody is known to."""
     module = note.partition(" ")[0]
-    for path in call.services.ledger.conflicts.edits:
-        if is_of(path, module) and (by := other_editor(call, who, path)):
+    for path in tuple(call.services.ledger.conflicts.edits):
+        if is_of(path, module) and (by := await other_editor(call, who, path)):
             return f"{note.removesuffix(LOAD_IT)[:-1]}, by {by}){LOAD_IT}"
     return note
 

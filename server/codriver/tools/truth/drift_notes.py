@@ -115,7 +115,8 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[tuple[str, ...], bool]
     stale += [f"the file of {one.module} is deleted" for one in found if one.kind == "deleted"]
     stale += [f"bound anew in the REPL, so a new process has it otherwise: {few(anew)}"] if anew else []
     instead = ", or fresh: true" if is_python else ""
-    return _bounded([*stale, *(stale_line(one) + instead for one in found if one.kind in STALE)]), is_current
+    lives_on = [one for one in found if one.kind in STALE and one.module != MAIN]  # no test has names of code evaluated
+    return _bounded([*stale, *(stale_line(one) + instead for one in lives_on)]), is_current
 
 
 def told_of_lost(found: Iterable[Difference], files: Collection[Path] | None = None) -> tuple[str, ...]:
