@@ -135,7 +135,7 @@ async def other_editor(call: Call, who: str, path: Path) -> str:
 
 
 def _is_written_by(path: Path, at_ms: int) -> bool:
-    """Whether a file was written last at a time or before it. Blocks."""
+    """True if a file was written last at a time or before it. Blocks."""
     try:
         return path.stat().st_mtime_ns // 1_000_000 <= at_ms
     except OSError:
