@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -29,6 +29,9 @@ STACKS_AT_INPUT_S = 0.5
 """The wait where code reads input: the place in it matters less, and a person who gives up wants it to end."""
 
 
+INTERRUPTED: Final = "the REPL interrupted it"
+
+
 class Interrupter:
     """Ends evaluations in the REPLs of one server, for its life. `adapters` are those connected at any moment."""
 
@@ -51,8 +54,11 @@ class Interrupter:
         said: list[str] = []
         if "interrupt" in repl.profile.capabilities or evaluation.kind == "run-tests":
             said, over = await self._interrupt_until_over(evaluation_id, settle_s)
-            if over:
-                return (*said, "the evaluation is over and the session takes new ones")
+            if over:  # that the REPL did as it was asked is told by the status
+                return (
+                    *(words for words in said if words != INTERRUPTED),
+                    "the evaluation is over and the session takes new ones",
+                )
         else:
             said.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
         if not repl.owned:
@@ -117,7 +123,7 @@ class Interrupter:
         except CodriverError as error:
             return str(error), False
         words = {
-            "interrupted": "the REPL interrupted it",
+            "interrupted": INTERRUPTED,
             "requested": "the REPL was asked to interrupt it",
             "idle": "the REPL says that nothing runs",
         }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import cut
-from codriver.skills.library import EDITING, INDEX_URI, LIVE_APP
+from codriver.skills.library import EDITING, INDEX_URI, LIVE_APP, OWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -142,8 +142,10 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     budget -= len(head) + len(more) + 2
     yield head
     for number, skill in enumerate(skills):
-        first = re.split(r"(?<=[.!?])\s", skill.description)[0]
-        line = cut(f"- {skill.uri}: {first}", 240)
+        line = f"- {skill.uri}"
+        if skill.source != OWN:  # the names of our own say what they teach
+            first = re.split(r"(?<=[.!?])\s", skill.description)[0]
+            line = cut(f"{line}: {first}", 240)
         budget -= len(line) + 1
         if budget < 0 or number == 8:
             yield more

@@ -34,6 +34,8 @@ LIVE_REPL: Final = "live-repl"
 EDITING: Final = "editing-lisp-files"
 LIVE_APP: Final = "live-app"
 """Hidden where no application shows itself: it is read where its name is known."""
+OWN: Final = "codriver"
+"""The source of those that come with the server."""
 INDEX_URI: Final = "skill://index.json"
 
 MAX_DESCRIPTION_CHARS: Final = 1024
@@ -107,7 +109,7 @@ class Selection:
 
     def offers(self, skill: Skill) -> bool:
         """Whether agents get to see this skill."""
-        return (skill.source == "codriver" or skill.source in self.sources) and skill.id not in self.disabled
+        return (skill.source == OWN or skill.source in self.sources) and skill.id not in self.disabled
 
     @property
     def looks_into_dependencies(self) -> bool:
@@ -267,7 +269,7 @@ def _read_skill(candidate: Candidate) -> Skill | str:
         return f"{FILE} has no front matter with a description"
     if len(description) > MAX_DESCRIPTION_CHARS:
         return f"the description in {FILE} is longer than {MAX_DESCRIPTION_CHARS} characters"
-    is_own = candidate.source in ("workspace", "codriver")
+    is_own = candidate.source in ("workspace", OWN)
     skill_id = candidate.name if is_own else f"{candidate.source}.{candidate.name}"
     return Skill(skill_id, description, candidate.source, candidate.folder)
 
@@ -375,7 +377,7 @@ class JarIndex:
 def find_own(workspace: Path, shipped: Path) -> Iterator[Candidate]:
     """Whatever looks like a skill in the workspace's place and in Codriver's own, in the order of precedence."""
     yield from _on_disk("workspace", workspace / ".codriver" / "skills", workspace)
-    yield from _on_disk("codriver", shipped, shipped)
+    yield from _on_disk(OWN, shipped, shipped)
 
 
 def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]:

@@ -166,7 +166,7 @@ TOOLS = (
     Tool(
         name="load_file",
         title="Load file",
-        description="Load a source file into the REPL.",
+        description="Load a source file.",
         arguments=LoadFileArguments,
         output=answer_schema(**EVALUATION),
         run=load_file,
@@ -182,7 +182,7 @@ TESTING = (
     Tool(
         name="run_tests",
         title="Run tests",
-        description="Run tests in the REPL (Python: pytest); failures first.",
+        description="Run tests in the REPL (Python: pytest).",
         arguments=TestArguments,
         output=answer_schema(
             tests="integer",

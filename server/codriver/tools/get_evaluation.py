@@ -194,14 +194,14 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         evaluation = running[0]
     else:
         evaluation = _only_own(call, call.who(arguments.who))
-    who = call.who(arguments.who)
-    did = await stop(
-        call, evaluation, f"{who} asked for it with interrupt_evaluation", allow_restart=arguments.allow_restart
-    )
+    why = f"{call.who(arguments.who)} asked for it with interrupt_evaluation"
+    did = await stop(call, evaluation, why, allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
     described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call), notes=did)
     if current.over:
         kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
+        if not wants_detail(call, arguments):  # whoever asked for it knows
+            kept["notes"] = [note for note in kept["notes"] if not note.endswith(why)]
         return replace(described, fields=kept, ok=True)
     fields = {
         **described.fields,

@@ -61,8 +61,13 @@ def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[st
     """A row for a model: which capabilities there are, and not by which means; a refusal says why there is no other.
 
     Of a REPL that Codriver started in this workspace the place and the capabilities are left out: the tools are listed.
+    So are those of the only one there is.
     """
     known = {"missing", "lastActivity", "isolation"}
+    if len(state.repls) == 1:
+        known.add("capabilities")
+    if row.get("kind") == "address":
+        known.add("kind")
     if row.get("origin") == row.get("address"):
         known.add("origin")
     if repl.owned:
@@ -108,13 +113,16 @@ def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, ob
 
 
 def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, object]]:
-    """The lanes of a REPL, a row each; none where there is but the reader's own and nothing runs in it."""
+    """The lanes of a REPL, a row each; none where there is but the reader's own and nothing runs in it.
+
+    One whose client is gone is news as long as something runs in it.
+    """
     rows = []
     is_news = False
     for session in repl.sessions.values():
-        if session.lane is None:
-            continue
         running = _running(state, repl, session)
+        if session.lane is None or (running is None and session.client not in state.clients):
+            continue
         is_news |= running is not None or (session.client, session.lane.who) != own
         row: dict[str, object] = {"key": repl.session_key(session.name), "client": session.lane.client_name}
         if session.lane.who != client_slug(session.lane.client_name):
@@ -385,7 +393,7 @@ TOOLS = (
     Tool(
         name="list_sessions",
         title="List REPL sessions",
-        description="Every REPL session: key, dialect, state, capabilities.",
+        description="Every REPL session and its state.",
         arguments=NoArguments,
         output=answer_schema(sessions=_SESSIONS, count="integer"),
         run=list_sessions,
@@ -396,7 +404,7 @@ TOOLS = (
     Tool(
         name="server_health",
         title="Server health",
-        description="The server's port, clients, log range and errors.",
+        description="The server's clients, log range, errors.",
         arguments=NoArguments,
         output=answer_schema(
             sessionId="string", pid="integer", port="integer", repls=ROWS, clients=ROWS, log="object", errors=ROWS

@@ -26,7 +26,7 @@ from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, 
 from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from codriver.datalog.entity_store import Value
     from codriver.datalog.solve import Cut, QueryAnswer
@@ -54,6 +54,8 @@ SESSION: Final = "repl-session-key"
 OF_EVALUATION: Final = frozenset({"who", "timestamp", "ns", SESSION})
 """Attributes that an evaluation's entities have in common, as far as a model cares."""
 PRINTED: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
+LISTENS: Final = "nREPL server started on port "
+"""The beginning of the line by which a REPL's process tells its address."""
 SEVERAL_ROWS: Final = 5
 """Of so many, who looks them over needs the beginnings of floods, and one of them whole by asking for that."""
 MANY_ROWS: Final = 10
@@ -137,25 +139,33 @@ def _fit_lean(fitted: Fitting, found: list[dict[str, Any]], *, has_one_session: 
 
 
 def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with what an evaluation printed at one go in one row, and of a load without the text of the file."""
+    """The rows with what an evaluation printed at one go in one row, and of a load neither text nor value."""
     joined: list[dict[str, Any]] = []
+    loads = {row.get("evaluation") for row in rows if "file" in row}
     for row in rows:
         before = joined[-1] if joined and joined[-1].get("evaluation") == row.get("evaluation") else {}
         if before.get("category") == row["category"] in PRINTED:
             joined[-1] = before | {"text": before["text"] + row["text"]}
-        elif "file" not in row:  # it is told that the file is loaded, and the file has its text
+        elif "file" not in row and not _is_known(row, loads):  # the file has its text
             joined.append(row)
     return joined
 
 
-def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dict[str, Any]]:
-    """The rows with who and where in the first of each evaluation, and when in the first of each second.
+def _is_known(row: dict[str, Any], loads: Collection[object]) -> bool:
+    """Whether another row says as much: the file that a load had, or that the REPL is connected, and where."""
+    if row["category"] == "evaluationResults":
+        return row.get("evaluation") in loads
+    return "evaluation" not in row and row["text"].startswith(LISTENS)
 
-    The session is left out where there is no other, a namespace that was told last.
+
+def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dict[str, Any]]:
+    """The rows with where in the first of each evaluation, and when in the first of each second.
+
+    The session is left out where there is no other; of evaluations a caller and a namespace that were told last.
     """
     told: set[object] = set()
     lean = []
-    second, namespace = -1, None
+    second, last = -1, dict[str, object]()
     for row in rows:
         evaluation = row.get("evaluation")
         known = OF_EVALUATION if evaluation in told else frozenset({SESSION} if has_one_session else ())
@@ -163,9 +173,9 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
             known |= {"timestamp"}
         elif "timestamp" not in known:
             second = row["timestamp"] // 1000
-        if (given := row.get("ns")) is not None and given == namespace:
-            known |= {"ns"}
-        namespace = given or namespace
+        given = {name: row[name] for name in ("who", "ns") if evaluation is not None and row.get(name) is not None}
+        known |= {name for name, value in given.items() if last.get(name) == value}
+        last |= given
         lean.append({name: value for name, value in row.items() if name not in known})
         if evaluation is not None:
             told.add(evaluation)
@@ -488,9 +498,7 @@ TOOLS = (
     Tool(
         name="wait_for",
         title="Wait for the log",
-        description=(
-            "Wait until a query over the log gains a row: an error, output. since: the last answer's lastLine."
-        ),
+        description=("Wait until a query over the log gains a row. since: the last answer's lastLine."),
         arguments=WaitArguments,
         output=answer_schema(
             status={"enum": ["found", "timed-out", "server-stopping"]},

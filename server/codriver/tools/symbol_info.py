@@ -142,7 +142,7 @@ COMPARING = (
     Tool(
         name="what_changed",
         title="What changed",
-        description="Where loaded code differs from its files: edited, redefined, old objects.",
+        description="Where loaded code differs from its files.",
         arguments=DriftArguments,
         output=answer_schema(differences=TEXTS, count="integer", omitted="integer", sessionKey="string", notes=TEXTS),
         run=what_changed,
