@@ -112,3 +112,26 @@ def test_a_test_and_a_script_of_a_kernel_s_session_run_as_plain_python(live, tmp
     assert {"    assert {2 + 2} == {4}", "from IPython.display import display"} <= set(text.splitlines())
     script = ran(live, "export", *ids[2:], "--format", "script").stdout
     assert "{2 + 2}\n# => {4}" in script
+
+
+def test_a_session_in_another_language_is_replayed_and_no_document_pretends_to_be_of_it(tmp_path):
+    if not (VENV / "share" / "jupyter" / "kernels" / "bash").exists():
+        do_without("bash_kernel is needed: pip install bash_kernel, python -m bash_kernel.install --sys-prefix")
+    own_settings(tmp_path).write_text(f"python = {str(VENV / 'bin' / 'python')!r}\n")
+    with serving(tmp_path, "--repl", "jupyter:bash") as live:
+        with live.client() as client:
+            for code in ("ran=ran; touch $ran", "echo $(ls ran)"):
+                assert client.call("evaluate_code", code=code, timeoutMs=60_000)["ok"]
+        (live.workspace / "ran").unlink()
+        for form in ("test", "script", "comment", "notebook"):
+            refused = live.run("export", "--format", form)
+            assert refused.returncode == 1
+            assert f"a {form} is of Python or a Lisp, and this session is of neither: choose --format recording" in (
+                refused.stderr
+            )
+        assert not (live.workspace / "ran").exists(), "what cannot be written runs no code"
+        file = live.workspace / "session.jsonl"
+        ran(live, "export", "-o", str(file))
+        done = ran(live, "replay", str(file))
+        assert "2 evaluations: 2 the same, 0 differ" in done.stdout
+        assert "command not found" not in done.stderr, "nothing runs but what was recorded"

@@ -260,6 +260,9 @@ def test_what_a_dialect_has_no_document_for_is_refused_with_the_way_on():
     for form, dialect in (("notebook", "clojure"), ("test", "hy"), ("test", "squint")):
         with pytest.raises(FormatUnknownError, match="--format script"):
             write_document((), lambda _page: (), form, dialect)
+    for form in ("test", "script", "comment", "notebook"):
+        with pytest.raises(FormatUnknownError, match=r"choose --format recording$"):
+            write_document((), lambda _page: (), form, "unknown")
 
 
 def test_a_script_of_code_that_awaits_runs_as_python_does():

@@ -197,8 +197,10 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
     import anyio  # noqa: PLC0415  # a recording is only copied
 
     from codriver.commands.fresh_runs import tell  # noqa: PLC0415  # as above
+    from codriver.documents.document_check import check_format  # noqa: PLC0415  # as above
 
     recording = chosen.recording
+    check_format(recording.dialect, form)
     origin = Origin(chosen.key, recording.repl, datetime.now(UTC).strftime("%Y-%m-%d"), name)
     with patience(lambda: runs.progress.words(recording.repl)):
         checked = anyio.run(runs.verify, recording)

@@ -139,7 +139,8 @@ class FreshRuns:
             checked = await verified(
                 repl, recording.evaluations, recording.dialect, self.clean, told, self.progress, telling
             )
-            await repl.run("0")  # before it runs, and as it ends, the application tells what it hides by now
+            if repl.dialect != "unknown":
+                await repl.run("0")  # before it runs, and as it ends, the application tells what it hides by now
             printed.end()
         judged = map(strictly, checked) if self.is_strict else checked
         return tuple(without_secrets(one, self.clean) for one in judged)

@@ -29,8 +29,12 @@ class FormatUnknownError(CodriverError):
     """A dialect has no document of this format."""
 
     def __init__(self, dialect: str, form: str) -> None:
-        what = "a notebook is of Python" if form == "notebook" else f"nothing here knows the tests of {dialect}"
-        super().__init__(f"{what}: choose --format script, comment or recording")
+        if dialect == "unknown":
+            what, others = f"a {form} is of Python or a Lisp, and this session is of neither", "recording"
+        else:
+            what = "a notebook is of Python" if form == "notebook" else f"nothing here knows the tests of {dialect}"
+            others = "script, comment or recording"
+        super().__init__(f"{what}: choose --format {others}")
 
 
 class DocumentFailsError(CodriverError):
@@ -67,6 +71,17 @@ def needs_run(form: Format) -> bool:
     return form in {"test", "script"}
 
 
+def check_format(dialect: str, form: Format) -> None:
+    """Refuse what cannot be written, before any code runs for it.
+
+    Raises:
+        FormatUnknownError: there is no such document in the dialect.
+    """
+    has_tests = dialect == "python" or dialect in lisp_documents.FRAMEWORKS
+    if dialect == "unknown" or (form == "notebook" and dialect != "python") or (form == "test" and not has_tests):
+        raise FormatUnknownError(dialect, form)
+
+
 def check_document(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin) -> DocumentCheck:
     """Ask for the document to be run, as often as it takes, and give what holds.
 
@@ -74,11 +89,10 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
         FormatUnknownError: there is no such document in the dialect.
         DocumentFailsError: it does not even load.
     """
-    is_python, kept, in_one = dialect == "python", tuple(checked), False
-    if form == "notebook" and is_python:
+    check_format(dialect, form)
+    kept, in_one = tuple(checked), False
+    if form == "notebook":
         return SoundDocument(notebook(kept, origin), kept)
-    if form == "notebook" or (form == "test" and not is_python and dialect not in lisp_documents.FRAMEWORKS):
-        raise FormatUnknownError(dialect, form)
     kept = tuple(_without_magic(one) for one in kept)
     failed: tuple[Failed, ...] = ()
     for _ in range(MOST_ROUNDS):
