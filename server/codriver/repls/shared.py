@@ -1,9 +1,9 @@
-"""Parts that the adapters of all protocols share: failures, results of tests, and runs of tests as evaluations.
+"""Parts that the adapters of all protocols share: failures, evaluations to their end, and runs of tests as such.
 
 Codriver's own code in a REPL tells an error as type, message, place, frames, locals and chain, and the results of tests
 in a shape that cider-nrepl's are read into, too. A failure gets its form and its place in the code that was sent, which
-a server tells of one form alone, if at all. A run of tests is told to its end once, and interrupted where nobody
-waits for it.
+a server tells of one form alone, if at all. An evaluation is told its end once. A run of tests is one, and interrupted
+where nobody waits for it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from codriver.repls.contract.reports import calls, folded, function_of, read_fra
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from codriver.core.values import Form, Request
@@ -225,6 +225,24 @@ def _end(form: Form) -> tuple[int, int]:
     return (form.line + len(before), (1 if before else form.column) + len(last))
 
 
+class Evaluations(TaskSet):
+    """The evaluations of one adapter that run in tasks of their own: each is told its end once, whatever happens."""
+
+    def begin(self, ended: Ended, act: Coroutine[object, object, Ending]) -> None:
+        """Do what gives the ending of an evaluation, and tell it; in its place an error, or that we closed the REPL."""
+        self.start(_told(ended, act))
+
+
+async def _told(ended: Ended, act: Coroutine[object, object, Ending]) -> None:
+    how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+    try:
+        how = await act
+    except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
+        how = error
+    finally:
+        ended(how)
+
+
 class RunTests(Protocol):
     """A way to run the tests of one REPL."""
 
@@ -242,15 +260,12 @@ class TestEvaluations:
         self._run = run
         self._interrupt = interrupt
         self._listener = listener
-        self._tasks = TaskSet()
-
-    async def end(self) -> None:
-        """End all that runs, when its connection is over."""
-        await self._tasks.end()
+        self._evaluations = Evaluations()
+        self.end = self._evaluations.end
 
     def start(self, request: Request, ended: Ended) -> None:
         """Run tests as an evaluation, whose value is the run as `report_text` writes it."""
-        self._tasks.start(self._evaluate(request, ended))
+        self._evaluations.begin(ended, self._evaluate(request))
 
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
@@ -269,21 +284,14 @@ class TestEvaluations:
                 raise
         raise OpTimedOutError("test", timeout_s)
 
-    async def _evaluate(self, request: Request, ended: Ended) -> None:
-        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
-        try:
-            asked = request.tests or TestSelection()
-            run = await self._run(asked, request.session, request.id)
-            kind = {"is_fresh": asked.fresh, "is_again": asked.again, "is_former": bool(asked.former)}
-            self._listener(request.id, Value(report_text(run, **kind)))
-            failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
-            how = Ending("failed" if failure else "done", failure=failure, said=f"{request.code}: {words_of(run)}")
-            if run.stopped:
-                how = replace(how, status="interrupted")
-        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
-            how = error
-        finally:
-            ended(how)
+    async def _evaluate(self, request: Request) -> Ending:
+        asked = request.tests or TestSelection()
+        run = await self._run(asked, request.session, request.id)
+        kind = {"is_fresh": asked.fresh, "is_again": asked.again, "is_former": bool(asked.former)}
+        self._listener(request.id, Value(report_text(run, **kind)))
+        failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
+        ending = Ending("failed" if failure else "done", failure=failure, said=f"{request.code}: {words_of(run)}")
+        return replace(ending, status="interrupted") if run.stopped else ending
 
 
 def alternatives(match: str) -> list[list[str]]:

@@ -21,14 +21,13 @@ import anyio
 from codriver.core.records import dataclass
 from codriver.core.values import Failure
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.errors import RequestUnsafeError, SessionLostError
 from codriver.repls.contract.questions import LastError
 from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, PROFILE, SEAM_OP, TRACE, TRY, Reply
-from codriver.repls.shared import no_namespace, one_namespace, placed
+from codriver.repls.shared import Evaluations, no_namespace, one_namespace, placed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -115,7 +114,8 @@ class Evaluator:
         self._fields = RequestFields(probed, holds, takes_origin=lambda: looks.takes_origin)
         self._looks = looks
         self._op_timeout_s = op_timeout_s
-        self._tasks = TaskSet()
+        self._tasks = Evaluations()
+        self.end = self._tasks.end
 
     def start(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
         """Send code to be run, form by form."""
@@ -174,21 +174,17 @@ class Evaluator:
 
     def _go_on(self, work: Work) -> None:
         """Do in a task what is left to do."""
-        self._tasks.start(self._run(work, self._evaluate_forms(work)))
+        self._tasks.begin(work.ended, self._run(work, self._evaluate_forms(work)))
 
     def start_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
         """Send a whole file by the server's `op` for that."""
         work = self._work(request, ended, limits)
-        self._tasks.start(self._run(work, self._load(work, op)))
+        self._tasks.begin(ended, self._run(work, self._load(work, op)))
 
     def start_forms(self, request: Request, ended: Ended, limits: PrintLimits, op: str | None) -> None:
         """Send the forms of a file, or all of it where its namespace is missing and there is an `op` for that."""
         work = self._work(request, ended, limits)
-        self._tasks.start(self._run(work, self._load_forms(work, op)))
-
-    async def end(self) -> None:
-        """End all that runs, when its connection is over."""
-        await self._tasks.end()
+        self._tasks.begin(ended, self._run(work, self._load_forms(work, op)))
 
     def _work(self, request: Request, ended: Ended, limits: PrintLimits) -> Work:
         self._fields.check(request.code)
@@ -200,8 +196,7 @@ class Evaluator:
         """Whether the session has to be brought into the namespace first, as a request cannot name one."""
         return bool(request.namespace) and self._dialect.namespace_by != "key"
 
-    async def _run(self, work: Work, act: Coroutine[object, object, Ending]) -> None:
-        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+    async def _run(self, work: Work, act: Coroutine[object, object, Ending]) -> Ending:
         session = work.session
         try:
             if not work.has_turn:
@@ -211,23 +206,21 @@ class Evaluator:
                 session.is_stopping = False
                 await self._sessions.renew(session)
                 await self._looks.before()
-            how = await self._explain(work, await self._holding(work.request.hold, self._recorded(work, act)))
+            ending = await self._explain(work, await self._holding(work.request.hold, self._recorded(work, act)))
             if self._looks.is_last(work.request):
                 await self._looks.after()
         except ReplDisconnectedError as error:
-            how = error
             self._leave(work)
             if session.connection is not self._main_connection:
                 with anyio.move_on_after(LOST_ALONE_S):
                     await self._main_connection.closed.wait()
-                    return
-                how = SessionLostError(error.cause)
-        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
-            how = error
+                    raise
+                raise SessionLostError(error.cause) from error
+            raise
         finally:
             act.close()
             self._leave(work)
-            work.ended(how)
+        return ending
 
     async def _holding(self, hold: str, act: Coroutine[object, object, Ending]) -> Ending:
         """The ending of what is held by the REPL, or noted by us around it, so that it can be put back."""

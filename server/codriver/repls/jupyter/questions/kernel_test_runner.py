@@ -26,7 +26,7 @@ from codriver.repls.contract.reports import TestProgress
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.jupyter.questions.kernel_questions import silently, told_by
 from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
-from codriver.repls.jupyter.running.execution import Execution
+from codriver.repls.jupyter.running.execution import Execution, stop
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
 from codriver.repls.shared import TestEvaluations, alternatives, frames_of, marked, tests_of
 from codriver.wire.untrusted import as_map, mapping_of, text_of
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 IDLE_S: Final = 2.0
 """How long after its reply a run waits for what the tests printed last."""
-AFTER_INTERRUPT_S: Final = 2.0
 WHAT: Final = "the test run"
 STOPPED: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
@@ -78,14 +77,7 @@ class KernelTestRunner:
         if not self._under_way:
             return Interruption("idle")
         run = self._under_way[0]
-        if run.waiting is not None:
-            run.waiting.cancel()
-            await run.over.wait()
-            return Interruption("interrupted")
-        note = await self._interrupt_kernel()
-        with anyio.move_on_after(AFTER_INTERRUPT_S):
-            await run.over.wait()
-        return Interruption("interrupted") if run.over.is_set() else Interruption("requested", note=note)
+        return await stop(run.waiting, run.over, self._interrupt_kernel)
 
     async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
         del session  # a kernel has one

@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure
-from codriver.errors import ReplDisconnectedError
-from codriver.net.tasks import TaskSet
 from codriver.repls.contract.adapter_values import (
     LOAD_IT,
     CallsRecorded,
@@ -29,15 +27,17 @@ from codriver.repls.contract.adapter_values import (
 )
 from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.jupyter.running.execution import (
+    AFTER_INTERRUPT_S,
     CUT_BY_SERVER,
     Execution,
     failure_of,
     left_out_note,
     not_run,
     report_of,
+    stop,
 )
 from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
-from codriver.repls.shared import one_namespace, placed
+from codriver.repls.shared import Evaluations, one_namespace, placed
 from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ REPLY_S: Final = 10.0
 LATE_S: Final = 2.0
 """How long after its end an execution waits at most for a value behind a flood of output."""
 
-AFTER_INTERRUPT_S: Final = 2.0
 MOST_SENT: Final = 4
 """How often code is sent at most that the kernel drops unread."""
 
@@ -77,7 +76,6 @@ LOST: Final = (
 )
 NO_REPLY: Final = "the kernel is idle and never answered: whether the code ran to its end is not known"
 STILL_RUNS: Final = "the kernel took the interrupt and its code still runs"
-TAKEN_BACK: Final = "it was not sent yet: the kernel was busy with other code"
 
 
 @dataclass(slots=True, eq=False)
@@ -85,7 +83,6 @@ class _Work:
     """One evaluation under way."""
 
     request: Request
-    ended: Ended
     execution: Execution | None = None
     """The form that was sent and is not over."""
     waiting: anyio.CancelScope | None = None
@@ -159,7 +156,8 @@ class Evaluator:
         """In their order; the first is under way."""
         self._order = anyio.Lock()
         self._cells: dict[str, CellOutputs] = {}
-        self._tasks = TaskSet()
+        self._evaluations = Evaluations()
+        self.end = self._evaluations.end
         self._subshell: str | None = None
         """The subshell to which the code is sent; None for the main shell."""
 
@@ -172,41 +170,34 @@ class Evaluator:
             request = replace(request, code=self._programs.load_code(request), forms=())
         elif request.frame is not None:
             request = replace(request, code=self._programs.frame_code(request), forms=())
-        work = _Work(request, ended)
+        work = _Work(request)
         if request.cell is not None:
             work.cell = self._cells[request.id] = CellOutputs()
             for old in list(self._cells)[:-KEPT_CELLS]:
                 del self._cells[old]
         self._works.append(work)
-        self._tasks.start(self._run(work))
+        self._evaluations.begin(ended, self._run(work))
 
     def cell_run(self, evaluation: str) -> CellRun | None:
         """The outputs of a cell's evaluation. Given once."""
         outputs = self._cells.pop(evaluation, None)
         return outputs.run() if outputs else None
 
-    async def end(self) -> None:
-        """End all that runs, when its connection is over."""
-        await self._tasks.end()
-
-    async def _run(self, work: _Work) -> None:
-        how: Ending | Exception = ReplDisconnectedError("it was closed by us")
+    async def _run(self, work: _Work) -> Ending:
         try:
             async with self._order:
                 if self._looks is not None:
                     await self._looks.before()
-                how = self._misplaced(work.request) or await self._evaluate(work)
+                ending = self._misplaced(work.request) or await self._evaluate(work)
                 if work.is_recorded:
                     await self._tell_recorded(work)
                 if self._looks is not None and self._looks.is_last(work.request):
                     await self._looks.after()
-        except Exception as error:  # noqa: BLE001  # it goes to who is told of the end
-            how = error
+                return ending
         finally:
             await self._leave()
             self._works.remove(work)
             work.over.set()
-            work.ended(how)
 
     def _turn(self) -> AbstractAsyncContextManager[None]:
         """The shell for one request, when it is free."""
@@ -369,16 +360,7 @@ class Evaluator:
         if work is None:
             return Interruption("idle")
         work.is_stopping = True
-        if work.waiting is not None:
-            work.waiting.cancel()
-            await work.over.wait()
-            return Interruption("interrupted", note=TAKEN_BACK)
-        note = await self.interrupt_kernel()
-        with anyio.move_on_after(AFTER_INTERRUPT_S):
-            await work.over.wait()
-        if work.over.is_set():
-            return Interruption("interrupted")
-        return Interruption("requested", note=note)
+        return await stop(work.waiting, work.over, self.interrupt_kernel)
 
     async def interrupt_others(self) -> Interruption:
         """Stop what another client evaluates."""

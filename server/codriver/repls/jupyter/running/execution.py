@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import Failure
-from codriver.repls.contract.adapter_values import PICTURES, Display, InputNeeded, Output, Value
+from codriver.repls.contract.adapter_values import PICTURES, Display, InputNeeded, Interruption, Output, Value
 from codriver.repls.contract.adapter_values import text_of as text_of_bundle
 from codriver.repls.contract.reports import FRAME
 from codriver.repls.jupyter import messages
@@ -27,7 +27,7 @@ from codriver.repls.jupyter.messages import RATE_LIMIT
 from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.repls.contract.adapter_values import Event
     from codriver.repls.jupyter.messages import Message
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 PLAIN: Final = "text/plain"
 CUT_BY_SERVER: Final = "the Jupyter Server left out some of it: more came at once than its rate limit lets through"
+AFTER_INTERRUPT_S: Final = 2.0
+TAKEN_BACK: Final = "it was not sent yet: the kernel was busy with other code"
 DISPLAYS_LEFT_OUT: Final = "[displays are left out from here on where more come at once than is held]\n"
 
 
@@ -44,6 +46,23 @@ def left_out_note(count: int, problem: str) -> str:
     left_out = f"{count:,} bytes of its output were left out, as more came at once than is held" if count else ""
     unread = f"a message of the kernel could not be read: {problem}" if problem else ""
     return "; ".join(filter(None, (left_out, unread)))
+
+
+async def stop(
+    waiting: anyio.CancelScope | None, over: anyio.Event, interrupt: Callable[[], Awaitable[str]]
+) -> Interruption:
+    """Stop what runs of ours in a kernel, or take back what is still `waiting` for its turn there.
+
+    `interrupt` gives a sentence on what it may not stop; `over` is set at the end of what is stopped.
+    """
+    if waiting is not None:
+        waiting.cancel()
+        await over.wait()
+        return Interruption("interrupted", note=TAKEN_BACK)
+    note = await interrupt()
+    with anyio.move_on_after(AFTER_INTERRUPT_S):
+        await over.wait()
+    return Interruption("interrupted") if over.is_set() else Interruption("requested", note=note)
 
 
 class Execution:
