@@ -277,7 +277,7 @@ def ask(workspace: str, request: bytes) -> Json:
 
 
 def render(client: str, event: str, told: Json) -> dict[str, object]:
-    """The server's answer in the client's shape; empty where it says nothing, or nothing that the client can take.
+    """The server's answer in the client's shape; empty if it says nothing, or nothing that the client can take.
 
     `told` has `context`, words for the agent, or `block`, why the client should not go on.
     """

@@ -25,7 +25,7 @@ TABLE_READS = 3
 
 
 def listener_of(connection: socket.socket) -> tuple[int, int] | None:
-    """The user at the other end of a connection, and the inode of the socket that listened; None where it is elsewhere.
+    """The user at the other end of a connection, and the inode of the socket that listened; None if it is elsewhere.
 
     The listener is asked for first: while the other end is not accepted yet, it has no user, and whoever listened
     before still does. Without an inode, no process has the socket any more.

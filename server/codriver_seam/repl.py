@@ -49,7 +49,7 @@ def start_repl(
     folder: str | None = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> Repl | None:
-    """Start a REPL in this process; give it, or None where it is refused. Twice gives the same one.
+    """Start a REPL in this process; give it, or None if it is refused. Twice gives the same one.
 
     It is refused unless `enabled` is true; where that is not said, unless `install` said yes or the environment says
     CODRIVER_SEAM=1. Also in a process of Codriver's own, and in one that only helps another which has a REPL.

@@ -206,7 +206,7 @@ class Repl:
 
     @property
     def is_stand_in(self) -> bool:
-        """True where it stands in for the project's own REPL, and gives way to that."""
+        """True of a REPL that stands in for the project's own, and gives way to that."""
         return self.awaits_trust or bool(self.origin.stands_in)
 
     @property

@@ -179,7 +179,7 @@ def add_value(call: Callable[[Row], Any]) -> Step:
 def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
     """The rows with what the call gives, taken apart.
 
-    `columns`: for each variable of the binding what it must equal, or None where it becomes a new column.
+    `columns`: for each variable of the binding what it must equal, or None if it becomes a new column.
     """
     new = [place for place, known in enumerate(columns) if known is None]
     old = [(place, *known) for place, known in enumerate(columns) if known is not None]

@@ -150,7 +150,7 @@ class _Planner:
         return True
 
     def _width(self, unit: Unit) -> int:
-        """The width of its rows: 0 where it only filters, 4 where it would be joined with all there are."""
+        """The width of its rows: 0 if it only filters, 4 if it would be joined with all there are."""
         if isinstance(unit, Predicate | FunctionCall | Not):
             return 0
         if any(self.scope.binds((name,)) for name in _variables(unit)):

@@ -79,7 +79,7 @@ class Outcome:
 
 
 Guard = Callable[[Change], str]
-"""Says why a change must not be; nothing where it may."""
+"""Says why a change must not be; nothing if it may."""
 
 
 def _nothing(_change: Change) -> str:

@@ -296,7 +296,7 @@ def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> E
 
 
 def _broken_cell(language: str, before: str, after: str) -> str:
-    """Why the code of a cell cannot be read any more; empty where it can, or could not be before either, as magics."""
+    """Why the code of a cell cannot be read any more; empty if it can, or could not be before either, as magics."""
     faults = []
     for source in (before, after):
         try:
@@ -312,7 +312,7 @@ def _broken_cell(language: str, before: str, after: str) -> str:
 
 
 def _broken_by(path: Path, before: str, after: str) -> str:
-    """Why code that could be read cannot be read any more; empty where it can, or could not be before either."""
+    """Why code that could be read cannot be read any more; empty if it can, or could not be before either."""
     try:
         check_whole(path, after)
     except ProblemError as error:

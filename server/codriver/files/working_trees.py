@@ -73,7 +73,7 @@ def is_linked_tree(folder: Path) -> bool:
 def other_tree(workspace: Path, folder: Path) -> Path | None:
     """The working tree that `folder` is in, where it is another one of the repository of `workspace`. Blocks.
 
-    None where it is the same one, or of another repository, or where that cannot be told.
+    None for the same tree, one of another repository, and where nobody can tell.
     """
     try:
         here, there = _tree_of(workspace), _tree_of(folder)

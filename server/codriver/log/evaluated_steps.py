@@ -41,9 +41,9 @@ WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One evaluation. `life` is the line where its REPL was connected, 0 where that is not known; `goal` why it was.
+    """One evaluation. `life` is the line where its REPL was connected, 0 if that is not known; `goal` why it was.
 
-    `error` is the error in a line, blank where it went well; `meant` are the names in its definitions; `file` was
+    `error` is the error in a line, blank if it went well; `meant` are the names in its definitions; `file` was
     loaded.
     """
 

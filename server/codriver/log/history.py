@@ -101,7 +101,7 @@ class History:
         lost = "what was evaluated since is in memory only, and lost if the server ends before it can"
         self._trouble = DiskTrouble("the history", path, lost)
         self._file_bytes = 0
-        """The length of the file that the next entries are appended to; 0 where it is to be written anew."""
+        """The length of the file that the next entries are appended to; 0 if it is to be written anew."""
         self._is_writable = False
         self._is_closed = False
         self._sleeper: Callable[[], object] | None = None
@@ -270,7 +270,7 @@ class History:
         return newest
 
     def _rewrite(self) -> bool:
-        """Replace the file; false where it cannot be."""
+        """Replace the file; false if it cannot be."""
         try:
             self._replace_file()
         except OSError as error:

@@ -40,8 +40,7 @@ class Logbook:
     """Writer of the log, for the life of one server: the history and the transcripts learn each entry.
 
     `log` is for reading and querying; only `record` appends to it. Secrets are taken out on the way in. `app` has the
-    events of applications, of which none of those
-    learns, and `runs` the calls that were recorded.
+    events of applications, none of which history or transcripts hold, and `runs` the calls that were recorded.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class PictureFiles:
         """By name of a file: the newest line of the log that the picture stands in."""
 
     def keep(self, kind: str, data: str) -> str | None:
-        """The path of the file of a picture, given as base64; None where it cannot be written. Blocks."""
+        """The path of the file of a picture, given as base64; None if it cannot be written. Blocks."""
         told = picture(kind, data)
         name = f"{told.digest}{told.suffix}"
         path = self._folder / name

@@ -101,7 +101,7 @@ class ClientSession:
         """Whether it comes by a relay that starts a server where none runs, and so keeps one alive."""
         self.calls = 0
         self.conversation = ""
-        """The id of the session of its own that its newest call says it came from; empty where it says none."""
+        """The id of the session of its own that its newest call says it came from; empty if it says none."""
         self.take_at_once: Callable[[bytes], bool] = lambda _data: False
         """Given what comes while nothing else waits to be read; whether it took all of it, which is then not read."""
         self.has_left = False

@@ -75,7 +75,7 @@ class Interrupter:
         return (*said, "the REPL process is being restarted: everything defined in it is gone")
 
     async def stacks(self, evaluation: Evaluation) -> ThreadDump | None:
-        """The stacks of the REPL's threads now, while an evaluation runs; None where it does not tell in time."""
+        """The stacks of the REPL's threads now, while an evaluation runs; None if it does not tell in time."""
         adapter = self._adapters.get(evaluation.repl)
         with anyio.move_on_after(STACKS_S):
             return await adapter.stacks(evaluation.place) if adapter is not None else None

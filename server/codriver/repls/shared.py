@@ -295,7 +295,7 @@ class TestEvaluations:
 
 
 def alternatives(match: str) -> list[list[str]]:
-    """The words of `match` as alternatives of words that all hold, `!` before what must not; empty where it has more.
+    """The words of `match` as alternatives of words that all hold, `!` before what must not; empty if it has more.
 
     Small letters, as names are compared so.
     """
@@ -325,7 +325,7 @@ def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
 
 
 def _times(item: object) -> Iterator[TestTime]:
-    """The time of a test, told as its namespace, its name and seconds; nothing where it is told otherwise."""
+    """The time of a test, told as its namespace, its name and seconds; nothing if it is told otherwise."""
     match item:
         case [str(namespace), str(test), float() | int() as seconds]:
             yield TestTime(namespace, test, float(seconds))

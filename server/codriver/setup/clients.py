@@ -160,7 +160,7 @@ class Client:
     is_once: bool = False
     private: str = ""
     approval: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The keys of an entry that have the client run all tools unasked; empty where it knows none."""
+    """The keys of an entry that have the client run all tools unasked; empty if it knows none."""
     who: str = ""
     """The name of its callers, by which the server remembers that it was connected."""
     greets: tuple[str, ...] = ()

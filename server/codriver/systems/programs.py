@@ -71,7 +71,7 @@ def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
 
 
 def python_of(environment: Path) -> Path | None:
-    """The interpreter of a virtual environment; None where it has none."""
+    """The interpreter of a virtual environment; None if it has none."""
     python = environment / "Scripts" / "python.exe" if _IS_WINDOWS else environment / "bin" / "python"
     return python if python.exists() else None
 

@@ -534,7 +534,7 @@ ASK: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in th
 
 
 def why_not(workspace: Path, settings: Settings, change: Change) -> str:
-    """Why a change must not be made; empty where it may. Of a notebook it waits for servers that may have it open."""
+    """Why a change must not be made; empty if it may. Of a notebook it waits for servers that may have it open."""
     path, name = change.path, plain_name(change.path.name)
     is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)
     if not settings.enable_mcp_repl_evaluation and not is_code:
@@ -559,7 +559,7 @@ def why_not(workspace: Path, settings: Settings, change: Change) -> str:
 
 
 def find_open_notebook(path: Path) -> str | None:
-    """The Jupyter Server in which a notebook is open, in words; None where it is open in none. Waits for servers."""
+    """The Jupyter Server in which a notebook is open, in words; None if it is open in none. Waits for servers."""
     return where_open(path, RuntimeFolder(runtime_folder(os.environ)).look().servers)
 
 

@@ -84,7 +84,7 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
 
 
 def with_news_of_app(call: Call, repl: Repl, given: Answer) -> Answer:
-    """An answer about an application, with a note where it is another process than this client's last answer was of."""
+    """An answer about an application, with a note if this client's last one was about another process."""
     now = call.state.repls.get(repl.id)
     seam = now.profile.seam if now is not None and now.profile is not None else None
     if not call.services.told.apps.is_another(call.client, repl.id, seam):

@@ -261,7 +261,7 @@ def _abilities(repl: Repl, profile: Profile) -> dict[str, object]:
         "versions": dict(profile.versions),
         "isolation": profile.isolation,
     }
-    # An application is seldom there, and what would show it is told where it is asked for.
+    # An application is seldom there; who asks for one is told how to have it.
     missing = {name: how for name, how in profile.missing.items() if name not in (*capabilities, "seam")}
     if missing:
         row["missing"] = missing
@@ -340,7 +340,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
 
 
 def _as_it_is(state: State, before: Repl) -> Repl:
-    """The REPL as it is now; where it is gone that of its key: a kernel's server may lead to it in another way then."""
+    """The REPL as it is now; if gone, the one with its key: a kernel's server may lead to it in another way then."""
     same_key = (one for one in state.repls.values() if one.key == before.key)
     return state.repls.get(before.id) or next(same_key, before)
 

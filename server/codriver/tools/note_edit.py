@@ -169,7 +169,7 @@ async def _handoff(call: Call, arguments: NoteEditArguments) -> str:
 
 
 async def _edited(call: Call, arguments: NoteEditArguments) -> str:
-    """Note who changed which file; the faults of those that are Lisp, and of their load where that is asked for."""
+    """Note who changed which file; the faults of Lisp files, and of their load if that is asked for."""
     services, who = call.services, call.who(arguments.who)
     files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
     said: list[str] = []
@@ -201,7 +201,7 @@ async def _judge(call: Call, who: str, edit: Edit, wait_s: float) -> str:
 
 
 async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
-    """Why a whole file should not be written so; nothing where it reads, or is no Lisp, or not of the workspace."""
+    """Why a whole file should not be written so; nothing of one that reads, is no Lisp, or not of the workspace."""
     services = call.services
     files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
     for path, file in files.items():

@@ -41,7 +41,7 @@ _COLLECTION: Final = {"type": "array", "items": {"anyOf": _SCALARS}}
 # one.
 Input = Annotated[Any, WithJsonSchema({"anyOf": [*_SCALARS, _COLLECTION]})]
 
-# Who has an application to watch is told of the seventh where it begins to: nobody else reads of it.
+# The seventh category is told by the answer that begins to watch an application: nobody else needs it.
 AnyCategory = Annotated[
     Category | Literal["appEvent"], WithJsonSchema({"enum": list(get_args(Category)), "type": "string"})
 ]

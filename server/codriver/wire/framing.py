@@ -104,7 +104,7 @@ class LineDecoder:
         return [line for line in (raw.removesuffix(b"\r") for raw in (first, *whole)) if line.strip()]
 
     def whole(self, data: bytes) -> bytes | None:
-        """The line that `data` is, without its line end; None where it is a part of one, or of more than one."""
+        """The line that `data` is, without its line end; None if it is a part of one, or of more than one."""
         line, newline, rest = data.partition(b"\n")
         if rest or not newline or self._held or self.fault is not None or len(line) > self._max_line_bytes:
             return None

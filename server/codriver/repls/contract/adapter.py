@@ -80,7 +80,7 @@ class KernelOperations(Protocol):
         _refuse(self.profile, "interrupt")
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why the REPL cannot read `code` to its end; None where it can, or does not tell. Nothing of it is run."""
+        """Why the REPL cannot read `code` to its end; None if it can, or does not tell. Nothing of it is run."""
         del code  # others read what they run
         return None
 

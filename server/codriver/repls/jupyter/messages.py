@@ -72,7 +72,7 @@ class Message:
     left_out: int = 0
     """Bytes that it had, or that stood in its place, and that were not read."""
     problem: str = ""
-    """Why its content is not read, in words; empty where it is."""
+    """Why its content is not read, in words; empty if it is."""
 
     def text(self, key: str) -> str:
         """The text under `key` of the content; empty where there is none."""

@@ -148,7 +148,7 @@ class Discovery:
     def _reconcile(self) -> bool:
         """Make the core's port-file REPLs those whose files are there and name a REPL that is not ours already.
 
-        True where that depends on nothing but the files: no REPL of ours is starting, and none outlives its file.
+        True if that depends on nothing but the files: no REPL of ours is starting, and none outlives its file.
         """
         state = self._core.state
         ours = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}

@@ -130,7 +130,7 @@ def _is_outside(path: str, workspace: Path) -> bool:
 
 
 def _executable(program: str, environ: Mapping[str, str]) -> str:
-    """The interpreter that `program` is or leads to, as it says itself; empty where it says none that is new enough."""
+    """The interpreter that `program` is or leads to, as it says itself; empty if it says none that is new enough."""
     try:
         said = subprocess.run(  # noqa: S603  # it is the user's own, of PATH and of no checkout
             [program, "-I", "-S", "-c", ASK], cwd=NO_CHECKOUT, env=environ, stdin=subprocess.DEVNULL,

@@ -364,7 +364,7 @@ def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _deps_paths(workspace: Path) -> tuple[str, ...]:
-    """The `:paths` of the project's deps.edn that are texts; none where it tells none, or cannot be read."""
+    """The `:paths` of the project's deps.edn that are texts; none if it tells none, or cannot be read."""
     try:
         text = files.read(workspace / "deps.edn", Rules(Links.WITHIN, DEPS_BYTES), root=workspace).decode()
     except (OSError, UnicodeDecodeError):

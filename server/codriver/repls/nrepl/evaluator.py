@@ -234,7 +234,7 @@ class Evaluator:
                 await self._holds.note(hold, "after")
 
     async def _recorded(self, work: Work, act: Coroutine[object, object, Ending]) -> Ending:
-        """The ending of what is recorded in the REPL, where that is asked for and the REPL does not do so by itself."""
+        """The ending of what our code in the REPL records meanwhile, if asked to and the REPL does not by itself."""
         async with self._traces.recording(work.request.id, work.request.trace) as work.recording:
             return await act
 

@@ -259,7 +259,7 @@ def provider_of(name: str, dialect: str) -> Provider:
 
 
 def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Told | None:
-    """The contract's refusal of an accessor that a provider has no form for; None where it has one.
+    """The contract's refusal of an accessor that a provider has no form for; None if it has one.
 
     One that pushes no events lacks that band, and its trace can be asked for instead.
     """

@@ -258,7 +258,7 @@ BASILISP: Final = ".lpy"
 DEFTEST: Final = "(deftest"
 """By which a REPL finds the tests of a file that it has not loaded."""
 SOURCES: Final = "src"
-"""The folder of a distribution that its packages are in, where it has one."""
+"""The folder with a distribution's packages, if there is one."""
 DISTRIBUTIONS: Final = ("pyproject.toml", "setup.py")
 
 Target = tuple["Path", str]

@@ -78,7 +78,7 @@ class Edit:
     is_whole: bool = False
 
     def text_before(self, after: str) -> str:
-        """The text before the edit that made it `after`; empty where that cannot be told, as of a new file."""
+        """The text before the edit that made it `after`; empty if that cannot be told, as of a new file."""
         if self.before is not None:
             return self.before
         text = after

@@ -100,7 +100,7 @@ class _Loads:
         timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
         self._ends_at = anyio.current_time() + timeout_ms / 1000
         self.namespace = ""
-        """The one of the file that was loaded first, where it names one."""
+        """The namespace that the file loaded first names; empty if it names none."""
 
     async def file(self, path: Path) -> Evaluation:
         """Load a file; the evaluation when it is over, or its time is."""

@@ -78,7 +78,7 @@ MOST_ELEMENTS, MOST_LEVELS = 100_000, 1000
 
 
 def default_limits(call: Call, target: Target) -> PrintLimits | None:
-    """The limits to which a value is printed for who does not say; None where that is the settings' to say."""
+    """The print limits for a client that gives none; None: the settings' count."""
     if not traits_of(call.client_name).reads_whole:
         return None
     # Python prints no collection without an end; a sequence of Lisp may have none.

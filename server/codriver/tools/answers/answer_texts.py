@@ -41,9 +41,9 @@ NOTE_BYTES = 250
 
 STREAMS: tuple[Part, ...] = ("stderr", "stdout")
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
-"""What is shown of a flood: how it began, and where it has come to."""
+"""The bytes shown of a flood: of its beginning, and of its end so far."""
 FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
-"""What is shown of what came since: who was told a flood needs to see where it has come to, at most."""
+"""The bytes shown of a flood that goes on, to a caller who was told of its beginning."""
 
 SHOWN_STACKS_BYTES = 8000
 """The bytes of a thread dump that an answer shows: about a hundred frames."""
@@ -340,7 +340,7 @@ class Telling:
 
     @property
     def handed_out(self) -> Callable[[], None] | None:
-        """To be called when the answer is handed out; None where that changes nothing."""
+        """To be called when the answer is handed out; None if that changes nothing."""
         is_news = self._caller is not None and (self._reached or self._notes)
         return self._hand_out if is_news else None
 

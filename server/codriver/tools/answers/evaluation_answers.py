@@ -241,7 +241,7 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
 
 
 def hint_again(call: Call, evaluation: Evaluation) -> str:
-    """The hint at the second failure of the same code or test, by what the REPL can do; empty where that is nothing."""
+    """The hint at the second failure of the same code or test, by what the REPL can do; empty if that is nothing."""
     repl = call.services.core.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None:
         return ""

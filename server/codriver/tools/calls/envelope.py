@@ -94,7 +94,7 @@ def parse(tool: Tool, arguments: Json) -> Arguments:
 
 
 def _names_around(tool: Tool, place: tuple[str | int, ...]) -> dict[str, list[str]]:
-    """The arguments that can stand beside the one at this place, by where that is in words."""
+    """The arguments that can stand beside the one at this place, by the words for that place."""
     within: Any = tool.schema
     found = {f"the arguments of {tool.name} are:": list(within.get("properties", {}))}
     for depth, step in enumerate(place):

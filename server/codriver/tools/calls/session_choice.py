@@ -223,7 +223,7 @@ def own(call: Call, key: str | None, who: str) -> Target:
 
 
 def session_field(target: Target, asked: str | None) -> dict[str, object]:
-    """The `sessionKey` of an answer; none where it is the lane that the caller gets as it `asked` for no session."""
+    """The `sessionKey` of an answer; none of the caller's own lane if the call `asked` for no session."""
     return {} if asked is None and target.session.lane is not None else {"sessionKey": target.key}
 
 
@@ -250,7 +250,7 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
 
 
 def _lane(call: Call, who: str) -> Lane | None:
-    """The lane of a caller, in whichever REPL; None where it shares a session with all."""
+    """The lane of a caller, in whichever REPL; None if it shares a session with all."""
     if not call.services.live.settings.lanes or not call.client or call.client_name.startswith(OWN_NAMES):
         return None
     return Lane(call.client_name, who, call.conversation)

@@ -152,7 +152,7 @@ async def with_editor(call: Call, who: str, note: str) -> str:
 
 
 def _text(data: bytes | None) -> str | None:
-    """The text of a file as it is kept; blank where there was none, None where it is too long."""
+    """The text of a file as it is kept; blank where there was none, None if it is too long."""
     return None if data is not None and len(data) > EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
 
 

@@ -319,7 +319,7 @@ def _defined_by(call: Asker, repl: Repl, name: str) -> str:
 FEATURES: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("lpy",), "babashka": ("bb", "clj")}
 """Of reader conditionals, by dialect; of all others `clj`."""
 DEFINED_ONCE: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
-"""By dialect, where it is not as in Clojure."""
+"""The forms that define a name once, of dialects in which these are not Clojure's."""
 HOME: Final = "user"
 """The namespace of code that is evaluated before any other was named."""
 RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
@@ -380,7 +380,7 @@ def _stamp(path: str) -> files.Stamp | None:
 
 
 def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
-    """A file as it is now; None where it cannot be read."""
+    """A file as it is now; None if it cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
         stamp = files.stamp_of(status)

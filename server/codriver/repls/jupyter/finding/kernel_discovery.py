@@ -260,7 +260,7 @@ class KernelDiscovery:
                 self._tell({"": f"kernels could not be looked for: {error!r}"})
 
     def _is_news(self, found: Found) -> bool:
-        """True where it is other than the last, or there are kernels, whose fate the state decides. In a thread."""
+        """True if it is other than the last, or there are kernels, whose fate the state decides. In a thread."""
         before, self._seen = self._seen, found
         repls = self._core.state.repls.values()
         return found != before or bool(found.kernels) or any(repl.origin.is_merely_found for repl in repls)

@@ -87,7 +87,7 @@ def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
 
 
 def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
-    """The server in which a notebook is open, or may be, in words; None where it is open in none of these.
+    """The server in which a notebook is open, or may be, in words; None if it is open in none of these.
 
     Waits for the answers of those whose folder it is in.
     """

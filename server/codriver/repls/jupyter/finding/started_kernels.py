@@ -134,7 +134,7 @@ class KernelProcess:
 
     @property
     def folder(self) -> str | None:
-        """Its current folder; None where that cannot be seen."""
+        """Its current folder; None if that cannot be seen."""
         try:
             return str((PROCESSES / str(self.id) / "cwd").readlink())
         except OSError:

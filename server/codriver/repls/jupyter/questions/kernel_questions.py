@@ -93,7 +93,7 @@ class Questions:
         return read_symbol(symbol, text_of(reply.mapping("data"), "text/plain"))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why the kernel could not read `code`, as far as its word is worth something; None where it can.
+        """Why the kernel could not read `code`, as far as its word is worth something; None if it can.
 
         A kernel that is busy and has no subshell is not asked: it says so when it comes to the code.
         """
@@ -159,7 +159,7 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
 
 
 def read_symbol(symbol: str, text: str) -> Told:
-    """The parts of the symbol that the text of an `inspect_reply` describes; none where it says nothing."""
+    """The parts of the symbol that the text of an `inspect_reply` describes; none if it says nothing."""
     plain = _STRUCK.sub("", _ANSI.sub("", text)).replace("\r\n", "\n").strip()
     if not plain or _NO_HELP.match(plain):
         return NOTHING
@@ -180,7 +180,7 @@ def read_symbol(symbol: str, text: str) -> Told:
 
 
 def _parts_of(text: str) -> dict[str, str]:
-    """The parts of a text in IPython's form, by title; none where it has another."""
+    """The parts of a text in IPython's form, by title; none if it has another."""
     parts: dict[str, list[str]] = {}
     title = ""
     for line in text.split("\n"):

@@ -98,7 +98,7 @@ class PythonQuestions:
             await self._send_modules(expression_now)
 
     async def plain_locals(self, cell: int) -> tuple[str, ...]:
-        """The plain locals of the place where a cell failed, in a turn that the caller has; none where it takes long.
+        """The plain locals of the place where a cell failed, in a turn that the caller has; none if it takes long.
 
         Other clients' code may have come in between, and fill the kernel's time.
         """
@@ -163,7 +163,7 @@ class PythonQuestions:
         return as_map(await self._ask(question.name, **question.asked(question.namespace or "")))
 
     async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why IPython cannot read `code`, and where; None where it can, or cannot be asked."""
+        """Why IPython cannot read `code`, and where; None if it can, or cannot be asked."""
         if is_plain(code):
             return None  # an evaluation takes no longer for it
         if await self._questions.fault_of(code) is None:
@@ -227,7 +227,7 @@ def is_plain(code: str) -> bool:
 
 
 def read_told(question: str, told: Mapping[str, object]) -> object:
-    """The data that an expression of ours printed as JSON; None where it is Python's `None`.
+    """The data that an expression of ours printed as JSON; None if it is Python's `None`.
 
     Raises:
         EvaluationFailedError: it failed, or printed something else.

@@ -251,7 +251,7 @@ class Evaluator:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)
 
     async def _execute(self, work: _Work, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
-        """The course of a form, and notes on it; no course where it was taken back before it was sent."""
+        """The course of a form, and notes on it; no course if it was taken back before it was sent."""
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
         for _ in range(MOST_SENT):
@@ -472,7 +472,7 @@ class CellOutputs:
             self._texts = []
 
     def _add(self, output: CellOutput) -> bool:
-        """Add an output where there is room for it; False where it is left out."""
+        """Add an output where there is room for it; False if it is left out."""
         if self._clears_next:
             self._clear(waits=False)
         self._join()

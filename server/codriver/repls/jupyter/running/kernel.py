@@ -510,7 +510,7 @@ class Exchange:
             self.ending.set()
 
     async def wait(self, sign: anyio.Event, silence_s: float, progress: Callable[[], int] = lambda: 0) -> bool:
-        """Wait for one of its signs; False where it does not come, and nothing else about it for so long.
+        """Wait for one of its signs; False if it does not come, and nothing else about it for so long.
 
         While `progress` grows, something comes that is not whole yet.
         """

@@ -19,7 +19,7 @@ handler: Any = server.ReplRequestHandler
 
 
 def size(data: bytearray) -> int:
-    """The length of the first whole bencoded value of some bytes; 0 where it is not whole yet."""
+    """The length of the first whole bencoded value of some bytes; 0 if it is not whole yet."""
     place = depth = 0
     while place < len(data):
         kind = data[place : place + 1]

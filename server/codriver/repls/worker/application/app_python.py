@@ -294,5 +294,5 @@ class RoutedOutput(Output):
         return {"stdout": self._out, "stderr": self._err, "stdin": self._in}
 
     def job_here(self) -> Job | None:
-        """The evaluation that this code belongs to; None where it is the program's."""
+        """The evaluation that this code belongs to; None if it is the program's."""
         return None if self.is_child else JOB.get()

@@ -57,7 +57,7 @@ class EmbeddedRepl(Server):
         self._folder = folder
         self.port = 0
         self.port_file: str | None = None
-        """Where the port stands; None where it could be written nowhere."""
+        """Where the port stands; None if it could be written nowhere."""
 
     @property
     def is_open(self) -> bool:
@@ -263,7 +263,7 @@ def ask(port: int, op: str) -> dict[str, Any] | None:
 
 
 def _read(path: str) -> int | None:
-    """The port that a file names, 0 where it names none or is no regular file; None where there is no file."""
+    """The port that a file names, 0 if it names none or is no regular file; None where there is no file."""
     try:
         with _folder_of(path) as (name, within):
             # Asked before it is opened: to open some devices is to do something.

@@ -168,7 +168,7 @@ class Dialect:
         raise NotImplementedError
 
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
-        """The text that defines a name, its file and its first line; None where that is not known.
+        """The text that defines a name, its file and its first line; None if that is not known.
 
         Of Lisp, where a reader is needed to find the end, the text goes on behind it.
         """

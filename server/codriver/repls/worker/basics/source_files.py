@@ -20,7 +20,7 @@ WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | ge
 
 
 def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] | None:
-    """The status of a file and what it holds; None where it is no regular file, or longer than `most` bytes.
+    """The status of a file and what it holds; None if it is no regular file, or longer than `most` bytes.
 
     Raises:
         OSError, ValueError: it cannot be read.
@@ -37,7 +37,7 @@ def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] 
 
 
 def read_source(file: str, most: int = MOST_BYTES) -> str | None:
-    """The text of a Python file; None where it is no regular file, or longer than `most` bytes.
+    """The text of a Python file; None if it is no regular file, or longer than `most` bytes.
 
     Raises:
         OSError: it cannot be read.
@@ -54,7 +54,7 @@ def read_source(file: str, most: int = MOST_BYTES) -> str | None:
 
 
 def lines_of(name: str) -> list[str]:
-    """The lines of a Python file, or of an evaluated text; none where it cannot be read.
+    """The lines of a Python file, or of an evaluated text; none if it cannot be read.
 
     Texts are known to `linecache`, which is not asked for files: it opens whatever is there.
     """

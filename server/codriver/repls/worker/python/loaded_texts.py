@@ -63,7 +63,7 @@ REWRITERS = ("AssertionRewritingHook",)
 class Load:
     """One load of a module: its file as it was, and the names as the load left them.
 
-    `stamp`: None where it is not known. `gone`: the names that loads since have taken out of the module.
+    `stamp`: None if it is not known. `gone`: the names that loads since have taken out of the module.
     """
 
     __slots__ = ("_before", "_bound", "_data", "file", "gone", "is_read", "is_rewritten", "left", "module", "stamp")

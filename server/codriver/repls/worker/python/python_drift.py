@@ -293,7 +293,7 @@ class Drift:
 
 
 def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:
-    """The names that the text of a module imports, as `imported` gives them; none where it does not parse."""
+    """The names that the text of a module imports, as `imported` gives them; none if it does not parse."""
     try:
         tree = ast.parse(data, file)
     except UNPARSABLE:

@@ -305,7 +305,7 @@ def _kind_of(node: ast.stmt) -> str:
 
 
 def targets(node: ast.AST) -> list[str]:
-    """The names, also dotted ones, that a statement itself binds; none where it binds other things."""
+    """The names, also dotted ones, that a statement itself binds; none if it binds other things."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -452,7 +452,7 @@ class Server:
 
 
 def working_folder() -> str:
-    """The working folder of the process; empty where it was deleted."""
+    """The working folder of the process; empty if it was deleted."""
     try:
         return os.getcwd()
     except OSError:
