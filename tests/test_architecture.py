@@ -612,7 +612,7 @@ def test_no_more_docstrings_begin_with_a_clause_for_a_subject(word):
 # "None where it is none" is a riddle: the noun says what is meant, as in "None for other files". No module has more of
 # these than the worst one, and all together no more than were left; whoever rewrites some lowers the numbers.
 RIDDLE = re.compile(r"\bwhere (?:it|that|one)\b")
-RIDDLES_LEFT, MOST_RIDDLES = 222, 5
+RIDDLES_LEFT, MOST_RIDDLES = 222, 4
 
 
 def test_no_more_sentences_have_a_pronoun_for_their_noun():

@@ -106,7 +106,7 @@ def test_callers_of_one_connection_and_its_conversations_have_a_lane_each(server
 
 @pytest.mark.parametrize("why", WITHOUT)
 def test_a_repl_that_runs_no_sessions_side_by_side_gives_no_lanes(why):
-    assert not callers.are_given(Server(WITHOUT[why]).repl)
+    assert not Server(WITHOUT[why]).repl.gives_lanes
 
 
 def test_of_64_lanes_no_more_are_made(server):

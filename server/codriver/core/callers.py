@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from codriver.core.dispatch import Outcome
 from codriver.core.records import replace
 from codriver.core.state import Session, Told, free_name, with_evaluation, with_item, with_session
-from codriver.core.values import MAIN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 MOST: Final = 64
-"""Callers, and conversations, of one connection that are remembered, the newest."""
+"""Callers, and conversations, of one connection that are remembered, the newest; lanes of one REPL, a thread each."""
 
 
 def named(state: State, action: CallerNamed) -> Outcome:
@@ -170,23 +169,6 @@ def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation
     return sorted(theirs, key=_NUMBER) if theirs else theirs
 
 
-"""Lanes of one REPL: a session is a thread of the JVM once it evaluates."""
-
-
-def are_given(repl: Repl) -> bool:
-    """Whether a connected REPL gives lanes.
-
-    A server that can interrupt one session listens while it runs, so that sessions do not wait for each other.
-    """
-    profile = repl.profile
-    return (
-        profile is not None
-        and profile.isolation == "session"
-        and not profile.is_serial
-        and "interrupt" in profile.capabilities
-    )
-
-
 def find(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
     """The session of a lane, for the connection `client`: its own, else one whose client left; None where none is."""
     left = None
@@ -207,7 +189,7 @@ def wanted(state: State, repl: Repl, action: LaneWanted) -> Outcome:
 
 def place_waiting(state: State, repl_id: str) -> State:
     """The state in which what waited for a REPL, that is connected now, waits in the lanes of its callers."""
-    if not are_given(state.repls[repl_id]):
+    if not state.repls[repl_id].gives_lanes:
         return state
     for one in state.unfinished():
         if one.repl != repl_id or one.lane is None or one.request is None or one.client not in state.clients:
@@ -218,11 +200,6 @@ def place_waiting(state: State, repl_id: str) -> State:
             placed = replace(one, session=session.name, request=request, lane=None)
             state = with_evaluation(state, placed)
     return state
-
-
-def in_common(repl: Repl, session: Session) -> Session:
-    """The session that keeps who evaluated last: lanes and the shared session keep it together."""
-    return session if session.lane is None else repl.sessions.get(MAIN_SESSION, session)
 
 
 def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tuple[State, Session | None]:

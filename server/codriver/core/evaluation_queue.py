@@ -131,7 +131,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
 
 def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
     client = state.clients.get(action.client or "")
-    known = callers.in_common(repl, session)
+    known = repl.in_common(session)
     tests = action.request.tests
     return Evaluation(
         id=action.request.id,
@@ -188,7 +188,7 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
 
 
 def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session, now: int) -> State:
-    known = callers.in_common(repl, session)
+    known = repl.in_common(session)
     newest = with_item(known.last_evaluation_by, evaluation.who, evaluation.number)
     if known is session:
         session = replace(session, last_activity=now, last_evaluation_by=newest)

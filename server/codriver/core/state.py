@@ -191,6 +191,24 @@ class Repl:
         """The name clients know a session by: the REPL's key, and behind a slash the name of an isolated one."""
         return self.key if session == MAIN_SESSION else f"{self.key}/{session}"
 
+    def in_common(self, session: Session) -> Session:
+        """The session that keeps who evaluated last: lanes and the shared session keep it together."""
+        return session if session.lane is None else self.sessions.get(MAIN_SESSION, session)
+
+    @property
+    def gives_lanes(self) -> bool:
+        """Whether it is connected, and gives lanes.
+
+        A server that can interrupt one session listens while it runs, so that sessions do not wait for each other.
+        """
+        profile = self.profile
+        return (
+            profile is not None
+            and profile.isolation == "session"
+            and not profile.is_serial
+            and "interrupt" in profile.capabilities
+        )
+
     @property
     def dialect(self) -> str:
         """The dialect it speaks, or is expected to."""
@@ -278,6 +296,11 @@ class State:
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
     app_streams: tuple[AppStream, ...] = ()
     """In the order in which they came."""
+
+    def key_of(self, evaluation: Evaluation) -> str:
+        """The key of the session an evaluation belongs to, also when its REPL is gone."""
+        repl = self.repls.get(evaluation.repl)
+        return repl.session_key(evaluation.session) if repl else evaluation.repl
 
     def unfinished(self) -> list[Evaluation]:
         """The evaluations that are not over, in the order in which they came."""

@@ -16,7 +16,6 @@ from codriver.errors import CodriverError
 from codriver.log.evaluated_steps import LOADED, RAN
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
-from codriver.tools.calls.session_choice import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,7 +123,7 @@ class RowReader:
             if self._live.get(name) != live.get(name):
                 rows.setdefault(name, {"id": name}).update(_standing_of(state.evaluations.get(name)))
         for row, one in ((rows[name], state.evaluations[name]) for name in live if name in rows):
-            row.setdefault("where", key_of(state, one))
+            row.setdefault("where", state.key_of(one))
             if "who" not in row:
                 row |= {"who": one.who, "text": row.get("text", self._words_of(one))}
                 row.setdefault("at", self._services.now())

@@ -20,7 +20,7 @@ from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.trace_answers import trace_part, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema, unsaid_default
 from codriver.tools.calls.evaluation_waits import give_input, stop, wait
-from codriver.tools.calls.session_choice import evaluation_of, key_of, resolve
+from codriver.tools.calls.session_choice import evaluation_of, resolve
 
 if TYPE_CHECKING:
     from codriver.core.state import State
@@ -247,7 +247,7 @@ def _beside(state: State, target: Target) -> str:
         return ""
     lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}
     held = [one for one in state.unfinished() if one.status in HELD and one.repl == target.repl.id]
-    told = [f"{one.id} of {one.who} in {key_of(state, one)}" for one in held if one.session in lanes]
+    told = [f"{one.id} of {one.who} in {state.key_of(one)}" for one in held if one.session in lanes]
     return f"; in lanes: {', '.join(told)}" if told else ""
 
 

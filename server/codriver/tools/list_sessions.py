@@ -20,7 +20,7 @@ from codriver.repls.seam.seam_providers import CONTRACT
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, client_slug
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import queue_notes
-from codriver.tools.calls.session_choice import key_of, repl_stopped, resolve
+from codriver.tools.calls.session_choice import repl_stopped, resolve
 from codriver.tools.inspect_app import SEAM, read_told
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def _unfinished(call: Call) -> list[dict[str, object]]:
     rows = []
     for one in state.unfinished():
         since = now - (one.started_at or now)
-        row = {"evaluationId": one.id, "who": one.who, "sessionKey": key_of(state, one), "status": one.status,
+        row = {"evaluationId": one.id, "who": one.who, "sessionKey": state.key_of(one), "status": one.status,
                "kind": one.kind, "code": one.head, "elapsedMs": since}  # fmt: skip
         waits = {"waits": queue_notes(call, one)[0].partition(";")[0]} if one.status == "queued" else {}
         rows.append({**row, **waits})

@@ -44,7 +44,7 @@ from codriver.tools.answers.lean_answers import (
 from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, unsaid_default
 from codriver.tools.calls.evaluation_waits import stop, wait
-from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, key_of, target_of
+from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, target_of
 from codriver.tools.truth.drift_notes import NEVER_LIVE, PASSES, notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ async def describe_run(
     notes = [*found, *await _notes(call, evaluation, report)]
     fields = with_notes(with_outside(fields, repl), notes)
     elapsed = max(0, (evaluation.ended_at or 0) - (evaluation.started_at or 0))
-    session = key_of(call.state, evaluation)
+    session = call.state.key_of(evaluation)
     fields |= {"elapsedMs": elapsed, "sessionKey": session} | ({"evaluationId": evaluation.id} if whole else {})
     if stopped:
         if is_named(stopped):

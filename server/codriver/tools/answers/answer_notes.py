@@ -13,7 +13,6 @@ from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut
 from codriver.log.transcripts import read
 from codriver.tools.answers.answer_texts import is_same
-from codriver.tools.calls.session_choice import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +104,7 @@ def _line(call: Call, evaluation: Evaluation) -> str:
     how: str = evaluation.status
     if evaluation.failure:
         how += f": {evaluation.failure.type or evaluation.failure.message}"
-    return f"meanwhile {evaluation.who} in {key_of(call.state, evaluation)}: {code} ({evaluation.id}, {how})"
+    return f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}: {code} ({evaluation.id}, {how})"
 
 
 def notes_of_place(asking: Asking) -> list[str]:
@@ -151,7 +150,7 @@ def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The note of a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
-    if evaluation.lane is None or not callers.are_given(repl) or not repl_connections.is_first(state, evaluation):
+    if evaluation.lane is None or not repl.gives_lanes or not repl_connections.is_first(state, evaluation):
         return []
     return [f"{repl.key} has {callers.MOST} lanes, the most there may be: this session is shared"]
 

@@ -42,7 +42,6 @@ from codriver.tools.answers.lean_answers import (
 from codriver.tools.answers.trace_answers import records_calls
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
-from codriver.tools.calls.session_choice import key_of
 from codriver.tools.truth.conflicts import notes_of_conflicts, with_editor
 from codriver.tools.truth.drift_notes import notes_of_missing_module, notes_of_use
 
@@ -166,7 +165,7 @@ def _error(call: Call, failure: Failure, max_bytes: int) -> object:
 def _standing(call: Call, evaluation: Evaluation) -> tuple[dict[str, object], str]:
     """The fields of an evaluation that are known whatever became of its texts; the key of its session."""
     state = call.services.core.state
-    session = key_of(state, evaluation)
+    session = state.key_of(evaluation)
     fields: dict[str, object] = {
         "evaluationId": evaluation.id,
         "status": evaluation.status,
@@ -203,7 +202,7 @@ def others_since(call: Call, evaluation: Evaluation) -> list[str]:
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:
         return []
-    newest = callers.in_common(repl, session).last_evaluation_by
+    newest = repl.in_common(session).last_evaluation_by
     if len(newest) == 1 and evaluation.who in newest:
         return []
     since = {who: number for who, number in newest.items() if who != evaluation.who and number > evaluation.previous}

@@ -215,7 +215,7 @@ def own(call: Call, key: str | None, who: str) -> Target:
         RefusedError: as `resolve` says.
     """
     target = chosen(call, key, who)
-    if key is not None or not callers.are_given(target.repl):
+    if key is not None or not target.repl.gives_lanes:
         return target
     lane = _lane(call, who)
     found = callers.find(call.state, target.repl, lane, call.client) if lane else None
@@ -233,7 +233,7 @@ def in_lane(call: Call, target: Target, who: str) -> Target:
     It is `target` where there are no lanes, or no more. One of a REPL on its way is for the lane when it is there.
     """
     repl = target.repl
-    if repl.profile is not None and not callers.are_given(repl):
+    if repl.profile is not None and not repl.gives_lanes:
         return target
     lane = _lane(call, who)
     if lane is None:
@@ -342,12 +342,6 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
     if repl is None or evaluation.session not in repl.sessions:
         raise _unknown_session(evaluation.session, [one.key for one in state.repls.values()])
     return Target(repl, repl.sessions[evaluation.session])
-
-
-def key_of(state: State, evaluation: Evaluation) -> str:
-    """The key of the session an evaluation belongs to, also when its REPL is gone."""
-    repl = state.repls.get(evaluation.repl)
-    return repl.session_key(evaluation.session) if repl else evaluation.repl
 
 
 async def isolated(call: Call, target: Target, who: str) -> Target:
