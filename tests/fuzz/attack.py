@@ -1,10 +1,13 @@
-"""An attack by what no test does together: ten clients, a real kernel, hostile notebooks, floods, kills at any moment.
+"""An attack by what no test does together: ten clients, real REPLs, hostile notebooks, floods, kills at any moment.
 
-Run with `python tests/fuzz/attack.py [MINUTES] [SEED]` (10, 1). The server is killed or ended at random moments, and
-so is the kernel; clients evaluate in both REPLs, run cells, look at notebooks, print floods, interrupt and query.
-Then each call was answered once, or told as lost; no code ran twice, none that was answered as done is missing in the
-file that it wrote to, and no line of the history stands twice. Prints counts, and fails where one of these does not
-hold.
+Run with `python tests/fuzz/attack.py [MINUTES] [SEED]` (10, 1). The server is killed, ended or stopped for a while at
+random moments, its embedded Python and the kernel are killed; clients evaluate in these, on the JVM and in Basilisp,
+run cells, look at notebooks, print floods, interrupt and query. Then each call was answered once, or told as lost; no
+code ran twice, and none that was answered as done is missing in the file that it wrote to.
+
+History and log are compared with what the clients sent, entry by entry: whatever is answered as done stands in them
+once, with its text, its caller and its result, and in the order of the calls, but for what a killed server had half a
+second before. Prints counts, and fails where one of these does not hold.
 
 As root on Linux another user of the machine is beside them, who knocks at the ports of the server, of its REPL and of
 the kernel, reads what lies in their folders, and listens at the ports of those that were killed: no byte comes to that
@@ -14,12 +17,14 @@ user, and no code of theirs runs.
 import contextlib
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -28,7 +33,10 @@ sys.path[:0] = [str(TESTS), str(TESTS / "support")]
 import other_user  # noqa: E402 - found by the lines above
 import posix_only  # noqa: E402
 import real_kernels  # noqa: E402
-from live_server import Live  # noqa: E402
+import real_repls  # noqa: E402
+from live_server import Live, own_settings  # noqa: E402
+
+from codriver.log.history import History  # noqa: E402
 
 CLIENTS = 10
 CASES = TESTS / "fuzz" / "cases" / "notebook"
@@ -39,17 +47,45 @@ FLOODS = (
     "display({'text/plain': 'a' * 20_000_000}, raw=True)",
     "[print('z' * 99) for _ in range(9999)]",
 )
-HISTORY = """[:find (count ?e) (count-distinct ?code) (count-distinct ?line) :in $ $history
-              :where [$history ?e :output/text ?code] [(clojure.string/includes? ?code "counted")]
-                     [$history ?e :output/line ?line]]"""
+PYTHON = "with open({file!r}, 'a') as file: file.write('{mark}\\n')\n'{mark}'"
+CODE = {
+    "jup": PYTHON,
+    "py": PYTHON,
+    "jvm": '(do (spit "{file}" "{mark}\\n" :append true) "{mark}")',
+    "basilisp": '(do (with [file (python/open "{file}" "a")] (.write file "{mark}\\n")) "{mark}")',
+}
+"""For each REPL: writes its mark into the file of all that ran, and gives it as value."""
+SETTINGS = (
+    "logMaxEntities = 1000000\nlogMaxBytes = 268435456\nhistoryMaxEntities = 1000000\nhistoryMaxBytes = 1073741824\n"
+)
+"""What is compared is not to be let go for others."""
+UNFLUSHED_S = 0.5
+"""For so long at most an entry of the history is not on the disk."""
+LOG_ROWS = 10_000
 
 
-def outcome(message):
-    """How a call ended: its status, `ok`, `lost` where it may have run, or why it did not."""
+@dataclass
+class Sent:
+    """One evaluation as its client knows it; times are of the monotonic clock."""
+
+    code: str
+    who: str
+    key: str
+    begun: float
+    ended: float = float("inf")
+    outcome: str = ""
+    result: str = ""
+
+
+def answered(message):
+    """The fields of an answer; of an error its words as the reason."""
     if "error" in message:
-        fields = {"ok": False, "reason": message["error"]["message"]}
-    else:
-        fields = json.loads(message["result"]["content"][0]["text"])
+        return {"ok": False, "reason": message["error"]["message"]}
+    return json.loads(message["result"]["content"][0]["text"])
+
+
+def outcome(fields):
+    """How a call ended: its status, `ok`, `lost` where it may have run, or why it did not."""
     if fields["ok"]:
         return fields.get("status", "ok")
     if "may have run" in json.dumps(fields):
@@ -67,15 +103,23 @@ class Client(threading.Thread):
         self.counted, self.is_over = counted, is_over
         self.dice = random.Random(f"{seed} {number}")
         self.calls = Counter()
-        self.outcomes, self.asked = {}, set()
+        self.sent, self.asked = {}, set()
         self.notebooks = sorted(path.name for path in live.workspace.glob("*.ipynb"))
 
     def call(self, tool, **arguments):
-        """Call and wait for the answer, whatever it is; how it ended."""
+        """Call and wait for the answer, whatever it is; its fields."""
         self.calls[tool] += 1
         asked = self.client.begin_call(tool, **arguments)
         self.asked.add(asked)
-        return outcome(self.client.answer(asked))
+        return answered(self.client.answer(asked))
+
+    def evaluate(self, number):
+        """Evaluate what can be found again."""
+        mark, key = f"{self.name}-{number}-", self.dice.choice(list(CODE))
+        code = CODE[key].format(file=str(self.counted), mark=mark)
+        self.sent[mark] = sent = Sent(code, self.name, key, time.monotonic())
+        fields = self.call("evaluate_code", code=code, replSessionKey=key, timeoutMs=60_000)
+        sent.ended, sent.outcome, sent.result = time.monotonic(), outcome(fields), fields.get("result", "")
 
     def run(self):
         number = 0
@@ -83,9 +127,7 @@ class Client(threading.Thread):
             number += 1
             act = self.dice.random()
             if act < 0.6:
-                mark, key = f"{self.name}-{number}-", self.dice.choice(["jup", "py"])
-                code = f"with open({str(self.counted)!r}, 'a') as file: file.write('{mark}\\n')"
-                self.outcomes[mark] = self.call("evaluate_code", code=code, replSessionKey=key, timeoutMs=60_000)
+                self.evaluate(number)
             elif act < 0.8:
                 self.call("list_cells", filePath=self.dice.choice(self.notebooks))
             elif act < 0.85:
@@ -179,84 +221,202 @@ def prepare(workspace):
     (workspace / "heavy.ipynb").write_text('{"cells":[],"nbformat":4,"metadata":{"a":[' + "[]," * 5_000_000 + "1]}}")
 
 
-def attack(folder, minutes, seed):
-    """What was counted."""
-    dice, counted, is_over = random.Random(seed), folder / "counted", threading.Event()
-    counted.touch()
-    prepare(folder / "workspace")
-    kills, stranger = Counter(), Stranger(counted)
-    folder.chmod(0o755)  # nothing but their own modes keeps the other user from the files below
-    with real_kernels.fresh("ipykernel") as kernel:
-        names = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
-        kernel_ports = list(map(json.loads(kernel.file.read_text()).get, names))
-        options = ("--repl", "python", "--kernel", f"jup={kernel.file}")
-        live = Live(folder, *options)
-        clients = [Client(live, number, counted, is_over, seed) for number in range(CLIENTS)]
-        for one in clients:
-            one.start()
-        ends = time.monotonic() + 60 * minutes
-        while time.monotonic() < ends:
-            time.sleep(dice.uniform(0.3, 20))
-            stranger.try_doors(live, dice.choice(kernel_ports))
-            how = dice.choice(["kill", "kill", "stop", "kernel"])
-            kills[how] += 1
-            if how == "kernel":
-                kernel.kill()
-                with stranger.in_place_of(*kernel_ports):
-                    time.sleep(dice.uniform(0, 3))
-                kernel.start_again()
-                continue
-            port = live.port
-            if how == "kill":
-                live.process.kill()
-            live.stop()
-            with stranger.in_place_of(port):
-                time.sleep(dice.uniform(0, 3))
-            live = Live(folder, *options)
-        is_over.set()
-        for one in clients:
-            one.join(300)
-        try:
-            stranger.end()
-            return judge(live, clients, counted, kills, stranger)
-        finally:
+class Comparison:
+    """What the clients sent beside the log and the history of the server that they sent it to."""
+
+    def __init__(self, clients):
+        self.clients = clients
+        self.killed, self.compared = [], Counter()
+
+    @property
+    def sent(self):
+        return {mark: one for client in self.clients for mark, one in list(client.sent.items())}
+
+    def done(self, since, until):
+        """The marks of what was sent and answered as done in this time."""
+        return {
+            mark for mark, one in self.sent.items()
+            if one.outcome == "done" and one.begun > since and one.ended < until
+        }  # fmt: skip
+
+    def check_log(self, live, began):
+        """The newest rows of a server's log, which has run since `began`."""
+        asked = time.monotonic()
+        told = live.run("log", "--json", "--limit", str(LOG_ROWS))
+        rows = [json.loads(line) for line in told.stdout.splitlines()]
+        lines = [row["line"] for row in rows]
+        assert lines == sorted(set(lines)), "a line of the log stands twice, or not in its order"
+        codes = [row for row in rows if row["category"] == "evaluatedCode"]
+        marks = self._check("the log", [(row["text"], row["who"], row["repl-session-key"]) for row in codes])
+        sent = self.sent
+        if len(rows) == LOG_ROWS:
+            began = max([began, *(sent[mark].ended for mark in marks[:1])])
+        done = self.done(began, asked)
+        assert done <= set(marks), f"the log lacks what was done: {sorted(done - set(marks))[:5]}"
+        results = Counter()
+        for row in rows:
+            if row["category"] == "evaluationResults" and row["text"].strip("'\"") in sent:
+                mark = row["text"].strip("'\"")
+                results[mark] += 1
+                assert (row["who"], row["repl-session-key"]) == (sent[mark].who, sent[mark].key), row
+        assert all(results[mark] == 1 for mark in done), "a result stands twice in the log, or is missing"
+        self.compared["results in the log"] += len(results)
+
+    def check_history(self, folder):
+        """All of the history, which no server holds."""
+        [file] = folder.glob("state/codriver/workspaces/*/eval-history.transit.json")
+        history = History(file, max_entities=1_000_000, max_bytes=1 << 30)
+        loaded = history.load()
+        assert loaded.report is None, loaded.report
+        entries = loaded.entities
+        assert [one.line for one in entries] == sorted({one.line for one in entries}), "its lines are not in order"
+        marks = self._check("the history", [(one.text, one.who, one.session_key) for one in entries])
+        lost = {
+            mark for mark in self.done(0, float("inf")) - set(marks)
+            if not any(0 <= at - self.sent[mark].ended < UNFLUSHED_S for at in self.killed)
+        }  # fmt: skip
+        assert not lost, f"the history lacks what was done: {sorted(lost)[:5]}"
+        self.compared["done, and not in the history"] = len(self.done(0, float("inf")) - set(marks))
+
+    def _check(self, name, rows):
+        """The marks of rows, each of which is as it was sent, once, and in the order of the calls."""
+        sent, marks, latest = self.sent, [], 0.0
+        by_code = {one.code: mark for mark, one in sent.items()}
+        for text, who, key in rows:
+            if "client" not in text:
+                continue  # a flood, an endless loop, a cell
+            mark = by_code.get(text)
+            assert mark, f"{name} has what nobody sent: {text}"
+            one = sent[mark]
+            assert (one.who, one.key) == (who, key), f"{name} has another caller of {mark}: {who} in {key}"
+            assert one.ended > latest, f"{name} has {mark} behind what was sent after its answer"
+            latest = max(latest, one.begun)
+            marks.append(mark)
+        twice = [mark for mark, times in Counter(marks).items() if times > 1]
+        assert not twice, f"{name} has twice: {twice[:5]}"
+        self.compared[f"evaluations in {name}"] += len(marks)
+        return marks
+
+
+class Attack:
+    """The servers, kernels and clients of one attack, and what was counted."""
+
+    def __init__(self, folder, seed):
+        self.folder, self.seed, self.dice = folder, seed, random.Random(seed)
+        self.counted, self.is_over = folder / "counted", threading.Event()
+        self.counted.touch()
+        prepare(folder / "workspace")
+        own_settings(folder).write_text(SETTINGS)
+        self.kills, self.stranger = Counter(), Stranger(self.counted)
+        folder.chmod(0o755)  # nothing but their own modes keeps the other user from the files below
+
+    def run(self, minutes):
+        """What was counted."""
+        with contextlib.ExitStack() as repls:
+            self.kernel = repls.enter_context(real_kernels.fresh("ipykernel"))
+            ports = json.loads(self.kernel.file.read_text())
+            self.kernel_ports = [ports[f"{name}_port"] for name in ("shell", "iopub", "stdin", "control", "hb")]
+            self.options = ["--repl", "python", "--kernel", f"jup={self.kernel.file}"]
+            for name in ("jvm", "basilisp"):
+                self.options += ["--nrepl", f"{name}={repls.enter_context(real_repls.fresh(name)).address}"]
+            self._begin()
+            clients = [Client(self.live, number, self.counted, self.is_over, self.seed) for number in range(CLIENTS)]
+            self.comparison = Comparison(clients)
             for one in clients:
-                with contextlib.suppress(OSError):
-                    one.client.close()
-            live.stop()
+                one.start()
+            ends = time.monotonic() + 60 * minutes
+            while time.monotonic() < ends:
+                time.sleep(self.dice.uniform(0.3, 20))
+                self.stranger.try_doors(self.live, self.dice.choice(self.kernel_ports))
+                how = self.dice.choice(["kill", "kill", "stop", "kernel", "worker", "pause"])
+                self.kills[how] += 1
+                getattr(self, f"_{how}")()
+            self.is_over.set()
+            for one in clients:
+                one.join(300)
+            try:
+                self.stranger.end()
+                return self._judge(clients)
+            finally:
+                for one in clients:
+                    with contextlib.suppress(OSError):
+                        one.client.close()
+                self.live.stop()
 
+    def _begin(self):
+        self.began = time.monotonic()
+        self.live = Live(self.folder, *self.options)
 
-def judge(live, clients, counted, kills, stranger):
-    """The counts, when all that must hold does."""
-    assert not [one.name for one in clients if one.is_alive()], "a call was never answered"
-    assert not [again for one in clients for again in one.answered_again()], "a call was answered twice"
-    assert not stranger.breaks, stranger.breaks[:9]
-    ran = Counter(counted.read_text().split())
-    outcomes = {mark: how for one in clients for mark, how in one.outcomes.items()}
-    assert not [mark for mark, times in ran.items() if times > 1], "code ran twice"
-    assert "of-a-stranger" not in ran, "another user's code ran"
-    done = {mark for mark, how in outcomes.items() if how == "done"}
-    assert done <= set(ran), f"answered as done, and did not run: {sorted(done - set(ran))[:5]}"
-    with live.client() as client:
-        [[entries, codes, lines]] = client.call("repl_output_log", query=HISTORY)["result"]
-    assert entries == codes == lines, "a line of the history stands twice"
-    unsent = {mark for mark, how in outcomes.items() if how not in ("done", "lost", "running", "interrupted")}
-    return {
-        "kills": dict(kills),
-        "another user": dict(stranger.tried),
-        "calls": dict(sum((one.calls for one in clients), Counter())),
-        "evaluations": dict(Counter(outcomes.values())),
-        "said not to have run, and ran": sorted((mark, outcomes[mark]) for mark in unsent & set(ran))[:9],
-        "ran": len(ran),
-        "in the history": codes,
-    }
+    def _begin_again(self):
+        with self.stranger.in_place_of(self.port):
+            time.sleep(self.dice.uniform(0, 3))
+        self._begin()
+
+    def _kill(self):
+        self.port = self.live.port
+        self.comparison.killed.append(time.monotonic())
+        self.live.process.kill()
+        self.live.stop()
+        self._begin_again()
+
+    def _stop(self):
+        self.port = self.live.port
+        self.comparison.check_log(self.live, self.began)
+        self.live.stop()
+        self._begin_again()
+
+    def _kernel(self):
+        self.kernel.kill()
+        with self.stranger.in_place_of(*self.kernel_ports):
+            time.sleep(self.dice.uniform(0, 3))
+        self.kernel.start_again()
+
+    def _worker(self):
+        """End the embedded REPL as a crash would, which the server starts again."""
+        with self.live.client(name="watcher") as client, contextlib.suppress(ConnectionError):
+            client.call(
+                "evaluate_code", code="import os; os.kill(os.getpid(), 9)", replSessionKey="py", timeoutMs=60_000
+            )
+
+    def _pause(self):
+        self.live.process.send_signal(signal.SIGSTOP)
+        time.sleep(self.dice.uniform(0.2, 3))
+        self.live.process.send_signal(signal.SIGCONT)
+
+    def _judge(self, clients):
+        """The counts, when all that must hold does."""
+        assert not [one.name for one in clients if one.is_alive()], "a call was never answered"
+        assert not [again for one in clients for again in one.answered_again()], "a call was answered twice"
+        assert not self.stranger.breaks, self.stranger.breaks[:9]
+        ran = Counter(self.counted.read_text().split())
+        sent = self.comparison.sent
+        assert not [mark for mark, times in ran.items() if times > 1], "code ran twice"
+        assert "of-a-stranger" not in ran, "another user's code ran"
+        done = self.comparison.done(0, float("inf"))
+        assert done <= set(ran), f"answered as done, and did not run: {sorted(done - set(ran))[:5]}"
+        assert all(sent[mark].result.strip("'\"") == mark for mark in done), "an answer is another's"
+        self.comparison.check_log(self.live, self.began)
+        self.live.stop()
+        self.comparison.check_history(self.folder)
+        may_have_run = ("done", "lost", "running", "interrupted")
+        unsent = {mark for mark, one in sent.items() if one.outcome not in may_have_run}
+        return {
+            "kills": dict(self.kills),
+            "another user": dict(self.stranger.tried),
+            "calls": dict(sum((one.calls for one in clients), Counter())),
+            "evaluations": dict(Counter(one.outcome for one in sent.values())),
+            "by REPL": dict(Counter(sent[mark].key for mark in ran)),
+            "said not to have run, and ran": sorted((mark, sent[mark].outcome) for mark in unsent & set(ran))[:9],
+            "ran": len(ran),
+            "compared": dict(self.comparison.compared),
+        }
 
 
 def main():
     minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     with tempfile.TemporaryDirectory() as folder:
-        sys.stdout.write(json.dumps(attack(Path(folder), minutes, seed), indent=1) + "\n")
+        sys.stdout.write(json.dumps(Attack(Path(folder), seed).run(minutes), indent=1) + "\n")
 
 
 if __name__ == "__main__":
