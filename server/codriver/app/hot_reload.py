@@ -17,7 +17,7 @@ import anyio
 from codriver.core.actions import LatchError, ResourcesChanged, RestartRepl, Say, ToolsChanged
 from codriver.core.values import LIVE
 from codriver.files import stamp_of
-from codriver.files.polling import Poller
+from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.files.working_trees import walk
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.settings.layers import held_back
@@ -156,7 +156,7 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
 
 
 T = TypeVar("T")
-SETTINGS_LOOK_S = 1.0
+SETTINGS_LOOK_S = 2 * PORT_FILES_S
 GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None}) | {"toolset", "lean_clients"}
 """The settings that tools are on offer by."""
 

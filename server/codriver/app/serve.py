@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SKILLS_S = 10.0
+SKILLS_S = 30.0
 IDLE_LOOKS = 100
 """How often, within the time after which an idle server ends, it is looked whether it is idle."""
 LONGEST_IDLE_REST_S = 10

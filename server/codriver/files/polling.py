@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Generic, TypeVar
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import anyio
+import anyio.lowlevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
+
+PORT_FILES_S: Final = 0.75
+"""The rest between two looks for port files: a REPL is found within a second. Multiples of it end at the same time."""
+LEEWAY_S: Final = 0.5
+"""So much before its time a look is made together with one that is due, but after half of its rest."""
+SHORT_S: Final = 0.005
+"""A look that takes longer holds up no other one: whoever saves a file or starts a REPL would wait for it."""
 
 
 class PollingOverError(Exception):
@@ -22,37 +32,156 @@ class Poller(Generic[T]):
     """Looks at something again and again, in a thread. Lives as long as whoever polls, one at a time.
 
     A look is followed by a rest of `interval_s`, or of `rest_times` as long as the look took, if that is longer. The
-    first begins at once, unless it `rests_first`. Looks that find nothing new, and the rests between them, pass within
-    one thread: an idle server would else wake its event loop many times a second, which costs more than the looks.
+    first begins at once, unless it `rests_first`. Looks that find nothing new, and the rests between them, pass outside
+    of the event loop: an idle server would else wake it many times a second, which costs more than the looks.
+
+    Short looks of an event loop's pollers are made together, by one thread: to wake up takes a server that is idle ten
+    times as long as such a look. One that `may_wait`, as for a network, is made apart, in its own thread.
     """
 
     def __init__(
-        self, look: Callable[[], T], *, interval_s: float, rest_times: float = 0.0, rests_first: bool = False
+        self,
+        look: Callable[[], T],
+        *,
+        interval_s: float,
+        rest_times: float = 0.0,
+        rests_first: bool = False,
+        may_wait: Callable[[], bool] | None = None,
     ) -> None:
         self._look = look
         self._interval_s = interval_s
         self._rest_times = rest_times
-        self._rest_s = interval_s if rests_first else 0.0
+        self._may_wait = may_wait
+        self._is_short = False
+        self._plan(time.monotonic(), interval_s if rests_first else 0.0)
 
     async def next(self, is_news: Callable[[T], bool] | None = None) -> T:
         """The next look's finding, after the rest that is due; with `is_news`, called in the thread, the next news."""
-        # Who waits for an event makes a lock at each rest, and takes two: to wake up for that costs as much as a look.
-        is_over = threading.Lock()
-        is_over.acquire()
+        wait = _Wait(self, is_news)
         # The limit is the poller's own: who polls for hours must not take the threads that calls wait for.
         in_thread = anyio.CapacityLimiter(1)
         try:
-            return await anyio.to_thread.run_sync(
-                self._look_until, is_news, is_over, abandon_on_cancel=True, limiter=in_thread
-            )
+            return await anyio.to_thread.run_sync(wait.run, _rounds(), abandon_on_cancel=True, limiter=in_thread)
         finally:
-            is_over.release()
+            wait.outcome.cancel()
+            wait.wake()
 
-    def _look_until(self, is_news: Callable[[T], bool] | None, is_over: threading.Lock) -> T:
-        while not is_over.acquire(timeout=self._rest_s):
-            began_s, self._rest_s = time.monotonic(), self._interval_s
-            found = self._look()
-            self._rest_s = max(self._interval_s, self._rest_times * (time.monotonic() - began_s))
-            if is_news is None or is_news(found):
-                return found
-        raise PollingOverError
+    @property
+    def is_apart(self) -> bool:
+        """True where the next look may hold up others."""
+        return not self._is_short or (self._may_wait is not None and self._may_wait())
+
+    def look(self) -> T:
+        """Look, and plan the next look."""
+        began_s = time.monotonic()
+        try:
+            return self._look()
+        finally:
+            over_s = time.monotonic()
+            self._is_short = over_s - began_s < SHORT_S
+            self._plan(over_s, max(self._interval_s, self._rest_times * (over_s - began_s)))
+
+    def _plan(self, now_s: float, rest_s: float) -> None:
+        self.due_s = now_s + rest_s
+        """When the next look is due, of the monotonic clock."""
+        self.due_with_others_s = self.due_s - min(LEEWAY_S, rest_s / 2)
+        """When it is due where another one is."""
+
+
+class _Wait(Generic[T]):
+    """One wait for news, in a thread of its own; its looks may be made by any thread of the same rounds."""
+
+    def __init__(self, poller: Poller[T], is_news: Callable[[T], bool] | None) -> None:
+        self.poller = poller
+        self.outcome: Future[T] = Future()
+        """Cancelled where nobody waits any more."""
+        self._is_news = is_news
+        # Who waits for an event makes a lock at each rest, and takes two: to wake up for that costs as much as a look.
+        self._asleep = threading.Lock()
+        self._asleep.acquire()
+
+    def run(self, shared: _Rounds) -> T:
+        """The news, once there are any. Blocks."""
+        while not self.outcome.done():
+            is_apart = self.poller.is_apart
+            (_Rounds() if is_apart else shared).stay(self, is_apart=is_apart)
+        if self.outcome.cancelled():
+            raise PollingOverError
+        return self.outcome.result()
+
+    def look(self) -> None:
+        """Look once, and end the wait where that gives news, or fails."""
+        try:
+            found = self.poller.look()
+            is_over = self._is_news is None or self._is_news(found)
+        except Exception as error:  # noqa: BLE001  # whoever waits gets it, whichever thread looked
+            if self.outcome.set_running_or_notify_cancel():
+                self.outcome.set_exception(error)
+        else:
+            if is_over and self.outcome.set_running_or_notify_cancel():
+                self.outcome.set_result(found)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep for so long, below zero without end, or until somebody wakes it."""
+        self._asleep.acquire(timeout=seconds)
+
+    def wake(self) -> None:
+        """Wake its thread, or keep it from its next sleep. From any thread."""
+        with suppress(RuntimeError):  # it is awake
+            self._asleep.release()
+
+
+class _Rounds:
+    """The waits whose looks are made together, by the thread that waits longest; the others sleep until there are news.
+
+    Lives as long as their event loop.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._waits: list[_Wait[object]] = []
+        """The first one's thread looks."""
+
+    def stay(self, wait: _Wait[T], *, is_apart: bool) -> None:
+        """Have somebody look, this thread too, until the wait is over, or no longer to be made apart, or together."""
+        with self._guard:
+            self._waits.append(wait)  # type: ignore[arg-type]  # of any finding: only its own thread hears it
+            self._waits[0].wake()
+        try:
+            while not wait.outcome.done() and wait.poller.is_apart is is_apart:
+                if self._waits[0] is wait:
+                    self._look(wait)
+                else:
+                    wait.sleep(-1)
+        finally:
+            with self._guard:
+                self._waits.remove(wait)  # type: ignore[arg-type]  # as above
+                if self._waits:
+                    self._waits[0].wake()
+
+    def _look(self, leading: _Wait[T]) -> None:
+        """Sleep until a look is due, or make those that are."""
+        with self._guard:
+            waits = list(self._waits)
+        now_s = time.monotonic()
+        rest_s = min(wait.poller.due_s for wait in waits) - now_s
+        if rest_s > 0:
+            leading.sleep(rest_s)
+            return
+        for wait in waits:
+            if wait.poller.due_with_others_s <= now_s and not wait.outcome.done():
+                wait.look()
+                if wait.outcome.done() or wait.poller.is_apart:
+                    wait.wake()
+
+
+_ROUNDS: Final = anyio.lowlevel.RunVar[_Rounds]("codriver_polling_rounds")
+
+
+def _rounds() -> _Rounds:
+    """Those of the event loop that runs."""
+    try:
+        return _ROUNDS.get()
+    except LookupError:
+        _ROUNDS.set(rounds := _Rounds())
+        return rounds

@@ -145,8 +145,9 @@ def listening_sockets(*, folder: Path = TABLES) -> dict[int, str]:
     except OSError:
         rows = _look_up_who_listens(folder)
     found = {}
+    mine = {uid for uid in {row[0] for row in rows} if is_mine(uid)}
     for uid, inode, host, port in rows:
-        if is_mine(uid):
+        if uid in mine:
             shown = f"[{host}]" if ":" in host else host
             found[inode] = f"{ANY.get(host, shown)}:{port}"
     return found

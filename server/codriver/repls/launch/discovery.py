@@ -8,6 +8,7 @@ alone tells such programs, in files.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from codriver.core.actions import ProgramsSeen, ReplForgotten, ReplFound, Say, S
 from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.core.values import ListeningProgram
-from codriver.files.polling import Poller
+from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls import kinds
 from codriver.repls.jupyter.finding.connection_files import key_of_kernel
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 RECHECK_S = 0.25
 """How soon a port file is looked at again whose fate the state of a REPL decides."""
-SETTLED_RECHECK_S = 5.0
+SETTLED_RECHECK_S = 10.0
 """How soon where nothing is to be decided: a server that is idle need not wake up for it."""
 
 
@@ -264,7 +265,7 @@ def _asked_kernel(kernel: NamedKernel) -> ReplFound:
     return ReplFound(f"server:{address}", kernel.key or place.key, Origin("server", str(place)), address)
 
 
-LOOK_S: Final = 3.0
+LOOK_S: Final = 8 * PORT_FILES_S
 """How often the kernel is asked who listens; the processes are looked at where a socket came."""
 REST_TIMES: Final = 2000
 """Looks take no more than this part of the time."""
@@ -299,9 +300,7 @@ class ListeningPrograms:
     def _search(self, sockets: Mapping[int, str]) -> Iterator[ListeningProgram]:
         seen: set[str] = set()
         own = os.getpid()
-        for folder in PROCESSES.iterdir():
-            if not folder.name.isdecimal() or int(folder.name) == own:
-                continue
+        for folder in map(PROCESSES.joinpath, self._here()):
             try:
                 if not self._is_program(folder, own):
                     continue
@@ -313,9 +312,17 @@ class ListeningPrograms:
                 seen.add(address)
                 yield ListeningProgram(int(folder.name), address)
 
+    def _here(self) -> Iterator[str]:
+        """The numbers of the processes that work in the workspace. There are hundreds elsewhere: no `Path` is made."""
+        for name in filter(str.isdecimal, os.listdir(PROCESSES)):  # noqa: PTH208  # see above
+            with suppress(OSError):  # it is gone, or another user's
+                folder = os.readlink(f"{PROCESSES}/{name}/cwd")  # noqa: PTH115  # see above
+                if folder.startswith(str(self._workspace)) and Path(folder).is_relative_to(self._workspace):
+                    yield name
+
     def _is_program(self, folder: Path, own: int) -> bool:
-        """True where a process is Python, works in the workspace, and was not started by this server."""
-        if not (folder / "cwd").readlink().is_relative_to(self._workspace):
+        """True where a process is Python and another than this server and those that it started."""
+        if int(folder.name) == own:
             return False
         if not (folder / "exe").readlink().name.startswith(INTERPRETER):
             return False

@@ -30,7 +30,7 @@ import anyio
 from codriver import files, systems
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.files.polling import Poller
+from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.files.read_cache import ReadCache
 from codriver.files.working_trees import walk
 from codriver.net.server_record import LARGEST_PORT
@@ -387,7 +387,7 @@ MAX_PROJECTS: Final = 200
 SEARCH_S: Final = 1.0
 """A search ends by then, on a slow disk too."""
 
-RESCAN_INTERVALS: Final = 5
+RESCAN_INTERVALS: Final = 4
 """A search for new folders at each so many looks: every 3 s."""
 
 PORT_CHARS: Final = 32
@@ -413,7 +413,9 @@ class Found:
         return kinds.address_of(kinds.protocol_of_port_file(_known_name(self.path)), f"127.0.0.1:{self.port}")
 
 
-async def watch(workspace: Path, names: Sequence[str], *, interval_s: float = 0.6) -> AsyncIterator[tuple[Found, ...]]:
+async def watch(
+    workspace: Path, names: Sequence[str], *, interval_s: float = PORT_FILES_S
+) -> AsyncIterator[tuple[Found, ...]]:
     """The port files in `workspace`: at once, and again at each change.
 
     `names` are paths relative to each folder that is looked at.

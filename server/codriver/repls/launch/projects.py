@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -114,6 +115,9 @@ def running_repls(workspace: Path) -> tuple[str, ...]:
 
 
 def _find(workspace: Path) -> Iterator[Project]:
+    with suppress(OSError):
+        if is_empty(workspace):
+            return
     others = sorted(
         (kind for kind in kinds.KINDS if kind.dialect != kinds.PYTHON.dialect), key=lambda kind: kind.precedence
     )

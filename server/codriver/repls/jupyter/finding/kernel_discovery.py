@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.actions import ReplForgotten, ReplFound, Say
 from codriver.core.state import Origin
 from codriver.errors import install_extra
-from codriver.files.polling import Poller
+from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.repls.jupyter.finding.connection_files import (
     RuntimeFolder,
     key_of_kernel,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codriver.repls.jupyter.finding.connection_files import ConnectionFile, Contents, NotebookServer
     from codriver.repls.jupyter.finding.notebook_servers import NotebookSession
 
-LOOK_S: Final = 1.0
+LOOK_S: Final = 2 * PORT_FILES_S
 ASK_SERVERS_S: Final = 30.0
 ASK_AGAIN_S: Final = 3.0
 """After a change: a server writes the kernel's file first, and has the session when the kernel is up."""
@@ -95,6 +95,8 @@ class KernelSearch:
         self._clock = clock
         self._folders_of = folders_of or folders_of_processes
         self._contents: Contents | None = None
+        self._found = Found()
+        """As of the last look."""
         self._sessions: tuple[NotebookSession, ...] = ()
         self._server_problems: dict[str, str] = {}
         self._ask_at = 0.0
@@ -107,6 +109,12 @@ class KernelSearch:
     def look(self) -> Found:
         """The kernels that are there now."""
         contents, now = self._folder.look(), self._clock()
+        if contents is self._contents and not contents.kernels and now < self._ask_at:
+            return self._found
+        self._found = self._search(contents, now)
+        return self._found
+
+    def _search(self, contents: Contents, now: float) -> Found:
         if contents is not self._contents:
             self._ask_at = now if self._contents is None else min(self._ask_at, now)
             self._contents = contents
@@ -130,6 +138,10 @@ class KernelSearch:
                 problems.append((str(file.path), _left_over(file, notebook)))
         kernels += self._without_file({file.kernel_id for file in contents.kernels})
         return Found(tuple(kernels), tuple(problems))
+
+    def may_wait(self) -> bool:
+        """True where a look may wait for others than the disk: for servers, or for who listens at a kernel's ports."""
+        return self._contents is None or bool(self._contents.kernels or self._contents.servers)
 
     def doubt(self, paths: Iterable[str]) -> None:
         """Find out again whether anybody listens, of kernels that were given up; of no others than these."""
@@ -252,7 +264,7 @@ class KernelDiscovery:
 
     async def run(self) -> None:
         """Look for kernels until cancelled."""
-        poller = Poller(self._search.look, interval_s=LOOK_S)
+        poller = Poller(self._search.look, interval_s=LOOK_S, may_wait=self._search.may_wait)
         while True:
             try:
                 self._reconcile(await poller.next(self._is_news))
