@@ -379,9 +379,9 @@ class Attack:
             )
 
     def _pause(self):
-        self.live.process.send_signal(signal.SIGSTOP)
+        self.live.process.send_signal(signal.Signals["SIGSTOP"])
         time.sleep(self.dice.uniform(0.2, 3))
-        self.live.process.send_signal(signal.SIGCONT)
+        self.live.process.send_signal(signal.Signals["SIGCONT"])
 
     def _judge(self, clients):
         """The counts, when all that must hold does."""
