@@ -179,7 +179,7 @@ _ROUNDS: Final = anyio.lowlevel.RunVar[_Rounds]("codriver_polling_rounds")
 
 
 def _rounds() -> _Rounds:
-    """Those of the event loop that runs."""
+    """The rounds of the event loop that runs."""
     try:
         return _ROUNDS.get()
     except LookupError:
