@@ -110,7 +110,7 @@ class _Wait(Generic[T]):
         return self.outcome.result()
 
     def look(self) -> None:
-        """Look once, and end the wait where that gives news, or fails."""
+        """Look once, and end the wait by news, or by the failure of the look."""
         try:
             found = self.poller.look()
             is_over = self._is_news is None or self._is_news(found)
