@@ -44,7 +44,8 @@ class World:
         self.drift.number += 1
         number, who = self.drift.number, how.pop("who", "ann")
         how.setdefault("is_whole", bool(file))
-        self.drift.ledger.take(Evaluated(number, f"e-{number}", who, 0, text, "shop", file, **how))
+        space = how.pop("space", "shop")
+        self.drift.ledger.take(Evaluated(number, f"e-{number}", who, 0, text, space, file, **how))
 
     def load(self, **how):
         self.log(self.text, FILE, **how)
@@ -312,6 +313,33 @@ def test_a_method_that_only_the_repl_has_and_one_that_was_taken_out_are_told(wor
     told = world.ask()
     assert ("redefined", "price :book", "bob, e-5") in told
     assert ("redefined", "extend-type String Shape", "bob, e-6") in told
+
+
+def test_methods_that_are_given_from_another_namespace_count_for_their_own(world):
+    text = TEXT + "(defmethod price :book [x] 1)\n(extend-type String Shape (area [_] 1))\n"
+    world.write(text)
+    world.load()
+    assert world.ask() == []
+    world.log("(defmethod shop/price :book [x] 1)", space="user")
+    assert world.ask() == []
+    world.log("(defmethod shop/price :pen [x] 2)", who="bob", space="user")
+    world.log("(require '[shop :as s])", space="user")
+    world.log("(extend-type Long s/Shape (area [_] 2))", who="bob", space="user")
+    assert sorted(world.ask()) == [
+        ("gone", "extend-type Long Shape", "bob, e-6"), ("gone", "price :pen", "bob, e-4"),
+    ]  # fmt: skip
+    world.log("(ns mine (:require [shop :as s]))\n(remove-method s/price :book)", who="bob", space="user")
+    assert ("redefined", "price :book", "bob, e-7") in world.ask()
+
+
+def test_a_protocol_that_was_extended_is_not_called_redefined(world):
+    world.write(TEXT + "(defprotocol Shape (area [_]))\n")
+    world.load()
+    assert world.ask() == []
+    rebind(world, "Shape", "(extend-type String Shape (area [_] 1))")
+    assert world.ask() == [("gone", "extend-type String Shape", "ann, e-3")]
+    world.load()
+    assert world.ask() == [], "the new protocol is extended by nobody"
 
 
 @pytest.mark.parametrize("kind", ["deleted", "unparsable"])

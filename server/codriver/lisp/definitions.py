@@ -7,16 +7,19 @@ run, so a macro of the user's whose name begins with `def` is taken to define wh
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.lisp.reader import Places, read, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from codriver.lisp.reader import Form
+
+    Aliases = Mapping[tuple[str, str], str]
 
 VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
 """Heads that define a var of the name behind them, wherever they stand."""
@@ -41,7 +44,17 @@ ACTING: Final = frozenset({
 })  # fmt: skip
 """Heads of Clojure's own that define nothing."""
 MOST_FORMS: Final = 200_000
+NO_ALIASES: Final[Aliases] = MappingProxyType({})
 _UNMAKING: Final = ("ns-unmap", "remove-ns")
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A method whose multimethod or protocol is named with a namespace: this, its name there, and its digest there."""
+
+    namespace: str
+    name: str
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,7 @@ class Definition:
     makes: tuple[str, ...] = ()
     is_sure: bool = False
     """Whether its name is defined wherever the text is run to its end."""
+    elsewhere: Elsewhere | None = None
 
     @property
     def is_undoing(self) -> bool:
@@ -85,25 +99,32 @@ class Definitions:
     is_plain: bool = True
     is_sound: bool = True
     """Whether its brackets balance: else what is read may not be what was meant."""
+    aliases: Aliases = field(default_factory=lambda: NO_ALIASES)
+    """Those that were known, and those that the text makes."""
 
 
-def definitions(text: str, namespace: str = "", features: Sequence[str] = ("clj",)) -> Definitions:
+def definitions(
+    text: str, namespace: str = "", features: Sequence[str] = ("clj",), aliases: Aliases = NO_ALIASES
+) -> Definitions:
     """The definitions in `text`, read from `namespace`. `features`: those of the dialect, for reader conditionals.
+
+    `aliases`: those that are known, by the namespace that has one and its name.
 
     Raises:
         TooManyFormsError: it holds more forms than anybody writes.
     """
-    return _Finder(text, namespace, features).run()
+    return _Finder(text, namespace, features, aliases).run()
 
 
 class _Finder:
-    def __init__(self, text: str, namespace: str, features: Sequence[str]) -> None:
+    def __init__(self, text: str, namespace: str, features: Sequence[str], aliases: Aliases) -> None:
         self._text = text
         self._places = Places(text)
         self._features = {f":{feature}" for feature in (*features, "default")}
         self._current = namespace
         self._first = ""
         self._requires: tuple[str, ...] = ()
+        self._aliases = dict(aliases)
         self._found: list[Definition] = []
         self._is_plain = True
 
@@ -115,8 +136,9 @@ class _Finder:
                 self._top(form, b"")
                 ends.append(len(self._found))
         return Definitions(
-            tuple(self._found), self._first, self._requires, tuple(ends), self._is_plain, reading.fault is None
-        )
+            tuple(self._found), self._first, self._requires, tuple(ends), self._is_plain, reading.fault is None,
+            self._aliases,
+        )  # fmt: skip
 
     def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
         """Take in a form of the top level, or one within `do` and the like; `digest` is the enclosing form's."""
@@ -144,12 +166,28 @@ class _Finder:
         elif head in REBINDING:
             self._rebind(form, head, items, digest, is_sure=is_sure)
         elif head in EXTENDING and len(items) > 2:
-            words = items[1:3] if head != "extend-protocol" else items[1:2]
-            name = " ".join(word for one in words for word in _tokens(self._text, one))
-            name = name if head in ("defmethod", "remove-method") else f"{head} {name}"
-            self._add(form, head, name, digest, (), is_sure=is_sure)
+            self._extend(form, head, items, digest, is_sure=is_sure)
         else:
+            if head in ("require", "use"):
+                for one in items[1:]:
+                    list(self._libraries(self._chosen(one), ""))
             self._define(form, head, items, digest, is_sure=is_sure)
+
+    def _extend(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
+        """Take in a method, or the methods of a protocol for a type."""
+        words = items[1:3] if head != "extend-protocol" else items[1:2]
+        start = "" if head in ("defmethod", "remove-method") else f"{head} "
+        name = start + " ".join(word for one in words for word in _tokens(self._text, one))
+        owner = items[2] if head in ("extend-type", "extend") else items[1]
+        raw = self._word(owner) if owner.kind == "atom" else ""
+        space, _, plain = raw.rpartition("/")
+        elsewhere = None
+        if space and plain:
+            there = _tokens(self._text, form)
+            there[there.index(raw)] = plain
+            home = self._aliases.get((self._current, space), space)
+            elsewhere = Elsewhere(home, start + name.removeprefix(start).replace(raw, plain, 1), _digest_of(there))
+        self._add(form, head, name, digest, (), is_sure=is_sure, elsewhere=elsewhere)
 
     def _prefixed(self, form: Form, digest: bytes, *, is_sure: bool) -> None:
         items = _items(form)
@@ -181,15 +219,18 @@ class _Finder:
             name = self._name(items[2])
         elif head != "intern" and len(items) > 2:
             space, _, name = self._name(items[1]).rpartition("/")
-            home = space or home
+            home = self._aliases.get((self._current, space), space) or home
         if name:
             self._add(form, head, name, digest, (name,), is_sure=is_sure, home=home)
 
     def _add(
-        self, form: Form, head: str, name: str, digest: bytes, made: tuple[str, ...], *, is_sure: bool, home: str = ""
-    ) -> None:
+        self, form: Form, head: str, name: str, digest: bytes, made: tuple[str, ...], *, is_sure: bool, home: str = "",
+        elsewhere: Elsewhere | None = None,
+    ) -> None:  # fmt: skip
         own, line = digest or _digest(self._text, form), self._places.line(form.start)
-        self._found.append(Definition(home or self._current, name, head, own, line, made, is_sure=is_sure))
+        self._found.append(
+            Definition(home or self._current, name, head, own, line, made, is_sure=is_sure, elsewhere=elsewhere)
+        )
 
     def _define(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
         name = self._name(items[1]) if len(items) > 1 else ""
@@ -234,7 +275,12 @@ class _Finder:
         if form.kind == "prefixed" and items:
             yield from self._libraries(items[-1], prefix)
         elif form.kind == "vector" and items:
-            yield prefix + self._name(items[0])
+            library = prefix + self._name(items[0])
+            words = list(map(self._word, items))
+            for word, alias in zip(words[1::2], words[2::2], strict=False):
+                if word in (":as", ":as-alias"):
+                    self._aliases[self._current, alias] = library
+            yield library
         elif form.kind == "list" and items:
             for one in items[1:]:
                 yield from self._libraries(one, f"{self._name(items[0])}.")
@@ -260,7 +306,11 @@ def _items(form: Form) -> list[Form]:
 
 
 def _digest(text: str, form: Form) -> bytes:
-    return blake2b("\0".join(_tokens(text, form)).encode("utf-8", "surrogatepass"), digest_size=12).digest()
+    return _digest_of(_tokens(text, form))
+
+
+def _digest_of(words: Sequence[str]) -> bytes:
+    return blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
 def _tokens(text: str, form: Form) -> list[str]:

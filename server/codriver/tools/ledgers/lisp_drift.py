@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.lisp.definitions import EXTENDING, ONCE, REBINDING, definitions, mentions
+from codriver.lisp.definitions import EXTENDING, NO_ALIASES, ONCE, REBINDING, definitions, mentions
 from codriver.lisp.reader import TooManyFormsError
 from codriver.repls.contract.questions import Difference
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codriver.files import Stamp
-    from codriver.lisp.definitions import Definition, Definitions
+    from codriver.lisp.definitions import Aliases, Definition, Definitions
     from codriver.repls.contract.questions import DriftKind, Loaded, LoadedNamespace, LoadedVar
 
 
@@ -82,13 +82,15 @@ class Ledger:
         self._features = features
         self.once = once
         self._made: dict[tuple[str, str], list[Made]] = {}
+        self._aliases: Aliases = NO_ALIASES
 
     def take(self, evaluated: Evaluated) -> tuple[Made, ...]:
         """Enter an evaluation that is over: its makings, in their order."""
         try:
-            read = definitions(evaluated.text, evaluated.namespace, self._features)
+            read = definitions(evaluated.text, evaluated.namespace, self._features, self._aliases)
         except TooManyFormsError:
             return ()
+        self._aliases = read.aliases
         made = tuple(self._enter(evaluated, read))
         return tuple(one for one in made if not one.definition.is_undoing)
 
@@ -110,6 +112,10 @@ class Ledger:
             else:
                 for name in {one.name, *one.makes}:
                     self._add((one.namespace, name), made)
+                there = one.elsewhere
+                if there is not None and not evaluated.file:  # the methods in a file are of that file's namespace
+                    own = replace(one, digest=there.digest, elsewhere=None)
+                    self._add((there.namespace, there.name), replace(made, definition=own))
             yield made
 
     def _add(self, key: tuple[str, str], made: Made) -> None:
@@ -127,9 +133,14 @@ class Ledger:
         return tuple(self._made.get((namespace, name), ()))
 
     def methods(self, namespace: str) -> list[tuple[str, Made]]:
-        """The newest making of each method, of a multimethod or of a protocol, that was given in a namespace."""
+        """The newest making of each method, of a multimethod or of a protocol, that was given in a namespace.
+
+        A protocol that was defined since is another one, and has none of them.
+        """
         found = [(name, made[-1]) for (space, name), made in self._made.items() if space == namespace and made]
-        return [(name, made) for name, made in found if made.definition.head in EXTENDING]
+        newest = {name: made.number for name, made in found if made.definition.head == "defprotocol"}
+        methods = [(name, made) for name, made in found if made.definition.head in EXTENDING]
+        return [(name, made) for name, made in methods if newest.get(_protocol(name, made), 0) <= made.number]
 
     def living(self, namespace: str, name: str) -> Made | None:
         """The making of a name that lives, if all were sure and known: of `defonce` and `defmulti` not the last one."""
@@ -139,6 +150,11 @@ class Ledger:
             is_kept = living is not None and head in self.once and head in ("defonce", living.definition.head)
             living = living if is_kept else made
         return living
+
+
+def _protocol(name: str, made: Made) -> str:
+    """The protocol that a method extends; blank where it is one of a multimethod."""
+    return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
 def _sure(evaluated: Evaluated, read: Definitions) -> int:
@@ -319,6 +335,10 @@ class LispDrift:
         """The state of a definition when it was looked at last."""
         return self._known.get(key)
 
+    def is_known(self, namespace: str, home: str) -> bool:
+        """True if another namespace than `home` has files, by which its methods are told."""
+        return namespace != home and namespace in self._spaces
+
     def keep(self, key: tuple[str, str], known: _Known) -> None:
         """Know this of a definition from now on."""
         self._known[key] = known
@@ -365,7 +385,8 @@ class _Comparison:
         for name in methods:
             yield from self._of_method(name, self._written[name])
         for name, method in self._drift.ledger.methods(self._loaded.name):
-            if name not in self._written and not method.file and method.definition.head != "remove-method":
+            is_told = name not in self._written and not method.file and method.definition.head != "remove-method"
+            if is_told and not self._drift.is_known(method.definition.namespace, self._loaded.name):
                 yield self._row(name, "gone", method, evaluated=True)
         for name in sorted(self._vars.keys() - made - self._written.keys()):
             yield from self._of_unwritten(self._vars[name])
@@ -390,6 +411,8 @@ class _Comparison:
         """The form that a var has, from what is the newest evidence of it."""
         key = self._loaded.name, name
         old = self._drift.known(key)
+        if old is not None and all(one.head == "defprotocol" for one, _ in found) and old.var[3] == var.stamp:
+            old = replace(old, var=_state(var))  # whoever extends a protocol gives its var another root
         is_same = old is not None and (old.var[2] == var.root if is_once else old.var == _state(var))
         if is_once and old is not None and is_same:
             return old
