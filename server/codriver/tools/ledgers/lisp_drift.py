@@ -153,7 +153,7 @@ class Ledger:
 
 
 def _protocol(name: str, made: Made) -> str:
-    """The protocol that a method extends; blank where it is one of a multimethod."""
+    """The protocol that a method extends; blank for one of a multimethod."""
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
