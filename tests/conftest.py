@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import alike
+import asking
 import compiled_once
 import hung_tests
 import lent_servers
@@ -162,6 +163,8 @@ def pytest_collection_modifyitems(config, items):
     if sys.platform == "win32":
         not_on_windows.leave_out(items, path_of)
     out = set() if alike.is_whole(config) else alike.left_out(items, path_of)
+    if asking.are_wanted():
+        out |= {item for item in items if not asking.asks(item)}
     config.hook.pytest_deselected(items=[item for item in items if item in out])
     items[:] = sorted((item for item in items if item not in out), key=lambda item: ranks[item.path])
 

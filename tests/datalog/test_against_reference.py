@@ -195,5 +195,8 @@ def compare(outcomes, log, app, taken, where, data):
 @pytest.mark.slow
 def test_random_queries_have_the_reference_solvers_answer():
     outcomes = Counter()
-    compare(outcomes)
+    for _ in range(4):  # now and then few of a round have rows
+        compare(outcomes)
+        if outcomes["agreed, with rows"] > 200:
+            break
     assert outcomes["agreed, with rows"] > 200, outcomes

@@ -2,6 +2,10 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+
+import asking
+import pytest
 
 TESTS = Path(__file__).parents[1]
 OTHER_WAYS = re.compile(r"importorskip\(|(pytest\.skip|skipif|pytest\.fail)\([^\n]*install")
@@ -13,3 +17,31 @@ def test_what_is_not_installed_is_done_without_by_the_one_helper():
         if path.name not in ("needs.py", Path(__file__).name) and not is_installed:
             found = OTHER_WAYS.search(path.read_text())
             assert found is None, f"{path.relative_to(TESTS)}: {found and found[0]}: see tests/support/needs.py"
+
+
+def starts_a_repl(serving):
+    return serving("--repl", "nbb")
+
+
+def evaluates(client):
+    return client.call("evaluate_code", code="1")
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "fixtures", "is_asking"),
+    [
+        (evaluates, [], [], False),
+        (starts_a_repl, [], [], True),
+        (evaluates, [], [starts_a_repl], True),
+        (evaluates, ["deps.edn"], [], True),
+        (evaluates, ["jvm"], [starts_a_repl], True),
+        (evaluates, ["basilisp"], [starts_a_repl], False),
+    ],
+)
+def test_the_run_without_anything_is_of_the_tests_that_may_lack_something(function, given, fixtures, is_asking):
+    defined = {one.__name__: [SimpleNamespace(func=one)] for one in fixtures}
+    item = SimpleNamespace(
+        function=function, callspec=SimpleNamespace(params=dict(enumerate(given))), get_closest_marker=lambda _: None,
+        _fixtureinfo=SimpleNamespace(name2fixturedefs=defined),
+    )  # fmt: skip
+    assert asking.asks(item) is is_asking

@@ -22,7 +22,21 @@ FLOODS_OF_A_KERNEL = (
     ("displays without end", "prints without end"),
     ("one gib of buffers", "one gib before the message", "three million parts"),
 )
+APPLICATIONS = ("jvm", "basilisp", "hy", "ipykernel", "nbb", "squint")
+"""REPLs whose application shows itself by the same seam, or which tell the page of their tests."""
+PYTHONS = (("python3.9", "python3.10"), ("python3.11", "python3.12", "python3.13", "python3.14", "python3.15"))
+"""Those between the oldest and Codriver's own, and those from then on."""
+PROJECTS = (
+    ("venv", "uv", "poetry", "conda"), ("Django", "Flask", "notebooks", "mono repo"), ("deps.edn", "Leiningen"),
+)  # fmt: skip
 CHOOSING = (
+    ("clients/test_client_libraries.py", (("openai_agents", "fastmcp", "langchain"),)),
+    ("clients/test_trust_question.py", (("cancel", "decline", "empty", "other"),)),
+    ("page/test_page_server.py", (APPLICATIONS,)),
+    ("repls/worker/test_interpreters.py", PYTHONS),
+    ("seam/test_copies.py", PYTHONS),
+    ("seam/test_other_repls.py", (APPLICATIONS,)),
+    ("trust/test_unaccepted_projects.py", PROJECTS),
     ("setup/test_real_", CLIENTS),
     ("repls/test_adapter_", REPLS),
     ("trust/test_python_path.py", (PATHS_OF_PYTHON,)),

@@ -9,6 +9,7 @@ import sys
 import posix_only
 import pytest
 from live_server import Live, environ, serving, until
+from needs import program
 
 from codriver.log.transit_format import EntityLines
 from relay.relay_process import RelayProcess, request
@@ -20,7 +21,8 @@ SIZE_KIB = 512
 def small_disk(folder):
     """A disk of its own at `folder`, small enough to be filled."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_KIB}k", "codriver-test", str(folder)]
+    mount = program("mount", install="apt-get install mount", is_expected=sys.platform == "linux")
+    command = [mount, "-t", "tmpfs", "-o", f"size={SIZE_KIB}k", "codriver-test", str(folder)]
     if sys.platform != "linux" or subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("a small disk cannot be mounted here: run as root on Linux to include this test")
     try:

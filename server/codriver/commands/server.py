@@ -5,6 +5,7 @@ Exit status of `status`, which lists all with `--all`, one line each: 0 there is
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -119,8 +120,12 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     complete_path()
     if not (on_demand or is_quiet):
         _say_above(workspace.resolve())
-    from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
-
+    gc.disable()  # all that is imported stays, and a tenth of the time would go into looking through it for garbage
+    try:
+        from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for it alone
+    finally:
+        gc.freeze()
+        gc.enable()
     given = {
         "host": host,
         "mcp_socket_server_port": port,
