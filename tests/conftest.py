@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import alike
-import asking
 import compiled_once
 import hung_tests
 import lent_servers
+import needs
 import not_on_windows
 import pytest
 import real_kernels
@@ -163,8 +163,8 @@ def pytest_collection_modifyitems(config, items):
     if sys.platform == "win32":
         not_on_windows.leave_out(items, path_of)
     out = set() if alike.is_whole(config) else alike.left_out(items, path_of)
-    if asking.are_wanted():
-        out |= {item for item in items if not asking.asks(item)}
+    if needs.are_all_that_run():
+        out |= {item for item in items if not needs.may_lack_something(item)}
     config.hook.pytest_deselected(items=[item for item in items if item in out])
     items[:] = sorted((item for item in items if item not in out), key=lambda item: ranks[item.path])
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 
-import asking
+import needs
 import pytest
 
 TESTS = Path(__file__).parents[1]
@@ -44,4 +44,4 @@ def test_the_run_without_anything_is_of_the_tests_that_may_lack_something(functi
         function=function, callspec=SimpleNamespace(params=dict(enumerate(given))), get_closest_marker=lambda _: None,
         _fixtureinfo=SimpleNamespace(name2fixturedefs=defined),
     )  # fmt: skip
-    assert asking.asks(item) is is_asking
+    assert needs.may_lack_something(item) is is_asking

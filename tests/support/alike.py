@@ -6,7 +6,10 @@ most that differs about it. With `CODRIVER_TESTS=all`, or where tests are named,
 
 import os
 from collections import defaultdict
+from functools import cache
 from zlib import crc32
+
+import needs
 
 REPLS = (("jvm", "leiningen", "tools.nrepl"), ("lisp", "basilisp"), ("ipykernel", "xpython"))
 CLIENTS = (("claude-code", "copilot", "codex"), ("gemini", "qwen", "opencode"))
@@ -24,7 +27,7 @@ FLOODS_OF_A_KERNEL = (
 )
 APPLICATIONS = ("jvm", "basilisp", "hy", "ipykernel", "nbb", "squint")
 """REPLs whose application shows itself by the same seam, or which tell the page of their tests."""
-PYTHONS = (("python3.9", "python3.10"), ("python3.11", "python3.12", "python3.13", "python3.14", "python3.15"))
+PYTHONS = (("python3.9", "python3.10"), ("python3.11", "python3.12", "python3.13"))
 """Those between the oldest and Codriver's own, and those from then on."""
 PROJECTS = (
     ("venv", "uv", "poetry", "conda"), ("Django", "Flask", "notebooks", "mono repo"), ("deps.edn", "Leiningen"),
@@ -58,6 +61,12 @@ def is_whole(config):
     return bool(named) or os.environ.get("CODRIVER_TESTS") == "all"
 
 
+@cache
+def may_run(member):
+    """Whether a Python, of which nobody has to have all, may be there; anything else is taken to be."""
+    return not member.startswith("python3.") or bool(needs.candidates(member))
+
+
 def left_out(items, path_of):
     """The tests that another one of their family stands for. `path_of` gives the path of one within the tests."""
     groups = defaultdict(list)
@@ -71,7 +80,8 @@ def left_out(items, path_of):
                     groups[chooser, family].append((value, item))
     out = set()
     for (chooser, family), members in groups.items():
-        there = [member for member in family if any(value == member for value, _ in members)]
+        there = [member for member in family if any(value == member for value, _ in members) and may_run(member)]
+        there = there or [value for value, _ in members]
         chosen = there[crc32(f"{SEED}{chooser}".encode()) % len(there)]
         out |= {item for value, item in members if value != chosen}
     return out

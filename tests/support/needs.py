@@ -1,15 +1,28 @@
 """What a test needs and may not find: each need says what to install, and is skipped without, or fails on CI."""
 
+import inspect
 import os
+import re
 import shlex
 import shutil
 import subprocess
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 NODE_MODULES = Path(__file__).parents[1] / "node" / "node_modules"
+WORDS = re.compile(
+    r"(?<![\w.-])((jvm|java|clojure|leiningen|lein|tools\.nrepl|bb|babashka|nbb|squint|npm|npx|ipykernel|xpython|"
+    r"deno|ir|chromium|curl|faketime|mount|uv|uvx|gunicorn|uvicorn|flask|jupyter|VENV|browser|real_kernels|real_repls|"
+    r"jupyter_servers)(?![\w-])|kernel\(|node\(|\"node\"|--kernel|needs\.|program\(\")"
+)
+"""Programs and kinds of REPLs, and the helpers by which tests need them."""
+PROJECTS = ("deps.edn", "project.clj")
+"""Files whose REPL needs such a program; tests that are about reading them name them too."""
+INSTALLED = ("python", "lisp", "basilisp", "hy", "memory")
+"""The kinds of REPLs that come with what Codriver's developers install."""
 
 
 def do_without(words, *, is_expected=True):
@@ -48,11 +61,16 @@ def node(package=None, file="package.json"):
     return shutil.which("node")
 
 
+def candidates(name):
+    """The paths of PATH and of pyenv at which the interpreter `name` may be, or something that stands for it."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    return [*filter(None, [shutil.which(name)]), *map(str, pyenv.glob(f"versions/*/bin/{name}"))]
+
+
 def working(name):
     """The interpreter `name`, of PATH or of pyenv; None where there is none, or only something that stands for one."""
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    for path in [shutil.which(name), *map(str, pyenv.glob(f"versions/*/bin/{name}"))]:
-        if path and subprocess.run([path, "-c", "pass"], capture_output=True, check=False, timeout=60).returncode == 0:
+    for path in candidates(name):
+        if subprocess.run([path, "-c", "pass"], capture_output=True, check=False, timeout=60).returncode == 0:
             return path
     return None
 
@@ -72,3 +90,31 @@ def windows_python():
     command = os.environ.get("CODRIVER_WINDOWS_PYTHON")
     words = "CODRIVER_WINDOWS_PYTHON names no Python for Windows: tests/windows/setup.sh makes one that runs under Wine"
     return shlex.split(command) if command else do_without(words, is_expected=False)
+
+
+def are_all_that_run():
+    """Whether this run is of tests with needs alone, as `.ci/run` asks for where nothing is installed."""
+    return os.environ.get("CODRIVER_TESTS") == "needs"
+
+
+def may_lack_something(item):
+    """Whether a test, one of its parameters, or a fixture of the tests that it uses, speaks of what may not be there.
+
+    What is given one kind of REPL after the other asks for those alone that may not be there.
+    """
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    given = [value for value in params.values() if isinstance(value, str)]
+    mark = item.get_closest_marker("served")
+    if any(value in PROJECTS or WORDS.fullmatch(value) for value in (*given, *(mark.args if mark else ()))):
+        return True
+    if any(value in INSTALLED for value in given):
+        return False
+    fixtures = [one.func for found in item._fixtureinfo.name2fixturedefs.values() for one in found]
+    return any(map(_says, (item.function, *fixtures)))
+
+
+@cache
+def _says(function):
+    """Whether the source of a function of the tests has one of the words; others' are not looked at, as pytest's."""
+    code = inspect.unwrap(function).__code__
+    return "site-packages" not in code.co_filename and WORDS.search(inspect.getsource(code)) is not None

@@ -120,12 +120,9 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     complete_path()
     if not (on_demand or is_quiet):
         _say_above(workspace.resolve())
-    gc.disable()  # all that is imported stays, and a tenth of the time would go into looking through it for garbage
-    try:
-        from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for it alone
-    finally:
-        gc.freeze()
-        gc.enable()
+    _load_server()
+    from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
+
     given = {
         "host": host,
         "mcp_socket_server_port": port,
@@ -192,6 +189,16 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
 def _is_watched(says: Says) -> bool:
     """True where a person sees the server's words, and wants more than faults."""
     return says != "quiet" and sys.stdout.isatty()
+
+
+def _load_server() -> None:
+    """Import the server. All of it stays, and a tenth of the time would go into looking through it for garbage."""
+    gc.disable()
+    try:
+        import codriver.app.serve  # noqa: F401, PLC0415  # for this command alone
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _say_above(workspace: Path) -> None:
