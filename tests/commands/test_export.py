@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from live_server import serving
+from python_projects import project
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +182,18 @@ def test_what_code_prints_as_it_runs_again_is_there_before_it_has_ended(live, co
     assert "waits" not in rest, "a document's own runs are not told"
     if command == ["replay"]:
         assert "waits" not in live.run("replay", str(file), "--quiet").stderr
+
+
+def test_the_fresh_repl_has_the_interpreter_of_the_server_or_the_one_that_is_named(tmp_path):
+    project(tmp_path / "other", has_pytest=False)
+    python = tmp_path / "other" / "workspace" / ".venv" / "bin" / "python"
+    with serving(tmp_path, "--repl", "python", "--python", str(python)) as live:
+        with live.client() as client:
+            client.call("evaluate_code", code="import sys; sys.prefix")
+        file, document = live.workspace / "session.jsonl", live.workspace / "test_prefix.py"
+        for words in (("-o", str(file)), ("-o", str(document))):
+            assert live.run("export", *words).returncode == 0
+        assert "sys.prefix" in document.read_text()
+        assert live.run("replay", str(file)).returncode == 0
+        live.run("stop")
+        assert live.run("replay", str(file), "--python", str(python)).returncode == 0

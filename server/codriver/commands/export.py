@@ -18,7 +18,7 @@ import click
 from codriver.commands.call import session_option
 from codriver.commands.log import bare, run_entries
 from codriver.commands.log_follower import WHOLE, FollowError
-from codriver.commands.options import STRICT, Number, Whole, pictures_option, workspace_option
+from codriver.commands.options import STRICT, Number, Whole, pictures_option, python_option, workspace_option
 from codriver.commands.terminal import patience, reading, say
 from codriver.documents.page import Format, Origin, summary
 from codriver.documents.recordings import (
@@ -91,6 +91,7 @@ class Slice:
 @click.option("--output", "-o", metavar="FILE", default=STDOUT, help="A file in the workspace, or - (default).")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`.")
+@python_option
 @click.option(
     "--timeout",
     type=Number(1, 600),
@@ -112,6 +113,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
     output: str,
     force: bool,
     repl: str | None,
+    python: str,
     timeout: float,
     pictures: str,
     session: str | None,
@@ -124,12 +126,6 @@ def export_command(  # noqa: PLR0913  # one argument an option
     comes. What does not reproduce is marked or left out.
     A notebook keeps pictures; a test says in a line which there were.
     """
-    if sum(map(bool, (ids, last, since, query))) > 1:
-        raise click.UsageError("choose by ids, --last, --since or --query, one of them")
-    if run and query:
-        raise click.UsageError(
-            "--query asks a server, which has no earlier run's log: leave out --run, or choose by ids"
-        )
     workspace = workspace.resolve()
     file = _file(output, workspace, force=force)
     chosen = _chosen(workspace, ids, last, since, query, run, session, repl)
@@ -140,7 +136,12 @@ def export_command(  # noqa: PLR0913  # one argument an option
         from codriver.commands.fresh_runs import FreshRuns  # noqa: PLC0415  # a recording is only copied
 
         runs = FreshRuns(
-            workspace, chosen.recording.repl, timeout, is_strict=pictures == STRICT, is_chosen=repl is not None
+            workspace,
+            chosen.recording.repl,
+            timeout,
+            is_strict=pictures == STRICT,
+            is_chosen=repl is not None,
+            python=python,
         )
         text, told = _document(chosen, form, _namespace(output), runs)  # type: ignore[arg-type]
     if file is None:
@@ -233,7 +234,14 @@ def _chosen(
 
     Raises:
         CodriverError: they choose none, or of several sessions.
+        UsageError: they exclude one another.
     """
+    if sum(map(bool, (ids, last, since, query))) > 1:
+        raise click.UsageError("choose by ids, --last, --since or --query, one of them")
+    if run and query:
+        raise click.UsageError(
+            "--query asks a server, which has no earlier run's log: leave out --run, or choose by ids"
+        )
     rows: Sequence[Mapping[str, Any]]
     if run:
         rows, known = [bare(entry).to_json() for entry in run_entries(workspace, run)], {}

@@ -19,6 +19,7 @@ from codriver.documents.verification import Observed, Question, Raised, strictly
 from codriver.errors import CodriverError, StartError
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor, StreamRedactor
+from codriver.net import known_servers
 from codriver.repls.kinds import JUPYTER, KINDS, PYTHON, kind_of
 from codriver.repls.launch.fresh_repl import FreshRepl, fresh_repl
 from codriver.repls.launch.recipes import recipe
@@ -100,6 +101,8 @@ class FreshRuns:
     """Whether nothing is said of what the code prints as it is checked."""
     is_chosen: bool = True
     """Whether somebody named the REPL; a kernel that was merely recorded, and cannot be started, has a stand-in."""
+    python: str = ""
+    """The interpreter of the project's Python code; blank for that of the workspace's server, else of the settings."""
     progress: Progress = field(default_factory=Progress)
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
     """Takes out of what fresh REPLs say the secrets of the environment, and what their applications hide."""
@@ -107,11 +110,19 @@ class FreshRuns:
     def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
         """A fresh REPL, for as long as the context lasts; `tell` is told what it prints."""
         words = words or self.words
-        chosen = load(self.workspace, environ=os.environ).settings.python
         is_accepted = trust.is_accepted
-        how = recipe(words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=chosen)
+        how = recipe(
+            words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=self._interpreter()
+        )
         learn = partial(self.clean.learn_sensitive, words)
         return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
+
+    def _interpreter(self) -> str:
+        """The interpreter, of which a server may have been told otherwise than the settings are."""
+        if self.python:
+            return self.python
+        served = known_servers.ask(self.workspace, "codriver-export").health or {}
+        return str(served.get("python") or load(self.workspace, environ=os.environ).settings.python)
 
     async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
         """The fresh REPL, until `stack` ends; of a kernel that cannot be started, one that runs the same language.

@@ -105,6 +105,12 @@ def _is_workspace(folder: Path) -> bool:
     return any(os.path.isfile(folder / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `is_file` raises where it may not look
 
 
+def python_option(function: F) -> F:
+    """`--python PATH` of commands that start fresh REPLs."""
+    words = "Interpreter of the fresh REPL; by default the server's, else that of the project."
+    return click.option("--python", default="", metavar="PATH", help=words)(function)
+
+
 def color_option(function: F) -> F:
     """`--color`, which `codriver.commands.terminal` heeds."""
 

@@ -16,7 +16,7 @@ import click
 from codriver import files
 from codriver.commands.call import FAILED
 from codriver.commands.junit import Case, xml_of
-from codriver.commands.options import STRICT, Number, pictures_option, quiet_option, workspace_option
+from codriver.commands.options import STRICT, Number, pictures_option, python_option, quiet_option, workspace_option
 from codriver.commands.output_files import write_file
 from codriver.commands.terminal import patience, say
 from codriver.documents.recordings import Recording, RecordingError, from_lines
@@ -40,6 +40,7 @@ MOST_BYTES = 64 * MEBIBYTE
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`; by default as recorded.")
+@python_option
 @click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
 @click.option(
     "--timeout",
@@ -52,7 +53,15 @@ MOST_BYTES = 64 * MEBIBYTE
 @workspace_option
 @quiet_option("Print what differs, and nothing else.")
 def replay_command(
-    *, file: Path, repl: str | None, junit: Path | None, timeout: float, pictures: str, workspace: Path, is_quiet: bool
+    *,
+    file: Path,
+    repl: str | None,
+    python: str,
+    junit: Path | None,
+    timeout: float,
+    pictures: str,
+    workspace: Path,
+    is_quiet: bool,
 ) -> None:
     """Run the code of FILE, which `codriver export --format recording` wrote, in a fresh REPL, and compare.
 
@@ -75,6 +84,7 @@ def replay_command(
         is_strict=pictures == STRICT,
         is_quiet=is_quiet,
         is_chosen=bool(repl),
+        python=python,
     )
     with patience(lambda: runs.progress.words(runs.words)):
         checked = anyio.run(runs.verify, recording)
@@ -90,10 +100,13 @@ def replay_command(
             say(one_line(f"{one.of.id} {one.note}"))
     wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
     if not is_quiet:
-        told = f"{len(cases)} evaluations: {len(cases) - wrong - skipped} the same, {wrong} differ"
-        told += f", {skipped} cannot run again" if skipped else ""
-        say(f"{told}, in {time.monotonic() - started_s:.1f} s")
+        say(f"{_told(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s")
     sys.exit(FAILED if wrong else 0)
+
+
+def _told(count: int, wrong: int, skipped: int) -> str:
+    told = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
+    return f"{told}, {skipped} cannot run again" if skipped else told
 
 
 def _read(file: Path) -> Recording:

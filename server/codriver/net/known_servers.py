@@ -81,10 +81,11 @@ def ask_all(name: str) -> tuple[KnownServer, ...]:
 
     workspaces = noted_workspaces()
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        return tuple(threads.map(lambda workspace: _ask(workspace, name), workspaces))
+        return tuple(threads.map(lambda workspace: ask(workspace, name), workspaces))
 
 
-def _ask(workspace: Path, name: str) -> KnownServer:
+def ask(workspace: Path, name: str) -> KnownServer:
+    """The state of a workspace's server, asked as the client `name`."""
     try:
         with client.connect(workspace, name=name) as connection:
             connection.socket.settimeout(ANSWER_S)

@@ -184,6 +184,8 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
     }
     if life.port_note:
         fields["portNote"] = life.port_note
+    if services.live.settings.python != "auto":
+        fields["python"] = services.live.settings.python
     return Answer(fields)
 
 

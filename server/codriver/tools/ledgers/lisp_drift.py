@@ -6,7 +6,7 @@ is said to be.
 
 The ledger of definitions is computed from evaluations in their order: which form of each name was evaluated last, by
 whom, in which evaluation. What left the log before is not known to it. An evaluation that failed or was interrupted may
-have made its definitions up to where it ended: those are not `is_sure`.
+have made its definitions up to its end: those are not `is_sure`.
 """
 
 from __future__ import annotations
