@@ -7,7 +7,7 @@ one loop, each of the same things, in the order in which an answer has their not
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, get_args
@@ -276,7 +276,7 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     return "evaluation-failed", "read error and stderr; what ran before the failing form has taken effect"
 
 
-Notes = Iterable[str]
+Notes = list[str] | tuple[str, ...]  # by these an answer at once is told in a moment from one to be awaited
 Adviser = Callable[[Asking], Notes | Awaitable[Notes]]
 
 
@@ -295,7 +295,7 @@ async def _of_its_own(asking: Asking) -> Notes:
 
 def _of_cell(asking: Asking) -> Notes:
     """The outputs that are on their way into a notebook."""
-    return filter(None, asking.cell[1:]) if asking.cell else ()
+    return asking.cell[1:] if asking.cell and asking.cell[1] else ()
 
 
 def _of_texts(asking: Asking) -> Notes:
@@ -385,5 +385,5 @@ async def notes_for(asking: Asking) -> list[str]:
     said: list[str] = []
     for adviser in ADVISERS_OF[asking.evaluation.status]:
         found = adviser(asking)
-        said += await found if isinstance(found, Awaitable) else found
+        said += found if isinstance(found, list | tuple) else await found
     return said
