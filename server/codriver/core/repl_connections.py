@@ -84,7 +84,7 @@ def stray(state: State, repl: Repl) -> str | None:
 def cautions(state: State, repl: Repl) -> tuple[str, ...]:
     """The sentences for everybody who evaluates in a REPL first: it is not what they will take it for."""
     beside = _beside(state, repl) if state.programs else ""
-    return tuple(words for words in (stray(state, repl), repl.caution, beside) if words)
+    return tuple([words for words in (stray(state, repl), repl.caution, beside) if words])
 
 
 def _beside(state: State, repl: Repl) -> str:

@@ -112,34 +112,17 @@ def reader_of(
     """
     state = call.services.core.state
     repl, told = state.repls.get(evaluation.repl), callers.told_to(state, call.client, who)
-    seen = told.seen.get(session) if told else None
-    reads_python = repl is not None and repl.dialect == "python"
-    loads = evaluation.kind == "load-file"
-    return reader_with(call, arguments, who, seen, reads_python=reads_python, loads=loads, own_session=own_session)
-
-
-def reader_with(
-    call: Call,
-    arguments: Evaluating,
-    who: str,
-    seen: Seen | None = None,
-    *,
-    reads_python: bool = False,
-    loads: bool = False,
-    own_session: str | None = None,
-) -> Reader:
-    """The reader of an answer to these arguments, the caller `who`, as far as they and what it has `seen` tell."""
     given = arguments.__dict__
     return Reader(
         who=who,
         session_key=given.get("repl_session_key") or own_session or _only_session(call, who),
         namespace=given.get("namespace"),
         evaluation=given.get("evaluation_id"),
-        seen=seen,
+        seen=told.seen.get(session) if told else None,
         asks_status=arguments.asks_status,
         workspace=str(call.services.workspace),
-        reads_python=reads_python,
-        loads=loads,
+        reads_python=repl is not None and repl.dialect == "python",
+        loads=evaluation.kind == "load-file",
     )
 
 
