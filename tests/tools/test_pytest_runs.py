@@ -388,3 +388,5 @@ def test_without_pytest_plain_tests_run_and_the_others_are_named(tmp_path):
         assert words in ask(client, namespace="test_needy")["message"]
         value(client, "import sys; sys.modules.pop('test_plain')")
         assert words in str(ask(client))
+        fresh = ask(client, fresh=True)
+        assert (fresh["message"], words in fresh["stdout"]) == ("there are no tests in a new process", True)

@@ -80,6 +80,7 @@ def _no_tests(selection: str, said: str, dialect: str) -> RefusedError:
     everywhere, _, match = selection.partition(" matching ")
     where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
     where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
+    where = where.replace(f" in {ALL_TESTS} ", " ")  # in a new process
     return refused(
         "no-tests",
         f"there are no tests{where}{f' that match {match}' if match else ''}",
