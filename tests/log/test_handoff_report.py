@@ -93,6 +93,19 @@ def test_the_dialect_of_a_repl_says_how_its_code_defines(log):
     assert log.line("Defined and in no file") == "shop.core/thrice (ann e1); shop.core/twice (ann e1)"
 
 
+def test_data_of_a_living_repl_is_named_with_who_assigned_it_last(log):
+    log.evaluate("import pandas as pd; orders = load(size=3)\ntable: dict = {}\ntotal == 4\n_ = f(\n    a=1)", "e1")
+    log.evaluate("low, high = 1, 2\nfor n in orders:\n    inner = n", "e2", "bob")
+    log.evaluate("table = 3", "e3", error="Traceback …\nKeyError: 1")
+    log.evaluate("orders = 2", "e4", ns="shop")
+    log.evaluate("table = 5", "e5")
+    assert (
+        log.line("Data") == "user/table (ann e5); shop/orders (ann e4); user/low, high (bob e2); user/orders (ann e1)"
+    )
+    log.connect(generation=2)
+    assert log.line("Data") is None
+
+
 def test_a_definition_that_failed_is_none(log):
     log.evaluate("def rate():\n    return 1", "e1", error="Traceback …\nKeyError: 1")
     assert log.line("Defined and in no file") is None

@@ -59,6 +59,8 @@ class Step:
     file: str = ""
     error: str = ""
     meant: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    """The names that it assigned at the top, where that defines nothing: in Python."""
     life: int = 0
 
     @property
@@ -187,6 +189,7 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
         file=loaded[1] if loaded else "",
         error=" ".join(error.split()),
         meant=names_in(code.text, is_lisp=is_lisp),
+        data=() if is_lisp or error or loaded else _assigned(code.text),
         life=life,
     )
 
@@ -212,6 +215,15 @@ SEARCH_ENTRIES: Final = 20_000
 RULES: Final = Rules(Links.WITHIN, 512 * KIBIBYTE)
 LISP_NAME: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
 PYTHON_NAME: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+
+
+ASSIGNED: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
+
+
+def _assigned(code: str) -> tuple[str, ...]:
+    """The names that code of Python assigns at the top, in its order, but for those of its own (`_x`)."""
+    names = [name.strip() for found in ASSIGNED.findall(code) for name in found.split(",")]
+    return tuple(dict.fromkeys(name for name in names if name.isidentifier() and not name.startswith("_")))
 
 
 def names_in(code: str, *, is_lisp: bool) -> tuple[str, ...]:

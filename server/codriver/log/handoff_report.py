@@ -119,6 +119,7 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
     yield Section("Failed", tuple([_short(f"{_named(step)}: {step.error}; {end}") for step, _, end in failed]))
     yield Section("Defined and in no file", living)
     yield Section("Defined in no file before their REPL was connected anew", former)
+    yield Section("Data", tuple(_data(story)))
     yield Section("Edited", tuple([_short(f"{path} ({who})") for who, path in reversed(story.edits)]))
     yield Section("Running", tuple(map(_short, present.running)))
     yield Section("REPLs", tuple(map(_short, present.repls)))
@@ -199,6 +200,17 @@ def _lives(step: Step, story: Story) -> bool:
 
 def _place(name: str, step: Step) -> str:
     return _short(f"{step.namespace}/{name} ({step.who} {step.id})" if step.namespace else f"{name} ({_named(step)})")
+
+
+def _data(story: Story) -> Iterator[str]:
+    """Names of data that living REPLs hold, each by the step that assigned the name last, the newest first."""
+    told: set[tuple[str, str, str]] = set()
+    for step in reversed(story.steps):
+        names = [name for name in step.data if (step.key, step.namespace, name) not in told]
+        if names and _lives(step, story):
+            told.update((step.key, step.namespace, name) for name in names)
+            home = f"{step.namespace}/" if step.namespace else ""
+            yield _short(f"{home}{', '.join(names)} ({step.who} {step.id})")
 
 
 def _named(step: Step) -> str:
