@@ -32,6 +32,8 @@ CHANGES = 100
 """Changes that a diff tells."""
 OVERDUE_S = 5.0
 """An event that was queued so long ago, and has no epoch, may never have one."""
+NO_EPOCH = "with seam.epoch(frame, name) around what handles an event, or change_app, makes one"
+"""A change that the application makes in place, by itself, is in no epoch."""
 APP = "app"
 _ASGI = "app = seam.watch_asgi(app)"
 WATCHES = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI, "starlette": _ASGI}
@@ -135,7 +137,14 @@ def health(_asked: Json) -> Json:
         "language": "python", "enabled": True, "frames": [one.name for one in frames],
         "ambiguousFrame": len(frames) > 1, "pid": os.getpid(), "bands": bands, "lastId": seam.last_id(),
         "events": len(seam.events), "handlers": len(seam.handlers), "issues": issues({})["total"],
+        **({} if frames or seam.routes else _way("notes requests and lists the routes")),
     }  # fmt: skip
+
+
+def _way(gives: str) -> Json:
+    """The hint on the call by which the web framework that is loaded tells of itself; none where none is."""
+    ways = [way for name, way in WATCHES.items() if name in sys.modules]
+    return {"hint": f"{ways[0]} {gives}"} if ways else {}
 
 
 def state(asked: Json) -> Json:
@@ -163,7 +172,8 @@ def epochs(asked: Json) -> Json:
         if not rows:
             part_at(found.get(), path)
     shown = [row for row, _ in rows[-_limit(asked, 20) :]]
-    return {"frame": found.name, "epochs": shown, "count": len(shown), "total": len(rows)}
+    none = {} if found.epochs else {"hint": NO_EPOCH}
+    return {"frame": found.name, "epochs": shown, "count": len(shown), "total": len(rows), **none}
 
 
 def _changed(found: Frame, one: Epoch, path: Path) -> list[Json]:
@@ -312,7 +322,8 @@ def trace(asked: Json) -> Json:
     found = [event for event in tuple(seam.events) if test(event)]
     shown = found[-_limit(asked, 50) :]
     rows: Json = {"events": [*map(as_map, shown)]} if asked.get("raw") else {"lines": [*map(line_of, shown)]}
-    return {**rows, "count": len(shown), "total": len(found), "lastId": seam.last_id()}
+    way = {} if seam.last_id() else _way("notes requests")
+    return {**rows, "count": len(shown), "total": len(found), "lastId": seam.last_id(), **way}
 
 
 def issues(asked: Json) -> Json:
@@ -339,8 +350,7 @@ def handlers(asked: Json) -> Json:
     wanted = {name: asked[name] for name in ("kind", "id") if asked.get(name)}
     known = [*tuple(seam.handlers.values()), *(row for tell in tuple(seam.routes) for row in tell())]
     rows = [one for one in known if all(one[name] == wanted[name] for name in wanted)]
-    ways = [] if known else [way for name, way in WATCHES.items() if name in sys.modules]
-    return {"handlers": rows, "count": len(rows), **({"hint": f"{ways[0]} lists the routes"} if ways else {})}
+    return {"handlers": rows, "count": len(rows), **({} if known else _way("lists the routes"))}
 
 
 def machines(asked: Json) -> Json:

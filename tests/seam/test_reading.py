@@ -39,6 +39,17 @@ def test_where_no_handler_is_known_the_way_to_the_routes_is_named(shop, monkeypa
     assert "hint" not in ask("handlers")
     monkeypatch.setitem(sys.modules, "flask", types.ModuleType("flask"))
     assert ask("handlers")["hint"] == "seam.watch_flask(app) lists the routes"
+    assert "hint" not in ask("health"), "a frame shows itself"
+    seam.recording.seam.frames.clear()
+    assert ask("health")["hint"] == "seam.watch_flask(app) notes requests and lists the routes"
+    assert ask("trace")["hint"] == "seam.watch_flask(app) notes requests"
+
+
+def test_a_frame_without_epochs_says_what_makes_one(shop):
+    assert "seam.epoch(frame, name)" in ask("epochs")["hint"]
+    with seam.epoch("shop", "add"):
+        pass
+    assert "hint" not in ask("epochs")
 
 
 def test_what_is_not_switched_on_does_nothing_and_says_so():
