@@ -32,12 +32,12 @@ the server notes in your state folder (64 names, `seen-clients.json`). `codriver
 (`default_tools_approval_mode = "approve"`) run every tool, any code included, without asking you; `--force` without it
 takes the key back.
 
-A file in the project may be shared, so its entry names no path of one machine: `codriver-relay` has to be on the `PATH`
-of the client, as pipx and `uv tool install` put it there, or the command is `uvx --from codriver==VERSION
-codriver-relay --workspace auto --start`. With `auto`, which serves your own files and any project too, the relay finds
-the workspace: `codriver-relay --help` says how. `init` replaces its older entries, which had paths; where neither
-command works, it writes paths into the project only outside of git or with `--force`, and names the command that adds
-the entry for you alone: with `--scope user`, or by `claude mcp add`.
+A file in the project may be shared, so its entry names no path of one machine: `codriver-relay` has to be on the
+`PATH` of the client, as `uv tool install` and pipx put it there from a checkout, or, once it is published, the command
+is `uvx --from codriver==VERSION codriver-relay --workspace auto --start`. With `auto`, which serves your own files and
+any project too, the relay finds the workspace: `codriver-relay --help` says how. `init` replaces its older entries,
+which had paths; where neither command works, it writes paths into the project only outside of git or with `--force`,
+and names the command that adds the entry for you alone: with `--scope user`, or by `claude mcp add`.
 
 To write an entry for your own file by hand, put your paths in: an interpreter that has Codriver, the relay (`codriver
 serve` and `codriver init` install it), and the port file of your project, which need not be there yet: `--start` has

@@ -45,7 +45,7 @@ DOCUMENTED = {
                     "steps": [
                         {"uses": "actions/checkout@v5"},
                         {"uses": "actions/setup-python@v6", "with": {"python-version": "3.12"}},
-                        {"run": "pip install 'codriver[lisp]'"},
+                        {"run": "pip install 'codriver[lisp] @ git+URL'"},
                     ],
                 }
             },

@@ -202,7 +202,7 @@ def test_a_file_in_a_repository_gets_no_paths_unless_forced(workspace, machine):
     assert "paths of this machine" in change.problem
     assert "codriver init --client gemini --scope user" in change.fix
     assert "--client claude-code --force" in other.fix
-    command = shlex.split(other.fix.split("`")[1])
+    command = shlex.split(other.fix.split("`")[-2])
     assert command[:5] == ["claude", "mcp", "add", "codriver", "--"]
     assert command[5:] == ["/opt/python", "-I", "-S", "/opt/r.py", str(port_file(workspace / "sub")), "--start"]
     assert plan([CLIENTS["gemini"]], launch, machine, scope="user")[0].state == "add"
@@ -224,6 +224,7 @@ def test_a_client_that_was_named_and_gets_no_entry_is_a_failure(workspace, machi
     report = run_init(launch, InitOptions(["claude-code"]), machine)
     assert report.exit_status == 1
     assert "codriver-relay of this version is on the PATH" in report.text
+    assert "`uv tool install .` in a checkout of Codriver, then run init again; else" in report.text
     assert not (workspace / ".mcp.json").exists()
 
 

@@ -440,10 +440,10 @@ def drift_command(*, session: str | None, workspace: Path, as_json: bool) -> Non
         say_json(answer, indent=2)
     elif not answer.get("ok"):
         for line in explained(answer):
-            say(line, err=True)
+            say(line, err=True, hang=2)
     else:
         with reading("what_changed"):
             lines = [one_line(line) for line in answer["differences"]] or ["what is loaded is what the files say"]
         for line in lines:
-            say(line)
+            say(line, hang=2)
     sys.exit(exit_status(answer) or (FAILED if answer.get("count") else 0))

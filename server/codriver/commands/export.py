@@ -150,7 +150,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
         _write(file, text, workspace, force=force)
         if form == "recording":
             _remember(file, chosen, workspace)
-    say(f"{file or 'exported'}: {told}", err=True)
+    say(f"{file or 'exported'}: {told}", err=True, hang=2)
 
 
 def _file(output: str, workspace: Path, *, force: bool) -> Path | None:

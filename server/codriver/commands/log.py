@@ -469,7 +469,7 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
     if as_json:
         say_json({"handoff": text})
     else:
-        say(visible(text))
+        say(visible(text), hang=2)
 
 
 def _told_without_server(workspace: Path, who: str) -> str:

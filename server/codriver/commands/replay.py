@@ -97,10 +97,10 @@ def replay_command(
             say("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
     for one in () if is_quiet else checked:
         if one.is_alike and one.reproduces:
-            say(one_line(f"{one.of.id} {one.note}"))
+            say(one_line(f"{one.of.id} {one.note}"), hang=2)
     wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
     if not is_quiet:
-        say(f"{_told(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s")
+        say(f"{_told(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
     sys.exit(FAILED if wrong else 0)
 
 

@@ -173,7 +173,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
         if as_json:
             say_json({"ok": False, "message": str(error), **({"stoppedForGood": True} if is_for_good else {})})
         else:
-            say(str(error))
+            say(str(error), hang=2)
             if is_for_good:
                 say("it was stopped for good: relays with --start start none until you do")
         sys.exit(error.exit_status)

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from codriver.setup.init import InitOptions, Report
 
 
+REPORT_HANG = 16
+"""The column behind the names in the report of `init`."""
 TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
 """The colours of the doctor's report."""
 
@@ -150,7 +152,7 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
 
     held, problems = _withheld(workspace)
     report = run_init(launch, options, machine)
-    say(report.text)
+    say(report.text, hang=None if options.dry_run else REPORT_HANG)
     for problem in problems:
         say(f"codriver: no server starts here until this is mended: {one_line(problem)}", err=True)
     if options.remove and not (options.dry_run or options.is_partial or options.clients):

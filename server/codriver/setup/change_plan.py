@@ -30,7 +30,7 @@ from codriver.setup.config_document import (
 )
 from codriver.setup.jsonc import FileFaultError
 from codriver.systems.owners import mode_of
-from codriver.systems.programs import typed
+from codriver.systems.programs import program_in, typed
 from codriver_relay.target import is_border
 
 if TYPE_CHECKING:
@@ -290,17 +290,28 @@ def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
     """Why no entry is written into a file that a team shares, and what to do."""
     client = target.client
     problem = "it is shared by git, and the entry would name paths of this machine: "
+    first = ""
     if is_border(str(launch.workspace)):
         problem += "--workspace auto takes no folder of others, nor home or one for temporary files"
     else:
-        problem += f"no {RELAY[0]} of this version is on the PATH, and this codriver came from no registry (for uvx)"
+        problem += f"no {RELAY[0]} of this version is on the PATH"
+        first = f"{_onto_the_path(launch)}, then run init again; else "
     fix = f"codriver init --client {client.id} --force writes them all the same"
     if "user" in client.scopes:
         fix = f"codriver init --client {client.id} --scope user writes your own file"
     elif client.private:
         words = typed(command_line(client.entry(launch.in_scope("user"), target.name)))
-        fix = f"`{client.private.format(name=target.name)} {words}` in that folder adds it for you alone; {fix}"
-    return problem, f"{fix}; `uv tool install` or pipx put {RELAY[0]} on the PATH"
+        fix = f"{fix}, or for you alone, in that folder: `{client.private.format(name=target.name)} {words}`"
+    return problem, first + fix
+
+
+def _onto_the_path(launch: Launch) -> str:
+    """The simplest way to have the relay's command on the PATH, in words."""
+    installed = "`uv tool install .` in a checkout of Codriver"
+    venv = launch.python.parents[1]
+    if (venv / "pyvenv.cfg").is_file() and program_in(launch.python.parent, RELAY[0]):
+        return f"activate {venv}, or {installed}"
+    return installed
 
 
 def _no_place(
