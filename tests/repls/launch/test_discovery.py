@@ -217,6 +217,20 @@ async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, f
     assert ("evaluate" in shell.core.state.capabilities()) == bool(default)
 
 
+async def test_a_port_file_that_was_left_behind_keeps_no_repl_from_being_started(tmp_path):
+    (tmp_path / "app.py").write_text("")
+    (tmp_path / ".nrepl-port").write_text(str(_free_port()))
+    shell = Shell()
+    finder = Discovery(
+        core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=(), recipe_of=made(tmp_path)
+    )  # fmt: skip
+    finder.begin()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(finder.run)
+        await until(lambda: "process:python" in shell.core.state.repls)
+        tasks.cancel_scope.cancel()
+
+
 def made(workspace, python="auto"):
     return partial(recipe, workspace=workspace, environ=os.environ, python=python)
 

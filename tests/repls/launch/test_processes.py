@@ -91,6 +91,16 @@ async def test_a_port_file_that_is_written_as_soon_as_the_process_runs_is_no_old
         assert await r.endpoint() == Endpoint("127.0.0.1", 8123)
 
 
+@pytest.mark.parametrize(("written", "is_left"), [("8123", False), ("8124", True)])
+async def test_a_port_file_of_its_own_that_a_process_leaves_is_removed(tmp_path, written, is_left):
+    file = tmp_path / ".nrepl-port"
+    code = f"open({str(file)!r}, 'w').write({written!r})\n{LISTEN.replace('4711', '8123')}{WAIT}"
+    async with started(tmp_path, *python(code), port_file=file) as (running, _):
+        await running.endpoint()
+        await until(file.exists)
+    assert file.exists() is is_left
+
+
 async def test_a_port_file_left_over_from_before_is_not_believed(tmp_path):
     file = tmp_path / ".nrepl-port"
     file.write_text("8123")

@@ -8,6 +8,7 @@ alone tells such programs, in files.
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 RECHECK_S = 0.25
 """How soon a port file is looked at again whose fate the state of a REPL decides."""
+CONNECT_S = 3.0
+"""How long a port is tried: Windows takes two seconds to say that nothing listens."""
 SETTLED_RECHECK_S = 10.0
 """How soon where nothing is to be decided: a server that is idle need not wake up for it."""
 
@@ -103,7 +106,7 @@ class Discovery:
         self.begin()
         self._found = find(self._workspace, self._port_files)
         if not self._is_asked:
-            self._tell(None if self._found else choose(self._workspace, self._recipe_of))
+            self._tell(None if _lead_on(self._found) else choose(self._workspace, self._recipe_of))
             self._dispatch(Searching(is_under_way=False))
         self._reconcile()
 
@@ -126,8 +129,11 @@ class Discovery:
             await self._choose()
 
     async def _choose(self) -> None:
-        """Start a REPL of our own where none was found, as the files of the workspace call for one."""
-        if self._found:
+        """Start a REPL of our own where none was found, as the files of the workspace call for one.
+
+        A port file that a REPL has left behind is none.
+        """
+        if await anyio.to_thread.run_sync(_lead_on, self._found):
             return
         try:
             choice = await anyio.to_thread.run_sync(choose, self._workspace, self._recipe_of)
@@ -163,7 +169,8 @@ class Discovery:
                 continue
             address = found.address
             identity = f"file:{path}"
-            if address in ours or (starting and identity not in state.repls):
+            before = state.repls.get(identity)
+            if address in ours or (starting and (before is None or before.address != address)):
                 continue
             wanted[identity] = ReplFound(
                 identity,
@@ -234,6 +241,19 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
             return Choice(repl)
         return Choice(repl, stands_in=f"this is {kinds.title_of(repl)} instead, as {first.problem}")
     return first
+
+
+def _lead_on(found: Sequence[Found]) -> bool:
+    """Whether any of the port files leads to something that listens. Blocks."""
+    for port in {one.port for one in found if one.port is not None}:
+        try:
+            socket.create_connection(("127.0.0.1", port), CONNECT_S).close()
+        except ConnectionRefusedError:
+            continue
+        except (OSError, OverflowError):  # a port that is slow is not known to be left, and another is told elsewhere
+            pass
+        return True
+    return False
 
 
 def _asked_address(text: str) -> ReplFound:

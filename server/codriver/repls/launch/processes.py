@@ -193,6 +193,13 @@ class ReplProcess:
         self.kill()
         await self._process.wait()
 
+    def clear_port_file(self) -> None:
+        """Remove the port file that the process, which is gone, has written and left. Blocks."""
+        found = self._read_port_file()
+        if self._port_file is not None and found is not None and self._printed in (None, found):
+            with suppress(OSError):
+                files.remove(self._port_file)
+
     def _read_port_file(self) -> Endpoint | None:
         stamp = _port_file_stamp(self._port_file)
         if stamp is None or stamp == self._stale or not stamp[1].strip().isdecimal():
@@ -266,6 +273,7 @@ async def start(
                 with anyio.CancelScope(shield=True):
                     await running.stop()
                     await process.aclose()
+                    await anyio.to_thread.run_sync(running.clear_port_file)
     finally:
         if reading is not None:
             os.close(reading)  # not in the task that reads it, which may be cancelled before it begins
