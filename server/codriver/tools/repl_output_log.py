@@ -152,7 +152,7 @@ def _joined(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _is_known(row: dict[str, Any], loads: Collection[object]) -> bool:
-    """Whether another row says as much: the file that a load had, or that the REPL is connected, and where."""
+    """True of the value of a load and of the line with a REPL's address: other rows say as much."""
     if row["category"] == "evaluationResults":
         return row.get("evaluation") in loads
     return "evaluation" not in row and row["text"].startswith(LISTENS)

@@ -244,7 +244,7 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
 
 
 def _lead_on(found: Sequence[Found]) -> bool:
-    """Whether any of the port files leads to something that listens. Blocks."""
+    """True where any of the port files leads to something that listens. Blocks."""
     for port in {one.port for one in found if one.port is not None}:
         try:
             socket.create_connection(("127.0.0.1", port), CONNECT_S).close()

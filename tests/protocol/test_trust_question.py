@@ -1,0 +1,57 @@
+"""The question whether the project's own interpreter may run is asked of Pythons alone."""
+
+import json
+from types import MappingProxyType, SimpleNamespace
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from codriver.core.dispatch import Core
+from codriver.core.effects import EFFECTS
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.values import Profile
+from codriver.net.client_sessions import ClientSession, Outbox
+from codriver.protocol.trust_question import ASK, TrustQuestions
+from codriver.settings.model import Settings
+from codriver.settings.trust import Grants
+from codriver.tools.manifest import BY_NAME
+
+
+def standing_in(*dialects):
+    """A core in whose unaccepted workspace such REPLs run apart from the project."""
+    repls = {
+        f"process:{dialect}": Repl(
+            f"process:{dialect}", dialect, Origin("process", dialect), phase="connected", generation=1,
+            awaits_trust=True, profile=Profile(dialect=dialect, capabilities={}),
+        )
+        for dialect in dialects
+    }  # fmt: skip
+    state = State(life=Life(phase="started", session_id="abcdef"), repls=MappingProxyType(repls))
+    effects = dict.fromkeys(EFFECTS, lambda _: None)
+    return Core(state=state, settings=Settings(), now=lambda: 0, handlers=HANDLERS, performers=lambda _: effects)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("dialect", ["clojure", "nbb", "hy"])
+async def test_nothing_is_asked_of_a_project_in_another_language_until_a_python_stands_in(tmp_path, dialect):
+    outbox = Outbox(max_notifications=10, max_notification_bytes=10_000, congested_bytes=10_000)
+    session = ClientSession("c1", outbox)
+    session.name = "a-client"
+    grants = Grants(tmp_path, lambda: "/there/python")
+    services = SimpleNamespace(core=standing_in(dialect), grants=grants, durations=SimpleNamespace(question_s=600))
+    questions = TrustQuestions(services)
+    evaluating = BY_NAME["evaluate_code"]
+    questions.consider(session, evaluating)
+    services.core = standing_in(dialect, "python")
+    questions.consider(session, evaluating)
+    questions.consider(session, evaluating)
+    with anyio.fail_after(60):
+        while not (said := outbox.batch()):
+            await anyio.lowlevel.checkpoint()
+    (question,) = map(json.loads, said.splitlines())
+    assert question["method"] == ASK
+    assert "/there/python" in question["params"]["message"]
+    await questions.end()
+    assert not outbox.batch()
