@@ -32,7 +32,8 @@ PICTURE = '"data:image/png;base64,iVBORw0KGgo="'
 @pytest.fixture
 def client(live):
     with live.client() as one:
-        until(lambda: "interrupt_evaluation" in one.tools(), "the REPL")
+        # Tools are listed while it starts, and code that nobody can read yet is sent, not refused.
+        until(lambda: one.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
         yield one
 
 
