@@ -60,11 +60,22 @@ def test_a_short_content_is_read_at_once():
     assert read(b'{"a": [1, "b"]}') == ({"a": [1, "b"]}, 0)
 
 
+def test_a_short_content_of_many_elements_is_as_deep_as_a_long_one_may_be():
+    flat = {"a": [["["] * 3] * 1000}
+    assert read(json.dumps(flat).encode())[0] == flat
+    for depth in (MAX_DEPTH - 1, MAX_DEPTH):
+        nested = b'{"a": ' + b"[" * depth + b"]" * depth + b"}"
+        if depth < MAX_DEPTH:
+            assert read(nested)[0]["a"]
+        else:
+            assert f"more than {MAX_DEPTH} deep" in problem(nested)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
         (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", f"more than {MAX_DEPTH} deep"),
-        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", "too deep in one another"),
+        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", f"more than {MAX_DEPTH} deep"),
         (b'{"a": [' + b"[]," * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
         (b'{"a": [' + b'"",' * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
         (b'{"a": "' + b"x" * 100_000, "it ends within a text"),

@@ -216,7 +216,7 @@ Raises:
 
 
 SHORT_BYTES: Final = 32 * 1024
-"""A content, or a text in one, that is read at once."""
+"""A text in a content that is read at once, and a content of as much which cannot be too deep."""
 PIECE_BYTES: Final = 32 * 1024
 MAX_ELEMENTS: Final = 300_000
 """Values and containers in one content, as of a notebook: figures are long lists, and more fills the memory."""
@@ -293,7 +293,7 @@ def reading(content: bytes | bytearray, token: str) -> Generator[None, None, Map
         UnreadableError: it is no object of JSON.
         TooHeavyError: it has too many elements or levels.
     """
-    if len(content) <= SHORT_BYTES:
+    if len(content) <= SHORT_BYTES and content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
         return _object(content)
     texts: dict[str, str] = {}
     short = yield from _without_long_texts(content, texts, token)
@@ -313,8 +313,6 @@ def _object(content: bytes | bytearray) -> Mapping[str, object]:
 def _loaded(text: bytes | bytearray) -> object:
     try:
         return json.loads(text.decode(errors="replace"))
-    except RecursionError:
-        raise TooHeavyError("arrays and objects lie too deep in one another") from None
     except ValueError as error:
         raise UnreadableError(f"it is no JSON: {error}") from None
 
