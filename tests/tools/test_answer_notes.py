@@ -20,6 +20,12 @@ def test_the_same_result_again_is_said_in_one_line(client):
     assert notes == [f"same result as {first}"]
 
 
+def test_a_command_of_ours_is_not_reminded_of_the_one_before(live):
+    for _ in range(2):
+        with live.client(name="codriver-cli") as command:
+            assert command.call("evaluate_code", code="'of a' + ' person'")["notes"] == []
+
+
 def test_the_same_output_counts_too(client):
     first, notes = repeated(client, "print('said')\n'and given'")
     assert notes == [f"same result and output as {first}"]

@@ -13,6 +13,7 @@ from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut
 from codriver.log.transcripts import read
 from codriver.tools.answers.answer_texts import is_same
+from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -178,6 +179,8 @@ async def notes_of_repetition(asking: Asking) -> list[str]:
     """The comparison of an evaluation that is over with the one before of the same code in the same session."""
     call, evaluation, transcript = asking.call, asking.evaluation, asking.telling.transcript
     before, state = transcript.before if transcript is not None else None, call.services.core.state
+    if traits_of(call.client_name).reads_whole:  # each of our commands is called anew, and remembers no other
+        return asking.repetition
     for _ in range(MAX_REPEATS):
         if transcript is None or before is None:
             break
