@@ -144,11 +144,10 @@ def test_a_rerun_that_ends_otherwise_says_nothing(client, prices):
 
 
 def test_it_ends_where_something_else_is_evaluated(client, prices):
-    value(client, "import prices, time\nprices.pid = prices.os.getpid()")
+    value(client, "import prices, time\nprices.pid, prices.time = prices.os.getpid(), time")
     go = prices.parent / "go"
     waits = f"[time.sleep(0.01) for _ in iter(lambda: os.getpid() == pid or os.path.exists({str(go)!r}), True)]"
     assert edit(client, "0.9", f"[0.8, {waits}][0]")["ok"]
-    value(client, "prices.time = time")
     red = run(client, test="test_price")
     assert value(client, "1 + 1")[0] == "2"
     go.touch()
