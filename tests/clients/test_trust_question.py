@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import forked
 import pytest
 from live_server import RELAY, WAIT_S, environ
 from mcp import StdioServerParameters
@@ -30,8 +31,7 @@ def project(tmp_path):
     own.chmod(0o700)
     port_file = workspace / ".calva" / "mcp-server" / "port"
     yield ["env", "CODRIVER_MCP_SOCKET_SERVER_PORT=0", sys.executable, RELAY, str(port_file), "--start"]
-    stop = [sys.executable, "-m", "codriver", "stop", "--workspace", str(workspace)]
-    subprocess.run(stop, env=environ(tmp_path), timeout=WAIT_S, check=False, capture_output=True)
+    forked.run(["stop", "--workspace", str(workspace)], env=environ(tmp_path), timeout=WAIT_S)
 
 
 @pytest.fixture

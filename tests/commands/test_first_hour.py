@@ -1,9 +1,9 @@
 """The first hour: what somebody new types, and what the answer must not hide."""
 
 import re
-import subprocess
 import sys
 
+import forked
 import pytest
 from live_server import WAIT_S, environ, serving, until
 from needs import program
@@ -17,10 +17,7 @@ def folder(tmp_path):
 
 
 def run(folder, *words, **variables):
-    return subprocess.run(
-        [sys.executable, "-m", "codriver", *words], cwd=folder, env=environ(folder.parent) | variables,
-        capture_output=True, text=True, timeout=WAIT_S, check=False,
-    )  # fmt: skip
+    return forked.run(words, cwd=folder, env=environ(folder.parent) | variables, timeout=WAIT_S)
 
 
 def test_what_init_wrote_it_takes_out_again_with_the_word_it_gave(folder):

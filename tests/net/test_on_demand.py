@@ -69,14 +69,11 @@ def test_a_server_that_a_relay_started_is_no_child_of_it(tmp_path):
         until(lambda: client.process.pid not in ancestors(server), "the server's way out")
         client.process.kill()
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "codriver", "status", "--json"], cwd=workspace, env=env, capture_output=True,
-            timeout=WAIT_S, check=True,
-        )  # fmt: skip
+        done = forked.run(["status", "--json"], cwd=workspace, env=env, timeout=WAIT_S)
         assert json.loads(done.stdout)["pid"] == server
     finally:
-        stop = [sys.executable, "-m", "codriver", "stop"]
-        subprocess.run(stop, cwd=workspace, env=env, capture_output=True, timeout=WAIT_S, check=True)
+        stopped = forked.run(["stop"], cwd=workspace, env=env, timeout=WAIT_S)
+    assert (done.returncode, stopped.returncode) == (0, 0)
 
 
 @pytest.fixture
