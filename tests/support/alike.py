@@ -12,8 +12,8 @@ from zlib import crc32
 import needs
 
 REPLS = (("jvm", "leiningen", "tools.nrepl"), ("lisp", "basilisp"), ("ipykernel", "xpython"))
-CLIENTS = (("claude-code", "copilot", "codex"), ("gemini", "qwen", "opencode"))
-"""Cline, droid and auggie are like no other."""
+CLIENTS = (("copilot", "claude-code", "gemini", "opencode", "codex", "qwen"),)
+"""In an order in which some test chooses each. Cline, droid and auggie are like no other."""
 PATHS_OF_PYTHON = ("relative", "trailing colon", "its own path", "a link")
 """PYTHONPATHs that lead into a checkout."""
 HEAVY_NOTEBOOKS = (
