@@ -209,7 +209,7 @@ class Python(Dialect):
         return found
 
     def module_of(self, path: str) -> str | None:
-        """See `Dialect`."""
+        """The name of the module that a file is, by the folders that are searched; None for other files."""
         return module_name(path, self.roots)
 
     def _load(self, job: Job) -> None:
@@ -330,11 +330,11 @@ class Python(Dialect):
         return names(wanted, namespace, self.home)
 
     def former_texts(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """See `Dialect`."""
+        """By file the text that was evaluated, or loaded, before what is now."""
         return {**self._drift.texts_of_evaluated(evaluated), **self._texts.former_since(since_ms)}
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """See `Dialect`."""
+        """The ms at which a load last changed what a function with this code does; 0 if none did."""
         return self._texts.changed_ms(code, mark)
 
     def take_streams(self) -> None:
@@ -349,7 +349,7 @@ class Python(Dialect):
         self._texts.settle()
 
     def executed(self, functions: list[list[str]]) -> dict[str, list[list[str]]]:
-        """See `Dialect`."""
+        """The tests that executed functions, as their runs noted it."""
         return self._executed.tests_of(functions)
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
