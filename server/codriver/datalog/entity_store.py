@@ -5,6 +5,8 @@ lines. Lists that a snapshot may be reading are only ever added to at their end,
 run in another thread while entities come and go; writers are one at a time, which is their owner's duty.
 
 The index is brought up to date by a snapshot, not by each entity: most come and leave without being asked about.
+
+Eviction: a bounded store holds the newest entities within a number and a length in bytes.
 """
 
 from __future__ import annotations
