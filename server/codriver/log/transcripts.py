@@ -277,11 +277,11 @@ class LateOutput:
         else:
             self._all.append(Late(source, is_evaluation, line, line, newlines, ends, head))
 
-    def tell(self, reader: Hashable, last_line: int) -> list[Late]:
-        """The output that this reader was not told of, the oldest first; now it is, up to this line of the log."""
-        before = self._told.get(reader)
-        self._told[reader] = self._newest_told = last_line
-        if before is None or not self._all or self._all[-1].first_line <= before:
+    def tell(self, reader: Hashable) -> list[Late]:
+        """The output that this reader was not told of, the oldest first; now it is."""
+        before, newest = self._told.get(reader), self._all[-1].last_line if self._all else 0
+        self._told[reader] = self._newest_told = newest
+        if before is None or before == newest:
             return []
         return [late for late in self._all if late.first_line > before]
 

@@ -13,21 +13,12 @@ from codriver.core.values import Request
 from codriver.tools.acts.file_loads import LoadFileArguments, load_file
 from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits, frame_fields
 from codriver.tools.acts.test_runs import TestArguments, run_tests
-from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Tool, answer_schema
-from codriver.tools.calls.evaluation_waits import stop, wait
-from codriver.tools.calls.session_choice import (
-    check_tree,
-    chosen,
-    evaluation_of,
-    in_background,
-    in_lane,
-    isolated,
-    notes_of_choice,
-)
+from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
+from codriver.tools.calls.session_choice import check_tree, chosen, in_background, in_lane, isolated, notes_of_choice
 from codriver.tools.calls.syntax_check import check_by_repl, meant, readable_forms, speaks_lisp
 from codriver.tools.truth.drift_notes import look_at_load
 
@@ -112,9 +103,9 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if lisp:
         await look_at_load(call, repl, arguments.code)
     own = target.key if arguments.repl_session_key is None and not arguments.isolate else None
-    images, most = arguments.max_images, budget(call)
     notes = notes_of_choice(call, current, target)
-    answer = await describe(call, current, arguments, max_images=images, max_bytes=most, notes=notes, own_session=own)
+    images = arguments.max_images
+    answer = await describe(call, current, arguments, max_images=images, notes=notes, own_session=own)
     return await with_trace(call, answer, current.id) if is_recorded else answer
 
 
@@ -132,8 +123,7 @@ async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, argument
     with anyio.CancelScope(shield=True):
         did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
-    images, most = arguments.max_images, budget(call)
-    answer = await describe(call, current, arguments, max_images=images, max_bytes=most, notes=did)
+    answer = await describe(call, current, arguments, max_images=arguments.max_images, notes=did)
     answer = await with_trace(call, answer, evaluation)
     if current.status == "done":
         return answer

@@ -19,8 +19,8 @@ from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.trace_answers import trace_part, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Tool, answer_schema, unsaid_default
-from codriver.tools.calls.evaluation_waits import give_input, stop, wait
-from codriver.tools.calls.session_choice import evaluation_of, resolve
+from codriver.tools.calls.evaluation_waits import evaluation_of, give_input, stop, wait
+from codriver.tools.calls.session_choice import resolve
 
 if TYPE_CHECKING:
     from codriver.core.state import State
@@ -98,7 +98,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if current.kind == "run-tests":
         await look_again_late(call, current)
         return await describe_run(call, current, arguments, whole=arguments.report)
-    answer = await describe(call, current, arguments, max_images=arguments.max_images, max_bytes=budget(call))
+    answer = await describe(call, current, arguments, max_images=arguments.max_images)
     return await with_trace(call, answer, current.id)
 
 
@@ -197,7 +197,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     why = f"{call.who(arguments.who)} asked for it with interrupt_evaluation"
     did = await stop(call, evaluation, why, allow_restart=arguments.allow_restart)
     current = evaluation_of(call.state, evaluation)
-    described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call), notes=did)
+    described = await describe(call, current, arguments, notes=did)
     if current.over:
         kept = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
         if not wants_detail(call, arguments):  # whoever asked for it knows
@@ -262,7 +262,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
         )
     await give_input(call, current, arguments.text)
     current = await wait(call, current.id, call.services.durations.settle_s, owns=False)
-    return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
+    return await describe(call, current, arguments)
 
 
 TOOLS = (

@@ -246,7 +246,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     begin(call, target, who, request)
     timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
     current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
-    described = await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
+    described = await describe(call, current, arguments)
     if current.status != "done":
         return described
     told = read_told(call, await _value(call, current, target.repl, arguments.what))

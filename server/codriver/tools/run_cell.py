@@ -14,7 +14,6 @@ from codriver.editing.notebooks import NotANotebookError, notebook_in
 from codriver.errors import RefusedError, refused
 from codriver.tools.acts.file_loads import FILE
 from codriver.tools.acts.submission import begin, default_limits
-from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import Answer, Call, Tool, answer_schema
@@ -101,7 +100,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
     del notebook, cell  # not to be held as long as the cell runs
     timeout_ms = arguments.timeout_ms or call.services.live.settings.evaluate_timeout_ms
     current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
-    return await describe(call, current, arguments, max_images=MAX_IMAGES, max_bytes=budget(call))
+    return await describe(call, current, arguments, max_images=MAX_IMAGES)
 
 
 def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:

@@ -16,7 +16,8 @@ from codriver.tools.acts.submission import has_frames, keeps_test, last_failed
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.calls.session_choice import evaluation_of, own, session_field, target_of
+from codriver.tools.calls.evaluation_waits import evaluation_of
+from codriver.tools.calls.session_choice import own, session_field, target_of
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure

@@ -26,12 +26,11 @@ from codriver.tools.acts.edit_acts import AFFECTED, LiveSteps
 from codriver.tools.acts.edit_loads import changed_files
 from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_runs import TestArguments, report_of, run_tests
-from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Call, Given, Tool, answer_schema
-from codriver.tools.calls.evaluation_waits import stop, wait
-from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane
+from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
+from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 from codriver.tools.edit_files import MAX_EDITS, MAX_TESTS, EditArguments, EditFilesArguments, dry_edit, edit_files
 from codriver.tools.evaluate_code import EvaluateArguments, evaluate_code
 
@@ -276,7 +275,7 @@ async def _run(call: Call, target: Target, who: str, arguments: TryArguments, tr
 
 async def _unfinished(call: Call, current: Evaluation, arguments: TryArguments) -> Answer:
     """The answer about a try that did not come to its end."""
-    return await describe(call, current, arguments, max_images=0, max_bytes=budget(call))
+    return await describe(call, current, arguments)
 
 
 async def _keep(

@@ -24,9 +24,9 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import describe
-from codriver.tools.calls.evaluation_waits import queue_notes, stop, wait, way_to_end
+from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait, way_to_end
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, evaluation_of, in_lane, server_of
+from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -151,7 +151,7 @@ class EditLoads:
                 reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
                 self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
             return False
-        told = await describe(call, current, self._asked, max_images=0, max_bytes=budget(call) // 2)
+        told = await describe(call, current, self._asked, max_bytes=budget(call) // 2)
         self.rows[file.place] = {"load": {key: value for key, value in told.fields.items() if key not in FAILURE}}
         if not told.ok:
             self.failure = {key: told.fields[key] for key in FAILURE if key in told.fields} | self.failure

@@ -25,7 +25,6 @@ from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import removal
 from codriver.systems.owners import as_spelled
 from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
-from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import UNLISTED, Answer, Call
@@ -87,7 +86,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     shown = followed.unfinished or current
     stale = await notes_of_load(call, repl) if shown.status == "done" else ()
     notes = (*followed.notes, *stale)
-    return await describe(call, shown, arguments, max_images=0, max_bytes=budget(call), notes=notes)
+    return await describe(call, shown, arguments, notes=notes)
 
 
 class _Loads:

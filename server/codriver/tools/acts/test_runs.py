@@ -43,8 +43,8 @@ from codriver.tools.answers.lean_answers import (
 )
 from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trace
 from codriver.tools.calls.base import UNLISTED, Answer, Call, unsaid_default
-from codriver.tools.calls.evaluation_waits import stop, wait
-from codriver.tools.calls.session_choice import check_tree, chosen, evaluation_of, in_lane, target_of
+from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
+from codriver.tools.calls.session_choice import check_tree, chosen, in_lane, target_of
 from codriver.tools.truth.drift_notes import NEVER_LIVE, PASSES, notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ async def describe_run(
     if not evaluation.over:
         return await _running(call, evaluation, asked)
     if transcript is None or not (report or evaluation.status == "failed"):
-        return await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call))
+        return await describe(call, evaluation, asked)
     said = transcript.out.last(budget(call)).text
     if report is None:
         return _refused(evaluation, tail(without_own_traceback(said, _message(evaluation)), budget(call)).text)
@@ -250,7 +250,7 @@ async def _of_red(call: Call, evaluation: Evaluation, report: Json, *, is_lean: 
 
 async def _running(call: Call, evaluation: Evaluation, asked: Evaluating) -> Answer:
     """The answer about a run under way: how many tests have ended, and which of them did not pass."""
-    answer = await describe(call, evaluation, asked, max_images=0, max_bytes=budget(call) // 2)
+    answer = await describe(call, evaluation, asked, max_bytes=budget(call) // 2)
     so_far = None
     if evaluation.status == "running":
         with suppress(CodriverError):

@@ -86,8 +86,7 @@ def notes_of_background(asking: Asking) -> list[str]:
     Not of the evaluation that the answer is about, whose output shows it.
     """
     call = asking.call
-    last_line = call.services.log.last_line or 0
-    told = call.services.transcripts.late.tell((call.client, asking.who), last_line)
+    told = call.services.transcripts.late.tell((call.client, asking.who))
     if not told or not (news := [late for late in told if late.source != asking.evaluation.id]):
         return []
     newest = news[-1]

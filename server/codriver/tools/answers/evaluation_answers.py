@@ -18,7 +18,7 @@ from codriver.core.state import Seen
 from codriver.core.values import HELD, LIVE, NOT_LISP, EvaluationStatus
 from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
-from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, image_files, images_for, shorten
+from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, budget, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import (
     Asking,
     fails_again,
@@ -81,17 +81,18 @@ async def describe(
     evaluation: Evaluation,
     asked: Evaluating,
     *,
-    max_images: int,
-    max_bytes: int,
+    max_images: int = 0,
+    max_bytes: int | None = None,
     notes: tuple[str, ...] = (),
     own_session: str | None = None,
 ) -> Answer:
     """The answer that says how an evaluation stands: its result and output as far as they go.
 
-    It leaves out what its reader knows, unless `asked` wants detail. `own_session`: the key of the session that the
-    reader gets where it names none, if that is known.
+    It leaves out what its reader knows, unless `asked` wants detail. `max_bytes`: of text; None: as many as any answer
+    has. `own_session`: the key of the session that the reader gets where it names none, if that is known.
     """
     transcript = call.services.transcripts.get(evaluation.id)
+    max_bytes = budget(call) if max_bytes is None else max_bytes
     described = partial(
         _described, call, evaluation, asked, images_for(call, max_images, IMAGE_WAY), max_bytes, notes, own_session
     )

@@ -1,4 +1,4 @@
-"""Waiting for an evaluation, with progress and the reason why it waits itself; giving it input; and stopping it."""
+"""An evaluation by its id; waiting for it, with progress and the reason why it waits itself; input for it; its stop."""
 
 from __future__ import annotations
 
@@ -11,16 +11,33 @@ import anyio
 from codriver.core import callers
 from codriver.core.actions import CancelQueued, InputGiven, InputWanted
 from codriver.core.state import holder
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, refused
 from codriver.net.timers import Timeout
-from codriver.tools.calls.session_choice import evaluation_of
 
 if TYPE_CHECKING:
+    from codriver.core.state import State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Transcript
     from codriver.tools.calls.base import Call
 
 PROGRESS_CHARACTERS = 200
+
+
+def evaluation_of(state: State, given: str) -> Evaluation:
+    """The evaluation with the id `given`.
+
+    Raises:
+        RefusedError: there is none, or it is forgotten.
+    """
+    evaluation = state.evaluations.get(given)
+    if evaluation is None:
+        raise refused(
+            "unknown-evaluation",
+            f"no evaluation {given!r} is known",
+            hint="ids are forgotten after about a thousand evaluations and when the server restarts; "
+            "repl_output_log has what was evaluated, its $history also the code of earlier servers",
+        )
+    return evaluation
 
 
 async def wait(

@@ -315,23 +315,6 @@ def _home(repl: Repl, workspace: Path) -> Path:
     return workspace
 
 
-def evaluation_of(state: State, given: str) -> Evaluation:
-    """The evaluation with the id `given`.
-
-    Raises:
-        RefusedError: there is none, or it is forgotten.
-    """
-    evaluation = state.evaluations.get(given)
-    if evaluation is None:
-        raise refused(
-            "unknown-evaluation",
-            f"no evaluation {given!r} is known",
-            hint="ids are forgotten after about a thousand evaluations and when the server restarts; "
-            "repl_output_log has what was evaluated, its $history also the code of earlier servers",
-        )
-    return evaluation
-
-
 def target_of(state: State, evaluation: Evaluation) -> Target:
     """The session of an evaluation.
 
