@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.enrichment import Later, from_context, from_result, from_settings
-from codriver.core.records import dataclass
+from codriver.core.records import Later, dataclass, from_context, from_result, from_settings
 
 if TYPE_CHECKING:
     from codriver.core.state import AppStream, Origin, Seen

@@ -9,7 +9,7 @@ and performers are found by class. One dispatch runs in this order:
 3. the follow-up actions are dispatched, each handler's in turn;
 4. the effects are performed.
 
-Values that actions and effects name instead of holding are filled in before: see `codriver.core.enrichment`.
+Values that actions and effects name instead of holding are filled in before: see `codriver.core.records`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from codriver.core.actions import ACTIONS, Action
 from codriver.core.effects import EFFECTS, Effect
-from codriver.core.enrichment import Later
-from codriver.core.records import dataclass, replace
+from codriver.core.records import Later, dataclass, replace
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.enrichment import Later, from_context, from_settings, from_state
-from codriver.core.records import dataclass
+from codriver.core.records import Later, dataclass, from_context, from_settings, from_state
 
 if TYPE_CHECKING:
     from codriver.core.actions import Action

@@ -3,16 +3,24 @@
 The library sets each field of a frozen dataclass by a call that looks it up by its name, and its `replace` calls the
 constructor with every field. An evaluation makes some sixty records with three hundred fields. Here the fields go into
 the record's dictionary at once, or each into its slot. To a type checker it is the library's own dataclass.
+
+A field may name its value instead of holding it. One of type `Later[int]` holds an int, or a `Later` that says where
+the int comes from: the *context* of the dispatch (the time, who asks), the *settings*, the *state*, or, in a
+continuation, the *result* of the effect before it. The dispatch fills it in before an action's handler sees it, and in
+an effect with the state that its handler left; what cannot be filled in is an error. Only fields that default to a
+`Later` are looked at: a value of any other is data, and nothing that a client sends is ever taken for a `Later`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 T = TypeVar("T")
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from dataclasses import dataclass as dataclass  # noqa: PLC0414  # said twice is what makes it ours to export
     from dataclasses import replace as replace  # noqa: PLC0414  # as above
 else:
@@ -73,3 +81,41 @@ def _initializer(kind: Any, *, has_slots: bool) -> Any:
     made.__qualname__, made.__module__ = f"{kind.__qualname__}.__init__", kind.__module__
     made.__annotations__ = {one.name: one.type for one in fields} | {"return": None}
     return made
+
+
+def _whole(value: object) -> object:
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Later(Generic[T]):
+    """A value of type T that is filled in before use: `get` takes it from its source. `name` is for people."""
+
+    source: Literal["context", "settings", "state", "result"]
+    name: str
+    get: Callable[[Any], Any] = dataclasses.field(default=_whole, compare=False, repr=False)
+
+    if TYPE_CHECKING:
+        # To a type checker such a field takes both and gives the value: whoever reads it comes after `fill`.
+        def __get__(self, holder: object, owner: type) -> T: ...
+        def __set__(self, holder: object, value: T | Later[T]) -> None: ...
+
+
+def from_context(name: str) -> Later[Any]:
+    """The context's value `name`."""
+    return Later("context", name, itemgetter(name))
+
+
+def from_settings(name: str) -> Later[Any]:
+    """The setting `name`."""
+    return Later("settings", name, attrgetter(name))
+
+
+def from_state(path: str) -> Later[Any]:
+    """A part of the state, such as `life.port`."""
+    return Later("state", path, attrgetter(path))
+
+
+def from_result(part: int | None = None) -> Later[Any]:
+    """The effect's result, in a continuation, or its part number `part`, counted from 1."""
+    return Later("result", "all") if part is None else Later("result", str(part), itemgetter(part - 1))

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from codriver.core import actions, effects
 from codriver.core.dispatch import NOT_YET, Core, fill, later_fields
-from codriver.core.enrichment import Later, from_context, from_result
 from codriver.core.handlers import HANDLERS
+from codriver.core.records import Later, from_context, from_result
 from codriver.core.state import State
 
 
