@@ -253,6 +253,25 @@ def test_what_another_edited_and_loaded_of_an_imported_module_is_told(live):
         assert "43 → 100" in told
 
 
+def test_what_another_edited_and_loaded_is_told_once_and_what_it_took_back_is_not(live):
+    (live.workspace / "shop_k.py").write_text("def price():\n    return 43\n")
+
+    def edited(client, who, before, after, **more):
+        answer = client.call(
+            "edit_files", edits=[{"filePath": "shop_k.py", "oldText": before, "newText": after}], who=who, **more
+        )
+        return [note for note in answer.get("notes", ()) if "redefined" in note]
+
+    with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
+        assert claude.call("load_file", filePath="shop_k.py", who="claude")["ok"]
+        edited(copilot, "copilot", "43", "100", load=True)
+        (told,) = edited(claude, "claude", "100", "50")
+        assert "copilot redefined `shop_k.price`" in told
+        edited(copilot, "copilot", "50", "7")
+        assert copilot.call("undo_edit", who="copilot")["ok"]
+        assert edited(claude, "claude", "50", "8") == []
+
+
 def of_file(answer):
     return [note for note in answer.get("notes", ()) if "since its load" in note]
 

@@ -204,10 +204,18 @@ def _found_in_edit(state: State, of: EditsOf, life: Life | None) -> list[Conflic
     for number, edit in enumerate(of.edits, 2):
         said = _changed(of, edit, number)
         there.add(said)
-    met = found(state, there, said)
+    # What was taken back since, or written over by other means, is not replaced by this edit.
+    now = _letters(of.edits[-1].before or "")
+    met = [one for one in found(state, there, said) if _letters(one.made) in now]
     if life is not None:
-        met += found(state, life, replace(said, number=state.evaluated + 1))
-    return met
+        met = [*found(state, life, replace(said, number=state.evaluated + 1)), *met]
+    # A definition that was written and evaluated is told once.
+    return list({(one.who, one.name, _letters(one.made)): one for one in reversed(met)}.values())[::-1]
+
+
+def _letters(text: str) -> str:
+    """A text without blanks, as definitions are indented otherwise than in their files."""
+    return "".join(text.split())
 
 
 def _changed(of: EditsOf, edit: Edit, number: int) -> Said:
