@@ -394,7 +394,8 @@ class Attack:
         assert "of-a-stranger" not in ran, "another user's code ran"
         done = self.comparison.done(0, float("inf"))
         assert done <= set(ran), f"answered as done, and did not run: {sorted(done - set(ran))[:5]}"
-        assert all(sent[mark].result.strip("'\"") == mark for mark in done), "an answer is another's"
+        others = [(mark, sent[mark]) for mark in done if sent[mark].result.strip("'\"") != mark]
+        assert not others, f"{len(others)} answers are another's, or have no value: {others[:3]}"
         self.comparison.check_log(self.live, self.began)
         self.live.stop()
         self.comparison.check_history(self.folder)
@@ -405,6 +406,7 @@ class Attack:
             "another user": dict(self.stranger.tried),
             "calls": dict(sum((one.calls for one in clients), Counter())),
             "evaluations": dict(Counter(one.outcome for one in sent.values())),
+            "interrupted": dict(Counter(one.key for one in sent.values() if one.outcome == "interrupted")),
             "by REPL": dict(Counter(sent[mark].key for mark in ran)),
             "said not to have run, and ran": sorted((mark, sent[mark].outcome) for mark in unsent & set(ran))[:9],
             "ran": len(ran),

@@ -16,7 +16,6 @@ from dataclasses import replace
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from time import thread_time
 from typing import TYPE_CHECKING, Final, cast
 from uuid import uuid4
 
@@ -80,8 +79,6 @@ MOST_DRAIN_S: Final = 10.0
 BEAT_S: Final = 5.0
 """How long a kernel behind a tunnel may be without a heartbeat: busy kernels of some languages have none."""
 
-FLOOD_RESTS: Final = 9
-"""Between two messages of a flood it is rested so many times as long as the loop had to do for one."""
 STREAM_CHARACTERS: Final = 64 * 1024
 """What is told at once of a text that a program printed."""
 
@@ -247,16 +244,10 @@ class ZmqChannel(Channel):
         self._end("the kernel's process ended, or was restarted" if is_closed else cause)
 
     async def tell(self, socket: Socket) -> None:
-        """Tell of what came on one socket, until cancelled. What is long is read, and told, in turns.
-
-        Of a flood, of which most is dropped in any case, less is told: others have the loop meanwhile.
-        """
+        """Tell of what came on one socket, until cancelled. What is long is read, and told, in turns."""
         turns = Turns()
         while True:
-            began_s = thread_time()
             await self._tell_next(socket, turns)
-            if self._sockets[socket].is_flooded:
-                await anyio.sleep(FLOOD_RESTS * (thread_time() - began_s))
 
     async def _tell_next(self, socket: Socket, turns: Turns) -> None:
         await self._keep_up()

@@ -178,11 +178,6 @@ class ZmqSocket:
         self._mail.set()
 
     @property
-    def is_flooded(self) -> bool:
-        """True while more comes than anybody reads: what is taken later is the less, and its end stays."""
-        return self._inbox.is_dropping and self._backlog_bytes > CHUNK_BYTES
-
-    @property
     def is_read(self) -> bool:
         """True where nothing waits of what came."""
         return not self._backlog_bytes and not len(self._inbox)
