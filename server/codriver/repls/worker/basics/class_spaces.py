@@ -6,7 +6,7 @@ import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 INSTALLED = ("site-packages", "dist-packages")
@@ -19,15 +19,15 @@ def is_class(value: object) -> bool:
     return issubclass(type(value), type)
 
 
-def space_of(kind: object) -> Any:
-    """The names of a class, which its metaclass is not asked for."""
-    return type.__dict__["__dict__"].__get__(kind)
+space_of: Callable[[object], Any] = type.__dict__["__dict__"].__get__
+"""The names of a class, which its metaclass is not asked for."""
+qualname_of_class: Callable[[object], Any] = type.__dict__["__qualname__"].__get__
+_qualname_of_function: Callable[[object], Any] = vars(types.FunctionType)["__qualname__"].__get__
 
 
 def qualname_of(value: object) -> Any:
     """The name of a class or function with those it is in."""
-    owner = type if is_class(value) else types.FunctionType
-    return owner.__dict__["__qualname__"].__get__(value)
+    return qualname_of_class(value) if is_class(value) else _qualname_of_function(value)
 
 
 def home_of(value: object) -> Any:

@@ -17,7 +17,7 @@ import re
 import types
 import weakref
 
-from ..basics.class_spaces import function_in, home_of, is_class, qualname_of, space_of, unwrapped
+from ..basics.class_spaces import function_in, home_of, is_class, qualname_of, qualname_of_class, space_of, unwrapped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -422,8 +422,14 @@ class Names:
 
     def __init__(self, space: dict[str, Any]) -> None:
         self._raw: dict[str, Any] | None = dict(space)
+        module = space.get("__name__")
+        # `_is_own_class`, without its calls: of thousands of names few are classes, and most of those are imported.
         self._classes = [
-            (name, dict(space_of(value))) for name, value in self._raw.items() if _is_own_class(space, name, value)
+            (name, dict(space_of(value)))
+            for name, value in self._raw.items()
+            if issubclass(type(value), type)
+            and space_of(value).get("__module__") == module
+            and qualname_of_class(value) == name
         ]
         self._kept: dict[str, Kept] = {}
 
