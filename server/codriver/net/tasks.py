@@ -118,11 +118,11 @@ class Turns:
         """True where others are to have a turn."""
         return perf_counter() >= self._ends
 
-    async def leave_off(self, turn_s: float = TURN_S) -> None:
-        """Let others go on; then the next turn begins, which is over after `turn_s`."""
+    async def leave_off(self) -> None:
+        """Let others go on."""
         for _ in range(TURNS_OF_OTHERS):
             await asyncio.sleep(0)
-        self._ends = perf_counter() + turn_s
+        self._ends = perf_counter() + TURN_S
 
 
 async def in_turns(work: Generator[None, None, T]) -> T:

@@ -74,16 +74,3 @@ def test_the_end_of_a_flood_stays_whatever_comes_after_it():
     ended = inbox(*flood, message(5, "status"), message(6, "status"))
     assert taken(ended) == [("p", "stdout", 40_000), 4, 5, 6]
     assert taken(inbox(*flood, message(5, "status"), message(6, size=10_000))) == [("p", "stdout", 50_000), 5, 6]
-
-
-def test_it_is_flooded_from_the_first_that_is_dropped_until_nothing_waits():
-    waiting = inbox(*map(message, range(5)))
-    assert not waiting.is_dropping
-    waiting.put(message(5))
-    assert waiting.is_dropping
-    seen = []
-    while len(waiting):
-        seen.append(waiting.is_dropping)
-        waiting.take()
-    assert all(seen)
-    assert not waiting.is_dropping

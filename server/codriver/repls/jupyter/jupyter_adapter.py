@@ -23,12 +23,7 @@ from codriver.repls.jupyter.finding.started_kernels import KernelProcess
 from codriver.repls.jupyter.questions.kernel_questions import leave_subshell
 from codriver.repls.jupyter.questions.kernel_seam import KernelSeam
 from codriver.repls.jupyter.questions.kernel_test_runner import KernelTestRunner
-from codriver.repls.jupyter.questions.python_questions import (
-    KernelIntrospection,
-    abilities,
-    give_room,
-    runs_expressions,
-)
+from codriver.repls.jupyter.questions.python_questions import KernelIntrospection, abilities, runs_expressions
 from codriver.repls.jupyter.running.evaluator import Evaluator
 from codriver.repls.jupyter.running.kernel import open_kernel
 from codriver.repls.jupyter.running.others_evaluations import OthersEvaluations
@@ -63,18 +58,14 @@ def connect_jupyter(
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol `jupyter`: `place` is the path of a connection file."""
     del is_remote  # the connection file says where the kernel is
-    opened = partial(open_zmq, place, found_by=found_by)
-    return connect(opened, listener=listener, workspace=workspace, is_merely_found=found_by is not None)
+    return connect(partial(open_zmq, place, found_by=found_by), listener=listener, workspace=workspace)
 
 
 @asynccontextmanager
-async def connect(
-    carrier: Carrier, *, listener: Listener, workspace: Path | None = None, is_merely_found: bool = True
-) -> AsyncIterator[Adapter]:
+async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | None = None) -> AsyncIterator[Adapter]:
     """An adapter for the kernel that the carrier leads to; leaving the context leaves the kernel alive.
 
-    Stack frames in files under `workspace` count as the user's. A kernel that `is_merely_found` is left as it is; any
-    other one is made to keep more prints that nobody has read yet.
+    Stack frames in files under `workspace` count as the user's.
 
     Raises:
         ReplUnreachableError: nobody listens there.
@@ -85,8 +76,6 @@ async def connect(
     async with open_kernel(carrier, on_foreign=lambda message: others[0].take(message) if others else None) as kernel:
         others.append(OthersEvaluations(listener, kernel.info))
         is_python = await runs_expressions(kernel)
-        if is_python and not is_merely_found:
-            await give_room(kernel)
         introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
         seam = KernelSeam(kernel, introspection.questions, listener) if is_python else None
         if seam is not None:

@@ -91,8 +91,7 @@ class ServerKernels:
         from codriver.repls.jupyter.jupyter_adapter import connect  # noqa: PLC0415  # many workspaces have no kernel
 
         del is_remote  # the connection file says where the kernel is
-        opened = partial(self._open_file, Path(place), found_by)
-        return connect(opened, listener=listener, workspace=workspace, is_merely_found=found_by is not None)
+        return connect(partial(self._open_file, Path(place), found_by), listener=listener, workspace=workspace)
 
     @asynccontextmanager
     async def _open_file(self, file: Path, found_by: Path | None, on_message: OnMessage) -> AsyncIterator[Channel]:

@@ -369,17 +369,6 @@ async def runs_expressions(kernel: Kernel) -> bool:
     return text_of(mapping_of(told, "data"), "text/plain") == "1"
 
 
-async def give_room(kernel: Kernel) -> None:
-    """Have an ipykernel keep what it prints faster than anybody reads, unless it is busy. Never raises."""
-    if kernel.is_busy:
-        return
-    code = (
-        f"(lambda room: exec({_literal(python_text('python/published_room.py'))}, room) or room['give_room']())({{}})"
-    )
-    with suppress(CodriverError):
-        await expression(kernel, code, timeout_s=PROBE_S)
-
-
 def abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
     """The capabilities that questions give, and what would provide those that they do not."""
     found = {

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.recent import Recent
-from codriver.net.tasks import TURN_S, Turns
+from codriver.net.tasks import Turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.wire.framing import HeadAndTail
 from codriver.wire.untrusted import NOTHING, text_of
@@ -53,8 +53,6 @@ ROOM_BYTES: Final = 4 * 2**20
 where ten times as much wants to run as can, that takes seconds. By itself Linux begins with a thirtieth of it."""
 CHUNK_BYTES: Final = 64 * 1024
 """What waits is put together to so much: each read of few bytes would take a page of memory."""
-FLOODED_TURN_S: Final = TURN_S / 2
-"""As long as a turn lasts while most of what comes is dropped: nobody waits for it."""
 SLICE_BYTES: Final = 2 * 1024
 LONG_SLICE_BYTES: Final = 64 * 1024
 """What is taken apart between two looks at the clock, of small parts and of a long one."""
@@ -69,7 +67,7 @@ class ZmqSocket:
         self._decoder = Decoder()
         self._assembler = Assembler(signer)
         self._inbox = Inbox()
-        self._backlog: deque[bytes | bytearray] = deque()
+        self._backlog: deque[bytearray] = deque()
         self._backlog_bytes = 0
         self._most_backlog = PUBLISHED_BACKLOG_BYTES if kind == "SUB" else BACKLOG_BYTES
         self._end: str | None = None
@@ -132,11 +130,10 @@ class ZmqSocket:
 
     def _heard(self, data: bytes) -> None:
         self.received_bytes += len(data)
-        last = self._backlog[-1] if self._backlog else None
-        if isinstance(last, bytearray) and len(last) + len(data) <= CHUNK_BYTES:
-            last += data
+        if self._backlog and len(self._backlog[-1]) + len(data) <= CHUNK_BYTES:
+            self._backlog[-1] += data
         else:
-            self._backlog.append(data if len(data) > CHUNK_BYTES // 2 else bytearray(data))
+            self._backlog.append(bytearray(data))
         self._backlog_bytes += len(data)
         if self._backlog_bytes > self._most_backlog:
             self._transport.pause_reading()
@@ -152,7 +149,7 @@ class ZmqSocket:
         start = 0
         while start < len(data):
             if turns.is_over:
-                await turns.leave_off(FLOODED_TURN_S if self._inbox.is_dropping else TURN_S)
+                await turns.leave_off()
             end = start + min(max(SLICE_BYTES, self._decoder.missing_bytes), LONG_SLICE_BYTES)
             for piece in self._decoder.feed(data[start:end]):
                 message = self._assembler.take(piece)
@@ -267,8 +264,6 @@ class Inbox:
         self._first_bytes = self._last_bytes = 0
         self._droppable = 0
         """How many of the last may be dropped. One of them stays, however long: the end of a flood may be a message."""
-        self.is_dropping = False
-        """True from the first that is dropped until nothing waits any more."""
 
     def __len__(self) -> int:
         return len(self._first) + len(self._last)
@@ -308,7 +303,6 @@ class Inbox:
             self._first_bytes += _weight(oldest)
             return
         self._droppable -= 1
-        self.is_dropping = True
         stream, size = _stream(oldest), oldest.held_bytes + oldest.left_out
         before = self._first[-1] if self._first else None
         if isinstance(before, Dropped) and (_id(before.parent), before.stream) == (_id(oldest.parent), stream):
@@ -325,7 +319,6 @@ class Inbox:
             self._first_bytes, self._last_bytes = self._last_bytes, 0
             self._droppable = 0
         oldest = self._first.popleft()
-        self.is_dropping = self.is_dropping and len(self) > 0
         self._first_bytes -= MESSAGE_BYTES if isinstance(oldest, Dropped) else _weight(oldest)
         return oldest
 
