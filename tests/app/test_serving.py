@@ -238,6 +238,8 @@ NULL_IN_NAME = {"type": "append", "filePath": "a\0.py", "code": "x = 1"}
         ("evaluate_code", {"code": "1", "nonsense": 1}, "bad-arguments"),
         ("evaluate_code", {"code": "1", "who": "UI"}, "bad-who"),
         ("evaluate_code", {"code": "1", "who": " "}, "bad-who"),
+        ("evaluate_code", {"code": "1", "who": "human"}, "bad-who"),
+        ("evaluate_code", {"code": "1", "who": "jupyter"}, "bad-who"),
         ("evaluate_code", {"code": "1", "replSessionKey": "clj"}, "unknown-session"),
         ("get_evaluation", {"evaluationId": "x"}, "unknown-evaluation"),
         ("load_file", {"filePath": "none.py"}, "file-unreadable"),

@@ -222,12 +222,14 @@ class Call:
         if given is None:
             known = callers.name_of(self.services.core.state, self.client, self.conversation)
             return known or client_slug(self.client_name) or "mcp-client"
-        if slug(given) in RESERVED or given != slug(given):
+        # The page, and it alone, is named after a human.
+        if given != slug(given) or (given in RESERVED and given != client_slug(self.client_name)):
             raise refused(
                 "bad-who",
                 f"{given!r} cannot be used as who",
                 hint="use a kebab-case slug that names you and nobody else, such as order-reviewer; "
-                "ui, api and blank are reserved; leave it out to be named after your client",
+                "ui, api, blank and those who are no agents, human and jupyter, are reserved; leave it out to be named "
+                "after your client",
             )
         return self.services.log.without_secrets(given)
 
@@ -256,7 +258,7 @@ class LastingCall(Call):
         object.__setattr__(self, "lasting", lasting)
 
 
-RESERVED = frozenset({"", "ui", "api"})
+RESERVED = frozenset({"", "ui", "api", "human", "jupyter"})
 """Names that would hide who acted."""
 _BETWEEN_WORDS = re.compile(r"[^a-z0-9]+")
 
