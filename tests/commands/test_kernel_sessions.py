@@ -73,15 +73,13 @@ def test_a_kernel_s_session_is_replayed_where_no_kernel_can_be_started(live):
     file.write_text(file.read_text().replace("%matplotlib inline\\n", ""))
     done = ran(live, "replay", str(file), "--repl", "python")
     assert f"{len(kept) + 1} evaluations: {len(kept) + 1} the same, 0 differ" in done.stdout
-    own_settings(live.folder).write_text(f"python = {sys.executable!r}\n")  # which has no kernel
     few = live.workspace / "few.jsonl"
     ran(live, "export", live.ids["values"], "-o", str(few))
-    done = ran(live, "replay", str(few))
+    done = ran(live, "replay", str(few), "--python", sys.executable)  # which has no kernel
     assert "no kernel can be started here, so a fresh python runs the cells" in done.stderr
     told = list(map(json.loads, file.read_text().splitlines()))
     file.write_text("".join(json.dumps({**one, "values": one.get("values", [])[:-1]}) + "\n" for one in told))
     assert live.run("replay", str(file), "--repl", "python").returncode == 1
-    own_settings(live.folder).write_text(f"python = {str(VENV / 'bin' / 'python')!r}\n")
 
 
 def test_a_notebook_of_a_kernel_s_session_keeps_every_display_with_all_of_its_types(live):

@@ -106,9 +106,9 @@ async def _show(session: ClientSession, steps: Sequence[tuple[str, str]]) -> Non
         await _evaluate(session, key, code)
     answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
     say(Styled("\nthe output log, as any client can query it:", bold=True))
-    asked: dict[str, str] = {}
-    for entry in answer["result"]:  # of an evaluation the first alone names who asked for it
-        who = asked.setdefault(entry["evaluation"], entry.get("who", ""))
+    who = ""
+    for entry in answer["result"]:  # who asked is told where it is another than in the row before
+        who = entry.get("who", who)
         text = " ⏎ ".join(entry["text"].splitlines())
         say(f"  {entry['line']:>3}  {who:10} {entry['category']:18} {text}")
 

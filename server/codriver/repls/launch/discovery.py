@@ -244,8 +244,11 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
 
 
 def _lead_on(found: Sequence[Found]) -> bool:
-    """True where any of the port files leads to something that listens. Blocks."""
-    for port in {one.port for one in found if one.port is not None}:
+    """True if any of the port files leads to something that listens, or to what is no listener of TCP. Blocks."""
+    held = [one for one in found if one.port is not None]
+    if any(kinds.split_address(one.address)[0] != kinds.NREPL for one in held):
+        return True
+    for port in {one.port for one in held}:
         try:
             socket.create_connection(("127.0.0.1", port), CONNECT_S).close()
         except ConnectionRefusedError:
