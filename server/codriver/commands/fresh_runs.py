@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from codriver.app.wiring import CONNECTORS
@@ -111,18 +111,10 @@ class FreshRuns:
         """A fresh REPL, for as long as the context lasts; `tell` is told what it prints."""
         words = words or self.words
         is_accepted = trust.is_accepted
-        how = recipe(
-            words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=self._interpreter()
-        )
+        python = self.python or _interpreter(self.workspace)
+        how = recipe(words, self.workspace, os.environ, is_accepted=is_accepted, is_asked=True, python=python)
         learn = partial(self.clean.learn_sensitive, words)
         return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
-
-    def _interpreter(self) -> str:
-        """The interpreter, of which a server may have been told otherwise than the settings are."""
-        if self.python:
-            return self.python
-        served = known_servers.ask(self.workspace, "codriver-export").health or {}
-        return str(served.get("python") or load(self.workspace, environ=os.environ).settings.python)
 
     async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
         """The fresh REPL, until `stack` ends; of a kernel that cannot be started, one that runs the same language.
@@ -193,6 +185,13 @@ class FreshRuns:
             failed = await _run_lisp(repl, page, form, origin, str(file))
         clean = self.clean
         return tuple(replace(one, error=clean(one.error)) for one in failed)
+
+
+@cache
+def _interpreter(workspace: Path) -> str:
+    """The interpreter of the workspace's server, which may have been told another than the settings; else theirs."""
+    served = known_servers.ask(workspace, "codriver-export").health or {}
+    return str(served.get("python") or load(workspace, environ=os.environ).settings.python)
 
 
 def is_kernel(words: str) -> bool:
