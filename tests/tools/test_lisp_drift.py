@@ -298,11 +298,14 @@ def test_another_root_that_nobody_saw_given_is_told_unless_the_files_own_code_ma
     assert own.ask() == []
 
 
-def test_a_method_that_only_the_repl_has_and_one_that_was_taken_out_are_told(world):
-    text = TEXT + "(defmethod price :book [x] 1)\n(extend-type String Shape (area [_] 1))\n"
-    world.write(text)
+def load_methods(world):
+    world.write(TEXT + "(defmethod price :book [x] 1)\n(extend-type String Shape (area [_] 1))\n")
     world.load()
     assert world.ask() == []
+
+
+def test_a_method_that_only_the_repl_has_and_one_that_was_taken_out_are_told(world):
+    load_methods(world)
     world.log("(defmethod price :pen [x] 2)", who="bob")
     world.log("(extend-type Long Shape (area [_] 2))", who="bob")
     assert sorted(world.ask()) == [
@@ -316,10 +319,7 @@ def test_a_method_that_only_the_repl_has_and_one_that_was_taken_out_are_told(wor
 
 
 def test_methods_that_are_given_from_another_namespace_count_for_their_own(world):
-    text = TEXT + "(defmethod price :book [x] 1)\n(extend-type String Shape (area [_] 1))\n"
-    world.write(text)
-    world.load()
-    assert world.ask() == []
+    load_methods(world)
     world.log("(defmethod shop/price :book [x] 1)", space="user")
     assert world.ask() == []
     world.log("(defmethod shop/price :pen [x] 2)", who="bob", space="user")
