@@ -196,7 +196,7 @@ def envelope_of(line: bytes) -> dict[str, Any]:
 
 
 def stamp_of(path: str) -> list[int] | None:
-    """The stamp of a file, as the server writes it; None where there is none. Source: `codriver.files.read_cache`."""
+    """The stamp of a file, as the server writes it; None where there is none. Source: `codriver.files.whole_files`."""
     try:
         status = os.stat(path)
     except OSError:

@@ -76,7 +76,7 @@ else:
 
 
 def state_folder(name: str) -> str:
-    """A folder in which servers keep what is this user's. Source: `codriver.files.paths`, platformdirs."""
+    """A folder in which servers keep what is this user's. Source: `codriver.files.own_folders`, platformdirs."""
     base = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(base):
         if sys.platform == "win32":

@@ -69,7 +69,7 @@ def _workspace(given: str | None) -> Path | None:
     """The folder that is given, else the current one if a server is or was there; None for others."""
     from pathlib import Path  # noqa: PLC0415  # as above
 
-    from codriver.files.paths import server_folder  # noqa: PLC0415  # as above
+    from codriver.files.own_folders import server_folder  # noqa: PLC0415  # as above
     from codriver.net import server_record  # noqa: PLC0415  # as above
 
     if given is not None:

@@ -24,7 +24,7 @@ from codriver import __version__
 from codriver.commands.cli import COMMANDS, cli
 from codriver.commands.log import comment_signs
 from codriver.commands.options import workspace_above
-from codriver.files.paths import server_folder
+from codriver.files.own_folders import server_folder
 from codriver.net.registration import claim
 from codriver.net.server_record import is_claimed
 from relay.relay_process import claimed

@@ -167,11 +167,10 @@ def test_the_short_way_says_to_the_byte_what_the_whole_way_says(live):
 
 
 OF_THE_SHORT_WAY = [
-    "codriver", "codriver.errors", "codriver.files", "codriver.files.paths", "codriver.files.place",
-    "codriver.files.private_folders", "codriver.files.read_cache", "codriver.files.whole_files", "codriver.net",
-    "codriver.net.client", "codriver.net.kernel_sockets", "codriver.net.server_record", "codriver.systems",
-    "codriver.systems.listeners", "codriver.systems.machine", "codriver.systems.open_folders",
-    "codriver.systems.owners", "codriver_relay", "codriver_relay.own_files", "codriver_relay.peer",
+    "codriver", "codriver.errors", "codriver.files", "codriver.files.own_folders", "codriver.files.place",
+    "codriver.files.whole_files", "codriver.net", "codriver.net.client", "codriver.net.kernel_sockets",
+    "codriver.net.server_record", "codriver.systems", "codriver.systems.file_system", "codriver.systems.machine",
+    "codriver_relay", "codriver_relay.own_files", "codriver_relay.peer",
 ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from project_texts import ProjectTexts
 
 from codriver.editing import Act, Editor, InsertDef, Limits, ReplaceDef, Wanted
 from codriver.editing.batch import Create
-from codriver.editing.changed_statements import changed_statements
+from codriver.editing.python_edits import changed_statements
 from codriver.errors import RefusedError
 from codriver.repls.worker.basics.held_definitions import Holds
 from codriver.repls.worker.python.module_loads import ModuleLoad

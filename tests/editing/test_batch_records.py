@@ -15,9 +15,9 @@ from live_server import serving
 from codriver.editing import BatchRecords, Create, Editor, Limits, Wanted
 from codriver.editing.atomic_batch import UNDER_WAY
 from codriver.editing.file_changes import Change, read
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 from codriver.lisp.edit import Append
-from codriver.systems.open_folders import HAS_DESCRIPTORS
+from codriver.systems.file_system import HAS_DESCRIPTORS
 
 OLD = "(ns a)\n"
 KILLED = """

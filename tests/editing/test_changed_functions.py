@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.editing.changed_statements import changed_functions
+from codriver.editing.python_edits import changed_functions
 
 TEXT = """
 import json

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from codriver.files.private_folders import remove_locked, try_lock
+from codriver.files.own_folders import remove_locked, try_lock
 
 
 @pytest.fixture

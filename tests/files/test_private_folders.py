@@ -6,7 +6,7 @@ import stat
 import pytest
 from live_server import serving
 
-from codriver.files.private_folders import make_private_folder
+from codriver.files.own_folders import make_private_folder
 
 
 @pytest.fixture(autouse=True)

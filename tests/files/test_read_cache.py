@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from codriver.files.read_cache import SETTLED_NS, ReadCache
+from codriver.files.whole_files import SETTLED_NS, ReadCache
 
 
 @pytest.fixture

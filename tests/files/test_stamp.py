@@ -42,7 +42,7 @@ def test_relay_and_server_stamp_a_file_alike(tmp_path):
 
 # Who asks for the time of a file, and not to tell whether it is the same.
 ASKS_FOR_TIMES = {
-    "files/read_cache.py": "the one shape, and what may be written again within its clock's step",
+    "files/whole_files.py": "the one shape, and what may be written again within its clock's step",
     "app/kept_lists.py": "the oldest goes first",
     "tools/acts/test_runs.py": "the newest edit of all files of Python",
     "tools/truth/conflicts.py": "who wrote a file last",

@@ -10,7 +10,7 @@ import posix_only
 import pytest
 from live_server import WAIT_S, environ, until
 
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 from codriver.net.known_servers import NOTE, ask_all, forget, note, noted_workspaces
 
 

@@ -12,7 +12,7 @@ import pytest
 from live_server import serving
 
 from codriver.files import toml_file
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 from codriver.repls.kinds import by_word
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings import trust

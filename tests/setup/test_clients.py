@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.paths import shipped_folder
+from codriver.files.own_folders import shipped_folder
 from codriver.setup.clients import (
     Environment,
     Launch,

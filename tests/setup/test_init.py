@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.settings.layers import load
 from codriver.setup.clients import Environment, Launch, NoSuchScopeError, UnknownClientError

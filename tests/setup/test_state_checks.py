@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 from codriver.setup.doctor_checks import ROOM_BYTES, check_state
 
 

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 import skill_examples
 
-from codriver.files.paths import shipped_folder
+from codriver.files.own_folders import shipped_folder
 from codriver.skills import (
     EDITING,
     INDEX_URI,

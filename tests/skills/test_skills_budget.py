@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from codriver.files.paths import shipped_folder
+from codriver.files.own_folders import shipped_folder
 from codriver.protocol.resources import PROMPTS
 from codriver.skills import INSTRUCTIONS_CHARS, Connected, Selection, Skill, SkillLibrary, instructions
 from codriver.tools.manifest import BY_NAME, MANIFEST

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from windows_client import WAIT_S, Client
 
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 
 NAMES = ("a", "b")
 MOST_S = 0.3

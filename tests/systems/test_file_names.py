@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.systems.owners import as_spelled
+from codriver.systems.file_system import as_spelled
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from codriver.systems.listeners import INFO_BYTES, listening_port, listens, sockets_in
+from codriver.systems.machine import INFO_BYTES, listening_port, listens, sockets_in
 
 U8, I16, I32, U32, I64, U64 = (
     ctypes.c_uint8, ctypes.c_int16, ctypes.c_int32, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64

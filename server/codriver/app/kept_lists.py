@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import codriver
 from codriver import files
-from codriver.files.paths import state_folder
+from codriver.files.own_folders import state_folder
 from codriver.net.seen_clients import OWN_NAMES
 from codriver.net.tasks import BackgroundWrites
 from codriver.settings import layers, trust

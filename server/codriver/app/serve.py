@@ -30,7 +30,7 @@ from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChange
 from codriver.core.effects import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError, install_extra
-from codriver.files.paths import relay_file, server_folder, workspace_state_folder
+from codriver.files.own_folders import relay_file, server_folder, workspace_state_folder
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line
 from codriver.log.stderr_log import on_stderr

@@ -25,7 +25,7 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import BatchRecords, Editor
-from codriver.files.paths import cache_folder, history_file, workspace_state_folder
+from codriver.files.own_folders import cache_folder, history_file, workspace_state_folder
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, Memory, run_id

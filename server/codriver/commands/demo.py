@@ -17,7 +17,7 @@ import click
 
 from codriver.commands.terminal import Styled, say
 from codriver.errors import StartError, install_extra
-from codriver.files.paths import port_file
+from codriver.files.own_folders import port_file
 from codriver.net.relay_install import shipped_relay
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 

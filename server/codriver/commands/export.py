@@ -33,7 +33,7 @@ from codriver.documents.recordings import (
 )
 from codriver.errors import CodriverError
 from codriver.files import Links, whole_files
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 from codriver.net import client
 from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of, split_address
 

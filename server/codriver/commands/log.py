@@ -20,7 +20,7 @@ from codriver.commands.log_follower import APP_EVENT, GAP, STREAM_OVER, WHOLE, F
 from codriver.commands.options import PICTURE, Whole, color_option, images_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, reading, say, say_json
 from codriver.core.pictures import marked, without_data
-from codriver.files.paths import history_file, server_folder, workspace_state_folder
+from codriver.files.own_folders import history_file, server_folder, workspace_state_folder
 from codriver.log.control_characters import one_line, visible
 from codriver.net import client, server_record
 from codriver.repls.kinds import PYTHON, dialect_of_key

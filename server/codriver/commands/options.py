@@ -12,7 +12,7 @@ import click
 
 from codriver.commands.terminal import COLOUR, reading, say
 from codriver.errors import CodriverError
-from codriver.files.paths import server_folder
+from codriver.files.own_folders import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
 

@@ -29,7 +29,7 @@ from codriver.commands.options import (
 )
 from codriver.commands.terminal import Styled, patience, reading, say, say_json
 from codriver.errors import CodriverError, StartError
-from codriver.files.paths import server_folder
+from codriver.files.own_folders import server_folder
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
 from codriver.net.client import NoServerError, ask_to_stop, connect, process_of

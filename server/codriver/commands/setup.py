@@ -25,7 +25,7 @@ from codriver.commands.options import (
 )
 from codriver.commands.terminal import Styled, patience, say, say_json
 from codriver.errors import StartError
-from codriver.files.paths import relay_file
+from codriver.files.own_folders import relay_file
 from codriver.log.control_characters import one_line
 from codriver.net import client, relay_install, seen_clients
 

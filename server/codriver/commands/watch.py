@@ -17,7 +17,7 @@ from codriver.commands.options import workspace_option
 from codriver.commands.terminal import reading, say
 from codriver.commands.watch_board import ASKED_AT_START, Board, View, next_filter
 from codriver.errors import CodriverError
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 from codriver.net import client
 from codriver.net.known_servers import read_record, record_file
 

@@ -10,7 +10,7 @@ from codriver.editing.editor import Act, Editor, Ended, NothingToUndoError, Outc
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
-from codriver.editing.rename_across_files import Elsewhere
+from codriver.editing.references import Elsewhere
 
 __all__ = [
     "HY",

@@ -40,7 +40,7 @@ from codriver.editing.file_changes import (
 )
 from codriver.errors import few
 from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, put_on_disk, remove, temporary_name
-from codriver.files.private_folders import make_private_folder, try_lock
+from codriver.files.own_folders import make_private_folder, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from codriver import files
 from codriver.errors import cut
 from codriver.files import Links, Rules
+from codriver.lisp.binding_forms import namespace_of, occurrences
 from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError, read
-from codriver.lisp.rename import find_references, namespace_of
-from codriver.lisp.rename.binding_forms import occurrences
-from codriver.lisp.rename.cross_file_references import Renamed
 from codriver.lisp.source_text import Document
+from codriver.lisp.symbol_rename import Renamed, find_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -30,11 +30,11 @@ from codriver.editing.file_changes import (
     read,
     show,
 )
-from codriver.editing.rename_across_files import Elsewhere, find_elsewhere, renamed_by
+from codriver.editing.references import Elsewhere, find_elsewhere, renamed_by
 from codriver.errors import RefusedError
 from codriver.lisp.edit import Rename
-from codriver.lisp.rename import Renamed
 from codriver.lisp.source_text import Problem, ProblemError
+from codriver.lisp.symbol_rename import Renamed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence

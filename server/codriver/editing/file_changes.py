@@ -14,7 +14,7 @@ from codriver.files import (
     Rules,
     locate,
 )
-from codriver.systems.owners import as_spelled, mode_of
+from codriver.systems.file_system import as_spelled, mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,10 +26,10 @@ from codriver.files.place import (
     is_private,
     temporary_name,
 )
-from codriver.files.read_cache import Stamp, stamp_of
 from codriver.files.whole_files import (
     MAX_FOLDERS,
     MAX_LINKS,
+    Stamp,
     locate,
     open_for_writing,
     read,
@@ -39,9 +39,10 @@ from codriver.files.whole_files import (
     read_stamped,
     read_text,
     replace,
+    stamp_of,
 )
+from codriver.systems.file_system import remove, remove_tree, rename
 from codriver.systems.machine import put_on_disk
-from codriver.systems.open_folders import remove, remove_tree, rename
 
 __all__ = [
     "KIBIBYTE",

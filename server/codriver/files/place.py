@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
+from codriver.systems.file_system import CLOEXEC, NOFOLLOW, TELLS_MODES, give, is_mine, is_open, is_trusted, set_mode
 from codriver.systems.machine import put_on_disk
-from codriver.systems.open_folders import CLOEXEC, NOFOLLOW
-from codriver.systems.owners import TELLS_MODES, give, is_mine, is_open, is_trusted, set_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from codriver.systems.open_folders import OpenFolder
+    from codriver.systems.file_system import OpenFolder
 
 
 PRIVATE_FILE: Final = 0o600

@@ -1,6 +1,13 @@
-"""Whole files, read and replaced atomically by their paths, as the rules allow; each is one walk and one place.
+"""Whole files, read and replaced atomically by their paths, as the rules allow; and a cache of those read repeatedly.
 
-The walk goes along a path part by part, each folder opened by a descriptor, so that no link leads where it must not.
+Each is one walk and one place: the walk goes along a path part by part, each folder opened by a descriptor, so that no
+link leads where it must not. That takes some twenty system calls, and the status of a file takes one: a file that is
+looked at several times a second is read again only where its stamp has changed. A time stamp is too coarse to tell two
+quick writes apart, so nothing is kept of a file that had been written shortly before it was read.
+
+The stamp of a file is equal as long as nobody wrote, replaced or renamed it. The time of the change of its status is a
+part of it: a file of the same length that is put back with its old time, as `cp -p`, `rsync -t` and unpacked archives
+do, has another one.
 """
 
 from __future__ import annotations
@@ -10,16 +17,27 @@ import errno
 import json
 import os
 import stat
+import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from codriver.files.place import PRIVATE_FILE, LinkRefusedError, Links, NotRegularError, Place, Rules, UnsafeFileError
-from codriver.systems.open_folders import HAS_DESCRIPTORS, OpenFolder
-from codriver.systems.owners import is_trusted
+from codriver.systems.file_system import HAS_DESCRIPTORS, OpenFolder, is_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+T = TypeVar("T")
+
+SETTLED_NS: Final = 2 * 10**9
+"""The age from which on a further write shows in the time stamp: FAT counts it in steps of two seconds."""
+MOST_KEPT: Final = 10_000
+
+Stamp = tuple[int, int, int, int, int]
+"""Device, inode, length in bytes, and the times in ns at which content and status changed."""
+MISSING: Stamp = (0, 0, 0, 0, 0)
+"""The stamp of no file."""
 
 
 def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
@@ -266,3 +284,46 @@ def _locate_by_path(
     if make_mode is not None:
         real.parent.mkdir(make_mode, parents=True, exist_ok=True)
     return Place(OpenFolder.believed(real.parent), real.name, real)
+
+
+class ReadCache(Generic[T]):
+    """Cache of what was made of files, by path, for the life of whoever looks at them again and again.
+
+    One caller at a time. Only the status of a path is asked here, a link's own; a file is opened by the `read` that a
+    caller gives. Links are read each time, as their targets change without them.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[Path, tuple[Stamp, T]] = {}
+
+    def get(self, path: Path, read: Callable[[], T]) -> T:
+        """The finding kept of this very file, else what `read` gives now, which raises for what cannot be read.
+
+        Raises:
+            FileNotFoundError, NotADirectoryError: nothing has this path.
+        """
+        try:
+            status = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            self._kept.pop(path, None)
+            raise
+        except OSError:  # `read` meets it too, and says what that means
+            return read()
+        stamp = stamp_of(status)
+        known = self._kept.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        asked_ns = time.time_ns()
+        found = read()
+        newest_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+        # A clock that was set back makes a file look younger than now: it is read each time until then.
+        if stat.S_ISREG(status.st_mode) and asked_ns - newest_ns > SETTLED_NS and len(self._kept) < MOST_KEPT:
+            self._kept[path] = (stamp, found)
+        else:
+            self._kept.pop(path, None)
+        return found
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """The stamp of a file of this status."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

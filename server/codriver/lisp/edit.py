@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
+from codriver.lisp.binding_forms import namespace_of
 from codriver.lisp.definitions import definitions
 from codriver.lisp.reader import Places, TooManyFormsError
-from codriver.lisp.rename import Renamed, find_names, find_references, namespace_of
 from codriver.lisp.source_text import Limits, Problem, ProblemError, Target, find
 from codriver.lisp.splices import (
     Naming,
@@ -40,12 +40,13 @@ from codriver.lisp.splices import (
     rename_within,
     replace,
 )
+from codriver.lisp.symbol_rename import Renamed, find_names, find_references
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.lisp.rename.symbol_rename import Found
     from codriver.lisp.source_text import Document, Unit
+    from codriver.lisp.symbol_rename import Found
 
 __all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
 

@@ -30,7 +30,7 @@ import anyio
 from codriver import files
 from codriver.datalog.entity_store import BoundedStore, utf8_bytes
 from codriver.files import UnsafeFileError
-from codriver.files.private_folders import make_private_folder
+from codriver.files.own_folders import make_private_folder
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskTrouble, set_aside
 from codriver.log.output_log import SCHEMA, Entry

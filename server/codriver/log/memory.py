@@ -21,7 +21,7 @@ from tinydb.storages import Storage
 
 from codriver import files
 from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
-from codriver.files.private_folders import make_private_folder, try_lock
+from codriver.files.own_folders import make_private_folder, try_lock
 from codriver.log.durable_files import set_aside
 from codriver.log.history import cut
 from codriver.log.output_log import SCHEMA, EntityStore, Entry

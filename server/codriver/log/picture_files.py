@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.pictures import decoded, picture
 from codriver.files import Links, remove, whole_files
-from codriver.files.private_folders import make_private_folder
+from codriver.files.own_folders import make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection

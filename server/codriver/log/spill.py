@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from codriver.files import PRIVATE_FOLDER, Links, Rules, locate, remove, remove_tree
-from codriver.files.private_folders import make_private_folder, remove_locked, try_lock
+from codriver.files.own_folders import make_private_folder, remove_locked, try_lock
 from codriver.log.durable_files import DiskTrouble
 
 if TYPE_CHECKING:

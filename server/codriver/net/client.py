@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from codriver.errors import CodriverError, StartError
-from codriver.files.paths import server_folder
+from codriver.files.own_folders import server_folder
 from codriver.net import server_record
 from codriver.net.kernel_sockets import KernelSilentError
 

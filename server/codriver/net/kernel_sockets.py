@@ -17,8 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from codriver.systems.file_system import is_mine, is_open, is_trusted
 from codriver.systems.machine import started_at, user_name
-from codriver.systems.owners import is_mine, is_open, is_trusted
 from codriver_relay import peer
 
 if TYPE_CHECKING:

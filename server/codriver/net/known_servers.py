@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules
-from codriver.files.paths import server_folder, state_folder, workspace_state_folder
-from codriver.files.private_folders import make_private_folder
+from codriver.files.own_folders import make_private_folder, server_folder, state_folder, workspace_state_folder
 from codriver.net import client, server_record
 from codriver.net.server_record import LARGEST_PORT, TOKEN
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links
-from codriver.files.paths import state_folder, workspace_state_folder
-from codriver.files.private_folders import try_lock
+from codriver.files.own_folders import state_folder, try_lock, workspace_state_folder
 from codriver.net.server_record import (
     SECRET,
     STOPPED_FOR_GOOD,

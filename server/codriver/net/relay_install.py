@@ -28,9 +28,8 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.files.paths import hook_file
-from codriver.files.private_folders import try_lock
-from codriver.systems.owners import is_open
+from codriver.files.own_folders import hook_file, try_lock
+from codriver.systems.file_system import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver import files
-from codriver.files.paths import state_folder
+from codriver.files.own_folders import state_folder
 from codriver.net.tasks import BackgroundWrites
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules
-from codriver.files.private_folders import try_lock
+from codriver.files.own_folders import try_lock
 from codriver.net import kernel_sockets
-from codriver.systems.listeners import listens
-from codriver.systems.owners import is_trusted
+from codriver.systems.file_system import is_trusted
+from codriver.systems.machine import listens
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import files
 from codriver.errors import StartError, cut
 from codriver.files import Links, Rules, toml_file
-from codriver.files.paths import state_folder, workspace_state_folder
+from codriver.files.own_folders import state_folder, workspace_state_folder
 from codriver.files.toml_file import TomlFileError
 from codriver.net.admission import is_loopback
 from codriver.repls import kinds

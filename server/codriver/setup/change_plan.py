@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.files.paths import port_file
+from codriver.files.own_folders import port_file
 from codriver.setup.clients import (
     RELAY,
     Scope,
@@ -29,7 +29,7 @@ from codriver.setup.config_document import (
     set_entry,
 )
 from codriver.setup.jsonc import FileFaultError
-from codriver.systems.owners import mode_of
+from codriver.systems.file_system import mode_of
 from codriver.systems.programs import program_in, typed
 from codriver_relay.target import is_border
 

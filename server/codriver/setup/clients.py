@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import StartError
-from codriver.files.paths import port_file, relay_file, shipped_folder
+from codriver.files.own_folders import port_file, relay_file, shipped_folder
 from codriver.setup import jsonc
 from codriver_relay.own_files import PLACE
 from codriver_relay.starter import server_environment

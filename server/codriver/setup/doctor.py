@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import __version__, files
 from codriver.errors import CodriverError, install_extra
 from codriver.files import OTHERS, LinkRefusedError, is_private
-from codriver.files.paths import port_file, server_folder
+from codriver.files.own_folders import port_file, server_folder
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
 from codriver.net.registration import is_stopped_for_good
@@ -35,8 +35,8 @@ from codriver.setup.doctor_checks import SEAM, check_entries, check_hooks, check
 from codriver.setup.doctor_report import Check, ReplReport, Report, Row
 from codriver.setup.reachability import NAME, check_exposure, check_found_port, check_port_files, obstacle
 from codriver.skills import Selection, SkillLibrary
+from codriver.systems.file_system import is_mine, is_open, is_own_group
 from codriver.systems.other_processes import is_running
-from codriver.systems.owners import is_mine, is_open, is_own_group
 from codriver.systems.programs import LAUNCHD_PATH, folders_to_add, to_end, to_open
 from codriver.wire.untrusted import as_map, as_maps
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import CodriverError, cut
-from codriver.files.paths import workspace_state_folder
+from codriver.files.own_folders import workspace_state_folder
 from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
 from codriver.setup.change_plan import plan
 from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.files.paths import hook_file
+from codriver.files.own_folders import hook_file
 from codriver.setup import jsonc
 from codriver.setup.change_plan import Change, read_file
 from codriver.setup.clients import Client, entry_name, is_versioned, shipped_text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules, toml_file
-from codriver.files.paths import state_folder, workspace_state_folder
+from codriver.files.own_folders import state_folder, workspace_state_folder
 from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds

@@ -16,7 +16,7 @@ import codriver
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.files.paths import cache_folder
+from codriver.files.own_folders import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

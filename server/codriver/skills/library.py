@@ -21,8 +21,8 @@ from urllib.parse import unquote
 from codriver import files
 from codriver.errors import RefusedError
 from codriver.files import LinkRefusedError, Links, NotRegularError, Rules, TooLargeError
-from codriver.files.paths import shipped_folder
-from codriver.files.read_cache import MISSING, stamp_of
+from codriver.files.own_folders import shipped_folder
+from codriver.files.whole_files import MISSING, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

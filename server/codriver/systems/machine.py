@@ -1,6 +1,7 @@
-"""The machine itself: since when it runs, how its users are called, how many files a process may open, its memory.
+"""The machine itself: since when it runs, its users' names, who listens at a port, its bounds of files, its memory.
 
-A system's allocator is told to give large blocks back as soon as they are free, and what was written is put on the disk
+Of listeners macOS alone is asked here, which tells of processes of this user; Linux tells by tables of sockets. A
+system's allocator is told to give large blocks back as soon as they are free, and what was written is put on the disk
 for good.
 """
 
@@ -14,6 +15,14 @@ from typing import Final
 
 TELLS_USERS: Final = sys.platform == "linux"
 """Whether the kernel tells whose a connection is. Elsewhere a token has to."""
+FD_BYTES: Final = 8
+"""The length of one row of the list of a process' descriptors: its number, and its kind, both of 4 bytes."""
+IS_SOCKET: Final = 2
+INFO_BYTES: Final = 792
+"""The length of all that is told of a socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
+KIND_AT, PORT_AT, STATE_AT = 256, 268, 344
+"""Where `soi_kind`, `insi_lport` and `tcpsi_state` are: of 4 bytes each, of which the port has the first 2."""
+IS_TCP, LISTENS = 2, 1
 
 if sys.platform == "win32":
 
@@ -98,3 +107,52 @@ def give_back_large_blocks() -> None:
 
         with suppress(AttributeError, OSError):  # another C library, such as musl's, which gives them back by itself
             ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE_BYTES)
+
+
+if sys.platform == "darwin":
+    import ctypes
+
+    LIST_DESCRIPTORS, TELL_OF_SOCKET = 1, 3
+    SPARE = 16
+    """So many more descriptors than were counted a moment before are made room for."""
+
+    def listens(process: int, port: int) -> bool | None:
+        """Whether a process listens at a port of TCP; None where the system does not tell, as of another user's."""
+        system = ctypes.CDLL(None, use_errno=True)
+        nothing = ctypes.c_uint64(0)
+        needed = system.proc_pidinfo(process, LIST_DESCRIPTORS, nothing, None, 0)
+        if needed <= 0:
+            return None
+        rows = ctypes.create_string_buffer(needed + SPARE * FD_BYTES)
+        given = system.proc_pidinfo(process, LIST_DESCRIPTORS, nothing, rows, len(rows))
+        if given <= 0:
+            return None
+        told = ctypes.create_string_buffer(INFO_BYTES)
+        for number in sockets_in(rows.raw[:given]):
+            size = system.proc_pidfdinfo(process, number, TELL_OF_SOCKET, told, INFO_BYTES)
+            if size >= INFO_BYTES and listening_port(told.raw) == port:
+                return True
+        return False
+
+else:
+
+    def listens(_process: int, _port: int) -> bool | None:
+        """None: this system is not asked in this way."""
+        return None
+
+
+def sockets_in(rows: bytes) -> list[int]:
+    """The descriptors that are sockets, of a process' list of descriptors."""
+    pairs = [(_number(rows, at), _number(rows, at + 4)) for at in range(0, len(rows) - FD_BYTES + 1, FD_BYTES)]
+    return [descriptor for descriptor, kind in pairs if kind == IS_SOCKET]
+
+
+def listening_port(told: bytes) -> int | None:
+    """The port of a socket of TCP that listens, out of what the system tells of a socket; None for any other."""
+    if _number(told, KIND_AT) != IS_TCP or _number(told, STATE_AT) != LISTENS:
+        return None
+    return int.from_bytes(told[PORT_AT : PORT_AT + 2], "big")
+
+
+def _number(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], sys.byteorder)

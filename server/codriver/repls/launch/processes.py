@@ -31,7 +31,7 @@ from codriver import files, systems
 from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.polling import PORT_FILES_S, Poller
-from codriver.files.read_cache import ReadCache
+from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import walk
 from codriver.net.server_record import LARGEST_PORT
 from codriver.net.tasks import own_tasks

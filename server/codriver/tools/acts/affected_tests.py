@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.editing import HY
-from codriver.editing.changed_statements import changed_functions
 from codriver.editing.code_names import CONFTEST, LISP, PYTHON
+from codriver.editing.python_edits import changed_functions
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, few
 from codriver.files.working_trees import files_of
-from codriver.lisp.rename import namespace_of
+from codriver.lisp.binding_forms import namespace_of
 from codriver.lisp.source_text import Document
 from codriver.repls.contract.questions import Drift, Executed, FindExecuted
 from codriver.tools.acts.edited_files import read_edited

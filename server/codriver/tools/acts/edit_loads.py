@@ -13,11 +13,11 @@ import anyio
 from codriver.core import evaluation_queue
 from codriver.core.values import MAIN_SESSION, Form, Request
 from codriver.editing import HY
-from codriver.editing.changed_statements import changed_statements, imported_names
 from codriver.editing.file_languages import is_python
+from codriver.editing.python_edits import changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.lisp.binding_forms import namespace_of, ns_form
 from codriver.lisp.reader import top_level_forms
-from codriver.lisp.rename import namespace_of, ns_form
 from codriver.lisp.source_text import Document
 from codriver.repls.dialects.server_dialect import removal
 from codriver.repls.kinds import dialects_by_suffix

@@ -22,8 +22,8 @@ from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.values import LIVE, MAIN_SESSION, Request
 from codriver.editing import FileResult
-from codriver.editing.changed_statements import imported_names
 from codriver.editing.file_changes import MAX_FILE_BYTES, SUFFIXES, Change, Snapshot
+from codriver.editing.python_edits import imported_names
 from codriver.errors import CodriverError, RefusedError, few
 from codriver.files import Links, Rules
 from codriver.lisp.parinfer import balance

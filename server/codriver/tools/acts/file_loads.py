@@ -23,7 +23,7 @@ from codriver.errors import RefusedError, few, refused
 from codriver.lisp.definitions import definitions
 from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import removal
-from codriver.systems.owners import as_spelled
+from codriver.systems.file_system import as_spelled
 from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating

@@ -28,9 +28,9 @@ from codriver.core.values import NOT_LISP
 from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError, few
 from codriver.files.working_trees import walk
+from codriver.lisp.binding_forms import namespace_of
 from codriver.lisp.definitions import ONCE, definitions
 from codriver.lisp.reader import TooManyFormsError
-from codriver.lisp.rename import namespace_of
 from codriver.lisp.source_text import Document
 from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.repls.contract.questions import Drift

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from needs import do_without, program
 
+from codriver.lisp.binding_forms import occurrences
 from codriver.lisp.edit import Edited, Rename, apply
-from codriver.lisp.rename.binding_forms import occurrences
 from codriver.lisp.source_text import Document, Target
 from lisp.conftest import CLOJURE_JAR
 

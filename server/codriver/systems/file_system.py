@@ -1,32 +1,51 @@
-"""Folders that are held open: by a descriptor, so that no link leads elsewhere, or by a path where there are none."""
+"""The file system: whose a file is, who may do what with it, how its name is spelled, and folders that are held open.
+
+On Windows access lists tell, and no mode. Windows and macOS find `Shapes.py` by `SHAPES.PY`, too. A folder is held by a
+descriptor, so that no link leads elsewhere, or by a path where there are none.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from codriver.systems.machine import put_on_disk
 from codriver_relay import own_files
-
-T = TypeVar("T")
-
-if sys.platform == "win32":
-    from codriver.systems.owners import close_folder
-    from codriver_relay.windows import patiently
-else:
-
-    def patiently(act: Callable[[], T]) -> T:
-        """Do it: a file that somebody else has open is opened, renamed and removed here as any other."""
-        return act()
-
+from codriver_relay.own_files import is_mine, is_open, is_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+__all__ = [
+    "CLOEXEC",
+    "FINDS_OTHER_SPELLINGS",
+    "HAS_DESCRIPTORS",
+    "NOFOLLOW",
+    "TELLS_MODES",
+    "OpenFolder",
+    "as_spelled",
+    "give",
+    "is_mine",
+    "is_open",
+    "is_own_group",
+    "is_trusted",
+    "mode_of",
+    "remove",
+    "remove_tree",
+    "rename",
+    "set_mode",
+]
+
+T = TypeVar("T")
+
+TELLS_MODES: Final = sys.platform != "win32"
+"""Whether modes say who may do what."""
 CLOEXEC: Final = own_files.CLOEXEC | getattr(os, "O_BINARY", 0)
 NOFOLLOW: Final = own_files.NOFOLLOW
 """Flags of `os.open`, 0 where the system lacks them."""
@@ -37,6 +56,98 @@ PRIVATE: Final = 0o700
 _FOLDER: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 # To walk through a folder takes no right to list it, where the system knows the difference.
 _STEP: Final = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
+
+
+def mode_of(status: os.stat_result) -> int:
+    """The rights that a mode gives, without the kind of file."""
+    return stat.S_IMODE(status.st_mode)
+
+
+if sys.platform == "win32":
+    import ctypes
+
+    from codriver_relay.windows import patiently
+
+    def is_own_group(_number: int) -> bool:
+        """True: each status names the same group."""
+        return True
+
+    def set_mode(_file: int, _mode: int) -> None:
+        """Nothing: a file has the access list of its folder."""
+
+    def give(_file: int, _owner: tuple[int, int]) -> None:
+        """Nothing: a file is its maker's."""
+
+    OWNER_ALONE: Final = "D:P(A;OICI;FA;;;OW)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
+    """An access list, inherited from nowhere: all rights for the owner, the system and those who administer it.
+
+    Source: Microsoft, Security Descriptor String Format.
+    """
+    DACL: Final = 0x80000004
+    """The part of a security descriptor that says who may do what, protected. Source: SECURITY_INFORMATION."""
+
+    def close_folder(path: str) -> None:
+        """Let nobody but this user, and who administers the machine, into a folder.
+
+        Raises:
+            OSError: its file system has no access lists.
+        """
+        rights, kernel = ctypes.WinDLL("advapi32", use_last_error=True), ctypes.WinDLL("kernel32")
+        described = ctypes.c_void_p()
+        is_read = rights.ConvertStringSecurityDescriptorToSecurityDescriptorW(
+            ctypes.c_wchar_p(OWNER_ALONE), 1, ctypes.byref(described), None
+        )
+        try:
+            if not (is_read and rights.SetFileSecurityW(ctypes.c_wchar_p(path), ctypes.c_ulong(DACL), described)):
+                raise ctypes.WinError(ctypes.get_last_error())
+        finally:
+            kernel.LocalFree(described)
+
+else:
+
+    def is_own_group(number: int) -> bool:
+        """True for the group of this process. Many systems give each user one alone."""
+        return number == os.getgid()
+
+    def set_mode(file: int, mode: int) -> None:
+        """Give an open file this mode."""
+        os.fchmod(file, mode)
+
+    def give(file: int, owner: tuple[int, int]) -> None:
+        """Give an open file to a user and a group, where this user may."""
+        if owner != (os.geteuid(), os.getegid()):
+            with contextlib.suppress(PermissionError):
+                os.fchown(file, *owner)
+
+    def patiently(act: Callable[[], T]) -> T:
+        """Do it: a file that somebody else has open is opened, renamed and removed here as any other."""
+        return act()
+
+
+FINDS_OTHER_SPELLINGS: Final = sys.platform in ("win32", "darwin")
+"""Whether file systems here find a name by letters of another case, or composed otherwise."""
+
+
+def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Path:
+    """The path with each of its names as the folder has it, as far as there is such a file. Asks the disk."""
+    if not finds_others:
+        return path
+    found = Path(path.anchor)
+    for name in path.relative_to(path.anchor).parts:
+        found /= _as_listed(found, name)
+    return found
+
+
+def _as_listed(folder: Path, name: str) -> str:
+    """The name in the folder's list that means the same file; the given one where none does."""
+    with suppress(OSError):
+        listed = os.listdir(folder)  # noqa: PTH208  # names, of which most are never looked at
+        if name not in listed:
+            wanted = (folder / name).lstat()
+            for other in listed:
+                if os.path.samestat((folder / other).lstat(), wanted):
+                    return other
+    return name
 
 
 class OpenFolder:

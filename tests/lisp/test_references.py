@@ -3,8 +3,8 @@
 import pytest
 
 from codriver.lisp.edit import Edited, Refused, apply
-from codriver.lisp.rename import Renamed
 from codriver.lisp.source_text import Document
+from codriver.lisp.symbol_rename import Renamed
 
 NAME = Renamed("a.b", "x", "w")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from codriver.lisp.edit import Edited, Refused, Rename, apply
-from codriver.lisp.rename.symbol_rename import LOCAL, OUTER, OUTSIDE, WHYS
 from codriver.lisp.source_text import Document, Target
+from codriver.lisp.symbol_rename import LOCAL, OUTER, OUTSIDE, WHYS
 
 
 def renamed(text, old="x", new="w", line=None, **options):
