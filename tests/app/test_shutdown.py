@@ -15,8 +15,8 @@ from codriver.app.shutdown import Shutdown
 from codriver.log import history, logbook
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.net.registration import claim
-from codriver.settings.durations import Durations
 from codriver.settings.layers import Reloader, load
+from codriver.settings.model import Durations
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core import callers, mcp_clients
+from codriver.core import callers
 from codriver.core.actions import ClientConnected, ClientTold
 from codriver.core.state import State, with_evaluation
 from codriver.core.values import Evaluation
@@ -14,7 +14,7 @@ from codriver.core.values import Evaluation
 def state_of(*clients):
     state = State()
     for client in clients:
-        state = mcp_clients.connected(state, ClientConnected(client)).state
+        state = callers.connected(state, ClientConnected(client)).state
     return state
 
 
@@ -29,7 +29,7 @@ def ended(state, identity):
 
 
 def told(state, client, who):
-    return mcp_clients.told(state, ClientTold(client, who)).state
+    return callers.told(state, ClientTold(client, who)).state
 
 
 def since(state, client, who):

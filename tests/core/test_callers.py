@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import callers, mcp_clients
+from codriver.core import callers
 from codriver.core.actions import CallerNamed, ClientConnected, ClientTold
 from codriver.core.state import Origin, Repl, Session, State, with_evaluation, with_repl
 from codriver.core.values import Evaluation, Lane
@@ -12,7 +12,7 @@ from codriver.core.values import Evaluation, Lane
 def state():
     made = State()
     for client in ("c1", "c2"):
-        made = mcp_clients.connected(made, ClientConnected(client)).state
+        made = callers.connected(made, ClientConnected(client)).state
     return made
 
 
@@ -34,7 +34,7 @@ def test_what_came_under_no_name_is_own_and_what_came_under_anothers_is_not(stat
 
 
 def test_a_caller_that_names_itself_is_not_told_of_itself(state):
-    state = mcp_clients.told(state, ClientTold("c1", "agent")).state
+    state = callers.told(state, ClientTold("c1", "agent")).state
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
     state = with_evaluation(state, evaluation)
     state = named(state, "ann")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 
 
 @given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 7), st.booleans())))

@@ -4,6 +4,7 @@ A row is a dict from variable to value. Clauses run in the order written, put of
 indexed, and nothing is estimated.
 """
 
+from codriver.datalog.edn import own
 from codriver.datalog.functions import FUNCTIONS, is_true
 from codriver.datalog.syntax_tree import (
     Blank,
@@ -20,7 +21,6 @@ from codriver.datalog.syntax_tree import (
     argument_variables,
     variables,
 )
-from codriver.datalog.value_types import own
 
 
 class UnboundError(Exception):

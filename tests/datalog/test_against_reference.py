@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from codriver.datalog.edn import Budget, QueryError, from_json
 from codriver.datalog.entity_store import EntityStore
-from codriver.datalog.errors import Budget, QueryError
 from codriver.datalog.query import parse, parse_rules
 from codriver.datalog.solve import solve
-from codriver.datalog.value_types import from_json
 from codriver.log.output_log import APP_SCHEMA, SCHEMA
 from datalog.reference import Reference, UnboundError
 

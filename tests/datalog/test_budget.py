@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.datalog.errors import ITEM_BYTES, MAX_MADE_BYTES, SMALL_VALUE, Budget, OutOfRowsError
+from codriver.datalog.edn import ITEM_BYTES, MAX_MADE_BYTES, SMALL_VALUE, Budget, OutOfRowsError
 from codriver.datalog.regexes import OutOfTimeError
 
 

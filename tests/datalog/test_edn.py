@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.datalog.edn import MAX_CHARACTERS, MAX_DEPTH, Keyword, Text, read
-from codriver.datalog.errors import QueryError
+from codriver.datalog.edn import MAX_CHARACTERS, MAX_DEPTH, Keyword, QueryError, Text, read
 
 
 def plain(form):
@@ -88,7 +87,13 @@ def test_a_keyword_equals_the_string_of_its_text():
         ("[#_]", "a form to leave out", "#_", 1, 2),
         ("9" * 500, "a whole or decimal number", "9" * 119 + "…", 1, 1),
         ("[" * (MAX_DEPTH + 1), f"at most {MAX_DEPTH} levels", "one more", 1, MAX_DEPTH + 1),
-        (" " * (MAX_CHARACTERS + 1), f"at most {MAX_CHARACTERS} characters", str(MAX_CHARACTERS + 1), 1, 1),
+        (
+            " " * (MAX_CHARACTERS + 1),
+            f"at most {MAX_CHARACTERS} characters",
+            str(MAX_CHARACTERS + 1),
+            1,
+            1,
+        ),
     ],
 )
 def test_an_error_says_what_was_expected_and_where(text, expected, found, line, column):

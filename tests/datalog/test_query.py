@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from needs import node
 
-from codriver.datalog.errors import QueryError
+from codriver.datalog.edn import QueryError
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 
 NODE = Path(__file__).parents[1] / "node"

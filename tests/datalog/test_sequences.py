@@ -2,9 +2,8 @@
 
 import pytest
 
-from codriver.datalog.errors import Budget
+from codriver.datalog.edn import MAX_ITEMS, MAX_NESTING, Boolean, Budget, ValueMap, own
 from codriver.datalog.functions import FUNCTIONS
-from codriver.datalog.value_types import MAX_ITEMS, MAX_NESTING, Boolean, ValueMap, own
 
 PAIRS = ValueMap(a=1)
 

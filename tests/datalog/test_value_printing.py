@@ -2,9 +2,8 @@
 
 import pytest
 
-from codriver.datalog.edn import Keyword
+from codriver.datalog.edn import Boolean, Keyword, ValueMap, printed, text_of
 from codriver.datalog.regexes import compile_pattern
-from codriver.datalog.value_types import Boolean, ValueMap, printed, text_of
 
 PRINTED = [
     (None, "nil"),

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from codriver.datalog.edn import Keyword, Text, read
-from codriver.datalog.regexes import compile_pattern
-from codriver.datalog.value_types import (
+from codriver.datalog.edn import (
     MAX_NESTING,
     Boolean,
+    Keyword,
+    Text,
     ValueMap,
     characters,
     compare,
@@ -16,8 +16,10 @@ from codriver.datalog.value_types import (
     from_json,
     in_order,
     nested,
+    read,
     to_json,
 )
+from codriver.datalog.regexes import compile_pattern
 
 JSON = [
     (None, None),

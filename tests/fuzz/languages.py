@@ -13,7 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from codriver.datalog import edn
-from codriver.datalog.errors import QueryError
+from codriver.datalog.edn import QueryError
 from codriver.lisp.edit import Edited, Rename, apply
 from codriver.lisp.parinfer import balance, indent_mode
 from codriver.lisp.reader import check, read, tokens, top_level_forms

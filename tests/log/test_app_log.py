@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from codriver.datalog.errors import QueryError
+from codriver.datalog.edn import QueryError
 from codriver.log.logbook import MAX_EVENTS, AppEvent, AppLog
 from codriver.log.output_log import APP_SCHEMA, NO_LINE, SCHEMA, Entry, OutputLog
 

@@ -8,10 +8,9 @@ import pytest
 from codriver.core.effects import Append
 from codriver.log.history import History
 from codriver.log.logbook import AppEvent, Logbook
-from codriver.log.memory import Memory
+from codriver.log.memory import Memory, RunRecorder
 from codriver.log.output_log import NO_LINE, Entry, Question
 from codriver.log.redaction import Redactor
-from codriver.log.run_recorder import RunRecorder
 from codriver.log.transcripts import Transcripts
 
 SECRET = "sk-Tr4vel-light-0042"

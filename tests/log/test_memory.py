@@ -9,10 +9,9 @@ import anyio
 import pytest
 from live_server import Live
 
-from codriver.log import run_recorder
-from codriver.log.memory import MAX_DOCUMENTS, MAX_RUN_BYTES, Document, Memory
+from codriver.log import memory
+from codriver.log.memory import LONGEST_REST_S, MAX_DOCUMENTS, MAX_RUN_BYTES, Document, EarlierRuns, Memory, RunRecorder
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.log.run_recorder import LONGEST_REST_S, EarlierRuns, RunRecorder
 
 OUT = "evaluationOutput"
 
@@ -234,7 +233,7 @@ def test_a_disk_that_fails_costs_no_document(tmp_path, caplog):
 
 @pytest.mark.anyio
 async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_recorder, "SHORTEST_REST_S", 0.05)
+    monkeypatch.setattr(memory, "SHORTEST_REST_S", 0.05)
     log = OutputLog()
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, keep=lambda: 5)
     async with anyio.create_task_group() as tasks:
@@ -251,8 +250,8 @@ async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatc
 
 @pytest.mark.anyio
 async def test_nothing_wakes_the_recorder_of_a_server_where_nothing_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_recorder, "SHORTEST_REST_S", 0.01)
-    monkeypatch.setattr(run_recorder, "REST_TIMES", 0)
+    monkeypatch.setattr(memory, "SHORTEST_REST_S", 0.01)
+    monkeypatch.setattr(memory, "REST_TIMES", 0)
     log, timers, loop = OutputLog(), [], asyncio.get_running_loop()
     call_later = loop.call_later
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, keep=lambda: 5)
@@ -285,7 +284,7 @@ def test_documents_that_cannot_be_written_beside_runs_that_can_are_told_once(tmp
 
 @pytest.mark.parametrize(("took_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
 def test_a_run_that_takes_long_to_write_is_written_less_often(took_s, rests_s):
-    assert run_recorder.rest_s(took_s) == rests_s
+    assert memory.rest_s(took_s) == rests_s
 
 
 def said_by(live, *arguments):

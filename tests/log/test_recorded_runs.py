@@ -5,7 +5,7 @@ import json
 import pytest
 from made_runs import TWO_PRICES, told
 
-from codriver.datalog.errors import QueryError
+from codriver.datalog.edn import QueryError
 from codriver.log import recorded_runs
 from codriver.log.output_log import OutputLog
 from codriver.log.recorded_runs import RUN_SCHEMA, RecordedRuns, UnreadableRunError, read_run, records_of, value_in

@@ -3,22 +3,22 @@
 import pytest
 from live_server import Live
 
-from codriver.settings.durations import Durations, WrongDurationError, from_environment
+from codriver.settings.model import Durations, WrongDurationError, durations_from
 
 
 def test_without_the_variable_all_are_as_they_were_written():
-    assert from_environment({}) == Durations()
+    assert durations_from({}) == Durations()
 
 
 def test_those_that_are_named_are_others():
-    given = from_environment({"CODRIVER_DURATIONS": "progress_s=0.2  drain_s=1"})
+    given = durations_from({"CODRIVER_DURATIONS": "progress_s=0.2  drain_s=1"})
     assert given == Durations(progress_s=0.2, drain_s=1.0)
 
 
 @pytest.mark.parametrize("words", ["progress_s", "progress_s=soon", "no_such_s=1", "stop_s=-1", "=1", "progress_s=nan"])
 def test_what_names_none_or_gives_no_number_is_refused_with_those_that_there_are(words):
     with pytest.raises(WrongDurationError, match="settle_s"):
-        from_environment({"CODRIVER_DURATIONS": f"drain_s=1 {words}"})
+        durations_from({"CODRIVER_DURATIONS": f"drain_s=1 {words}"})
 
 
 def test_a_server_does_not_start_with_wrong_ones(tmp_path):

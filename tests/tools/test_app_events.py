@@ -10,8 +10,7 @@ from codriver.core.state import State
 from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.net.fair_threads import Work
-from codriver.settings.durations import Durations
-from codriver.settings.model import Settings
+from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.base import Call
 from codriver.tools.ledgers.ledger import Waits
 from codriver.tools.list_sessions import event_counts

@@ -19,8 +19,8 @@ from mcp.shared.exceptions import MCPError
 
 from codriver.app import serve
 from codriver.protocol import calls
-from codriver.settings.durations import Durations
 from codriver.settings.layers import load
+from codriver.settings.model import Durations
 from codriver.tools.calls import envelope
 
 pytestmark = [

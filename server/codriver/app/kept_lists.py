@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Final
 import codriver
 from codriver import files
 from codriver.files.own_folders import state_folder
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.net.client_sessions import OWN_NAMES, ClientSession
 from codriver.net.tasks import BackgroundWrites
 from codriver.settings import layers, trust
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from codriver.net.client_sessions import ClientSession
 
     Answer = Mapping[str, object]
 

@@ -44,9 +44,8 @@ from codriver.repls.jupyter.finding.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
-from codriver.settings.durations import from_environment
 from codriver.settings.layers import Reloader, held_back, load
-from codriver.settings.model import check_encrypted, named_kernels
+from codriver.settings.model import Durations, Settings, check_encrypted, durations_from, named_kernels
 from codriver.systems import stop_signals
 from codriver.systems.machine import TELLS_USERS
 
@@ -57,9 +56,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.state import Repl, State
-    from codriver.settings.durations import Durations
     from codriver.settings.layers import Loaded
-    from codriver.settings.model import Settings
 
 
 logger = logging.getLogger(__name__)
@@ -116,7 +113,7 @@ def run(options: ServeOptions) -> int:
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
             check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python)
-        durations = from_environment(os.environ)
+        durations = durations_from(os.environ)
         check_encrypted(named_kernels(loaded.settings.kernels, os.environ))
         sys.setswitchinterval(THREAD_TURN_S)
         return anyio.run(

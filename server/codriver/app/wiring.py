@@ -28,13 +28,11 @@ from codriver.editing import BatchRecords, Editor
 from codriver.files.own_folders import cache_folder, history_file, workspace_state_folder
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
-from codriver.log.memory import Document, Memory, run_id
+from codriver.log.memory import Document, EarlierRuns, Memory, RunRecorder, run_id
 from codriver.log.picture_files import PictureFiles
 from codriver.log.redaction import Redactor
-from codriver.log.run_recorder import EarlierRuns, RunRecorder
 from codriver.log.transcripts import SpillRoom, Transcripts
-from codriver.net.client_sessions import Clients
-from codriver.net.seen_clients import SeenClients
+from codriver.net.client_sessions import Clients, SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
 from codriver.repls.jupyter.server_kernels import ServerKernels
@@ -44,7 +42,7 @@ from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_pool import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
-from codriver.settings.model import named_kernels
+from codriver.settings.model import Durations, Settings, named_kernels
 from codriver.settings.trust import Grants
 from codriver.skills import SkillLibrary
 from codriver.tools.calls.base import Services, client_slug
@@ -65,8 +63,6 @@ if TYPE_CHECKING:
     from codriver.protocol.mcp_server import MakesSdk
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
-    from codriver.settings.durations import Durations
-    from codriver.settings.model import Settings
 
 
 def connect_jupyter(

@@ -27,7 +27,7 @@ from codriver.commands.terminal import Styled, patience, say, say_json
 from codriver.errors import StartError
 from codriver.files.own_folders import relay_file
 from codriver.log.control_characters import one_line
-from codriver.net import client, relay_install, seen_clients
+from codriver.net import client, client_sessions, relay_install
 
 if TYPE_CHECKING:
     from codriver.setup.clients import Environment, Launch, Scope
@@ -133,7 +133,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
     machine = Environment.here()
     launch = Launch.here(workspace).with_shared(machine)
     if is_listing:
-        say(client_list(launch, machine, seen_clients.read()))
+        say(client_list(launch, machine, client_sessions.read()))
         return
     if not dry_run:
         relay_install.install_relay(relay_install.shipped_relay(), relay_file())

@@ -12,7 +12,7 @@ from codriver.commands.log_follower import APP_EVENT
 from codriver.commands.terminal import NOT_ENDED, Styled
 from codriver.core.pictures import marked, pictures_in
 from codriver.log.control_characters import visible
-from codriver.log.evaluated_steps import LOADED, RAN
+from codriver.log.handoff_report import LOADED, RAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from codriver.core import callers, mcp_clients
+from codriver.core import callers
 from codriver.core.actions import (
     Action,
     CancelQueued,
@@ -123,7 +123,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
         state = _put_new(state, evaluation, repl, session, action.now)
         return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
     if repl.phase != "connected" or holder(state, evaluation) is not None:
-        return mcp_clients.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
+        return callers.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
     evaluation = _running(evaluation, repl, action.now)
     state = _put_new(state, evaluation, repl, session, action.now)
     return Outcome(state, _run(evaluation, action.request, repl))
@@ -275,7 +275,7 @@ def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcom
 def want_input(state: State, evaluation: Evaluation, _action: InputWanted) -> Outcome:
     """Wait for input, unless nobody will think of giving it."""
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
-    ended = mcp_clients.end_unwanted(waiting.state)
+    ended = callers.end_unwanted(waiting.state)
     own = queue_of(state, evaluation)
     behind = [one for one in state.unfinished() if one.status == "queued" and queue_of(state, one) == own]
     told = tuple(WakeWaiters(evaluation=one.id) for one in behind)
@@ -306,7 +306,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Outcom
         state = with_session(state, repl.id, session)
     effects: tuple[Effect, ...] = (wake, *told)
     if session is not None and session.is_leaving:
-        effects += mcp_clients.close_after_last(state, repl.id, session.name)
+        effects += callers.close_after_last(state, repl.id, session.name)
     if repl.phase != "connected":
         return Outcome(state, effects)
     filled = fill_queues(state, repl.id, action.now)

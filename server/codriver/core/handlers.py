@@ -1,47 +1,157 @@
-"""The handlers: one table of the function that serves each class of action."""
+"""The handlers: one table of the function that serves each class of action; here are those of the server's own life.
+
+The server's phase goes stopped → starting → started → stopping → stopped. An action that does not fit the phase changes
+nothing. The server's messages about itself are lines in the log, and errors that are latched until they are over.
+"""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core import actions, callers, evaluation_queue, lifecycle, mcp_clients, repl_connections
+from codriver.core import actions, callers, evaluation_queue, repl_connections
+from codriver.core.actions import (
+    LanguagesSeen,
+    LatchError,
+    Listening,
+    ProgramsSeen,
+    Say,
+    Searching,
+    Start,
+    Stop,
+    Stopped,
+    WithdrawError,
+)
+from codriver.core.dispatch import Handler, Outcome
+from codriver.core.effects import Announce, Append, Listen, LogMessage, WindDown
 from codriver.core.evaluation_queue import of_unfinished
+from codriver.core.records import replace
 from codriver.core.repl_connections import announcing, of_known
+from codriver.core.state import Latch, Life, State, with_item, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.core.dispatch import Handler
+
+def start(state: State, action: Start) -> Outcome:
+    """Open the listener first: until it is open nobody is told of the server."""
+    if state.life.phase != "stopped":
+        return Outcome(state)
+    life = Life(
+        phase="starting",
+        session_id=action.session_id,
+        process_id=action.process_id,
+        version=action.version,
+        workspace=action.workspace,
+        started_at=action.now,
+    )
+    return Outcome(replace(state, life=life), effects=(Listen(then=(Listening(),)),))
+
+
+def listening(state: State, action: Listening) -> Outcome:
+    """Announce the server, with a note if its port is not the one asked for."""
+    if state.life.phase != "starting":
+        return Outcome(state)
+    note = None
+    if action.asked_port not in (0, action.port):
+        note = f"port {action.asked_port} was taken, so this server listens on {action.port}"
+    life = replace(state.life, phase="started", host=action.host, port=action.port, port_note=note)
+    return Outcome(replace(state, life=life), effects=(Announce(),))
+
+
+def stop(state: State, action: Stop) -> Outcome:
+    """Wind down, once."""
+    if state.life.phase not in ("starting", "started"):
+        return Outcome(state)
+    life = replace(state.life, phase="stopping")
+    return Outcome(replace(state, life=life), effects=(WindDown(reason=action.reason),))
+
+
+def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
+    """Remember the languages that the workspace's files are written in, and the REPL that they call for."""
+    return Outcome(
+        replace(
+            state,
+            languages_of_files=action.languages,
+            repl_of_files=action.repl,
+            repl_needs_trust=action.needs_trust,
+        )
+    )
+
+
+def programs_seen(state: State, action: ProgramsSeen) -> Outcome:
+    """Remember the programs of the workspace that listen on a port."""
+    return Outcome(replace(state, programs=action.programs))
+
+
+def searching(state: State, action: Searching) -> Outcome:
+    """Remember whether the first search for REPLs is under way."""
+    return Outcome(replace(state, life=replace(state.life, is_searching=action.is_under_way)))
+
+
+def stopped(state: State, _action: Stopped) -> Outcome:
+    """The end: all is closed."""
+    if state.life.phase != "stopping":
+        return Outcome(state)
+    return Outcome(replace(state, life=replace(state.life, phase="stopped")))
+
+
+def say(state: State, action: Say) -> Outcome:
+    """Append a line to the output log, and tell the clients that want to hear of it at once."""
+    said = Append(
+        category="otherErrorOutput" if action.error else "otherOutput",
+        text=action.text,
+        who=action.who,
+        session_key=action.repl,
+    )
+    told = LogMessage("warning" if action.error else "info", action.text, action.repl)
+    return Outcome(state, effects=(said, told))
+
+
+def latch_error(state: State, action: LatchError) -> Outcome:
+    """Remember an error; one that is known already is counted, under its newest text."""
+    known = state.latches.get(action.code)
+    latch = Latch(action.code, action.text, action.now)
+    if known is not None:
+        latch = replace(known, text=action.text, count=known.count + 1)
+    return Outcome(replace(state, latches=with_item(state.latches, action.code, latch)))
+
+
+def withdraw_error(state: State, action: WithdrawError) -> Outcome:
+    """Forget an error that is over."""
+    if action.code not in state.latches:
+        return Outcome(state)
+    return Outcome(replace(state, latches=without_item(state.latches, action.code)))
+
 
 HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
     {
-        actions.Start: lifecycle.start,
-        actions.Listening: lifecycle.listening,
-        actions.LanguagesSeen: announcing(lifecycle.languages_seen),
-        actions.ProgramsSeen: lifecycle.programs_seen,
-        actions.Searching: announcing(lifecycle.searching),
-        actions.Stop: lifecycle.stop,
-        actions.Stopped: lifecycle.stopped,
-        actions.ClientConnected: mcp_clients.connected,
+        actions.Start: start,
+        actions.Listening: listening,
+        actions.LanguagesSeen: announcing(languages_seen),
+        actions.ProgramsSeen: programs_seen,
+        actions.Searching: announcing(searching),
+        actions.Stop: stop,
+        actions.Stopped: stopped,
+        actions.ClientConnected: callers.connected,
         actions.CallerNamed: callers.named,
-        actions.ClientTold: mcp_clients.told,
-        actions.ClientGone: mcp_clients.gone,
-        actions.GraceOver: mcp_clients.grace_over,
-        actions.ResourcesChanged: mcp_clients.resources_changed,
-        actions.ToolsChanged: mcp_clients.tools_changed,
+        actions.ClientTold: callers.told,
+        actions.ClientGone: callers.gone,
+        actions.GraceOver: callers.grace_over,
+        actions.ResourcesChanged: callers.resources_changed,
+        actions.ToolsChanged: callers.tools_changed,
         actions.ReplFound: announcing(repl_connections.found),
         actions.ReplForgotten: of_known(repl_connections.forgotten),
         actions.ReplProgress: of_known(repl_connections.progress),
         actions.ReplStarted: of_known(repl_connections.started),
         actions.ReplConnected: of_known(repl_connections.connected),
         actions.SeamSeen: of_known(repl_connections.seam_seen),
-        actions.AppStreamBegan: mcp_clients.began,
-        actions.AppStreamRenewed: mcp_clients.renewed,
-        actions.AppStreamEnded: mcp_clients.ended,
-        actions.ReplLost: of_known(mcp_clients.over_with(repl_connections.lost)),
+        actions.AppStreamBegan: callers.began,
+        actions.AppStreamRenewed: callers.renewed,
+        actions.AppStreamEnded: callers.ended,
+        actions.ReplLost: of_known(callers.over_with(repl_connections.lost)),
         actions.RetryDue: of_known(repl_connections.retry_due),
-        actions.RestartRepl: of_known(mcp_clients.over_with(repl_connections.restart)),
+        actions.RestartRepl: of_known(callers.over_with(repl_connections.restart)),
         actions.SessionOpened: of_known(repl_connections.session_opened),
         actions.LaneWanted: of_known(callers.wanted),
         actions.SessionClosed: of_known(repl_connections.session_closed),
@@ -53,8 +163,8 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.RunningTold: of_unfinished(evaluation_queue.note_told),
         actions.StopAsked: of_unfinished(evaluation_queue.ask_to_stop),
         actions.CancelQueued: of_unfinished(evaluation_queue.cancel),
-        actions.Say: lifecycle.say,
-        actions.LatchError: lifecycle.latch_error,
-        actions.WithdrawError: lifecycle.withdraw_error,
+        actions.Say: say,
+        actions.LatchError: latch_error,
+        actions.WithdrawError: withdraw_error,
     }
 )

@@ -2,7 +2,8 @@
 
 The library sets each field of a frozen dataclass by a call that looks it up by its name, and its `replace` calls the
 constructor with every field. An evaluation makes some sixty records with three hundred fields. Here the fields go into
-the record's dictionary at once, or each into its slot. To a type checker it is the library's own dataclass.
+the record's dictionary at once, or each into its slot. To a type checker it is the library's own dataclass. `Recent`
+keeps the newest records, or other values, and lets the oldest go.
 
 A field may name its value instead of holding it. One of type `Later[int]` holds an int, or a `Later` that says where
 the int comes from: the *context* of the dispatch (the time, who asks), the *settings*, the *state*, or, in a
@@ -17,6 +18,8 @@ import dataclasses
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+K = TypeVar("K")
+V = TypeVar("V")
 T = TypeVar("T")
 
 if TYPE_CHECKING:
@@ -119,3 +122,26 @@ def from_state(path: str) -> Later[Any]:
 def from_result(part: int | None = None) -> Later[Any]:
     """The effect's result, in a continuation, or its part number `part`, counted from 1."""
     return Later("result", "all") if part is None else Later("result", str(part), itemgetter(part - 1))
+
+
+class Recent(dict[K, V]):
+    """The newest entries, at most so many. To set one that is there makes it the newest."""
+
+    __slots__ = ("_most",)
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        """Set an entry as the newest one, and let the oldest go if there is one too many."""
+        self.pop(key, None)
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            del self[next(iter(self))]
+
+    def setdefault(self, key: K, default: V) -> V:
+        """The value of an entry, which stays as old as it is, else this one."""
+        if key not in self:
+            self[key] = default
+        return self[key]

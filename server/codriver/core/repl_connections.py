@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core import callers, evaluation_queue, mcp_clients
+from codriver.core import callers, evaluation_queue
 from codriver.core.actions import (
     Action,
     LatchError,
@@ -341,7 +341,7 @@ def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
 
 def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     """One session less, if it is one that was left."""
-    return Outcome(mcp_clients.forget_session(state, repl.id, action.name))
+    return Outcome(callers.forget_session(state, repl.id, action.name))
 
 
 def _free_key(state: State, wanted: str, own_id: str) -> str:

@@ -20,14 +20,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from codriver.datalog import regexes
-from codriver.datalog.edn import Keyword
-from codriver.datalog.regexes import Clock, Pattern, compile_pattern
-from codriver.datalog.value_types import (
-    MAX_CHARACTERS,
+from codriver.datalog.edn import (
     MAX_INTEGER,
     MAX_ITEMS,
     MAX_NESTING,
+    MAX_TEXT,
     Boolean,
+    Keyword,
     ValueMap,
     compare,
     in_order,
@@ -37,6 +36,7 @@ from codriver.datalog.value_types import (
     quotient,
     text_of,
 )
+from codriver.datalog.regexes import Clock, Pattern, compile_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -283,8 +283,8 @@ def _on_string(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bounded_text(text: str) -> str:
-    if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"the text gets longer than {MAX_CHARACTERS} characters")
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"the text gets longer than {MAX_TEXT} characters")
     return text
 
 

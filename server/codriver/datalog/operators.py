@@ -17,6 +17,7 @@ from itertools import product
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
+from codriver.datalog.edn import MAX_ITEMS, Budget, Text, kind, own
 from codriver.datalog.entity_store import between
 from codriver.datalog.functions import is_true
 from codriver.datalog.regexes import InvalidPatternError
@@ -39,14 +40,11 @@ from codriver.datalog.syntax_tree import (
     argument_variables,
     variables,
 )
-from codriver.datalog.value_types import MAX_ITEMS, kind, own
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Mapping
 
-    from codriver.datalog.edn import Text
     from codriver.datalog.entity_store import Record, Snapshot
-    from codriver.datalog.errors import Budget
 
 
 Row = tuple[Any, ...]

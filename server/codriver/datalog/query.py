@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
-from codriver.datalog import operators, where
-from codriver.datalog.edn import Form, Text, read
-from codriver.datalog.errors import QueryError
+from codriver.datalog import operators, syntax_tree
+from codriver.datalog.edn import Form, QueryError, Text, from_json, read
 from codriver.datalog.functions import AGGREGATES
 from codriver.datalog.syntax_tree import (
     Aggregate,
@@ -37,7 +36,6 @@ from codriver.datalog.syntax_tree import (
     binding_variables,
     bound_variables,
 )
-from codriver.datalog.value_types import from_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -70,7 +68,7 @@ def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query
     if ":find" not in sections:
         raise text.error(FIND, form)
     shape, elements = _find(text, sections[":find"], form, schema)
-    parser = where.Parser(text, schema)
+    parser = syntax_tree.Parser(text, schema)
     inputs = _inputs(parser, sections[":in"]) if ":in" in sections else (Source("$"),)
     names = [name for item in inputs if not isinstance(item, Source | RulesInput) for name in binding_variables(item)]
     _refuse_twice(text, names, form, "`:in` naming each variable once")
@@ -99,7 +97,7 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
     form = read(text)
     if form.tag not in ("vector", "list") or len(form.items) > MAX_RULES:
         raise text.error(f"rules: `[[(name ?a ?b) clause …] …]`, at most {MAX_RULES}", form)
-    parser = where.Parser(text, schema)
+    parser = syntax_tree.Parser(text, schema)
     rules: Rules = {}
     for item in form.items:
         name, branch = _rule(parser, item)
@@ -107,8 +105,8 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
         if known and len(known[0].head) != len(branch.head):
             raise text.error(f"{len(known[0].head)} variables, as in the first rule named `{name}`", item)
         rules[name] = (*known, branch)
-    where.check_rule_calls(text, parser.rule_calls, {**(others or {}), **rules})
-    where.check_stratified(text, {**(others or {}), **rules})
+    syntax_tree.check_rule_calls(text, parser.rule_calls, {**(others or {}), **rules})
+    syntax_tree.check_stratified(text, {**(others or {}), **rules})
     return rules
 
 
@@ -191,7 +189,7 @@ def _aggregate(text: Text, form: Form) -> Aggregate:
 
 
 def _pull(text: Text, form: Form, schema: Schema) -> Pull:
-    parser = where.Parser(text, schema)
+    parser = syntax_tree.Parser(text, schema)
     rest = list(form.items[1:])
     source = parser.source(rest.pop(0)) if rest and parser.is_source(rest[0]) else Source("$")
     if len(rest) != 2:
@@ -230,7 +228,7 @@ def _keys(
     return tuple(str(name.value).removeprefix(":") for name in names)
 
 
-def _inputs(parser: where.Parser, forms: tuple[Form, ...]) -> tuple[Input, ...]:
+def _inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[Input, ...]:
     inputs: list[Input] = []
     for form in forms:
         if parser.is_source(form):
@@ -242,7 +240,7 @@ def _inputs(parser: where.Parser, forms: tuple[Form, ...]) -> tuple[Input, ...]:
     return tuple(inputs)
 
 
-def _rule(parser: where.Parser, form: Form) -> tuple[str, Branch]:
+def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
     wanted = "a rule: `[(name ?a [?b]) clause …]`"
     if form.tag != "vector" or len(form.items) < 2 or form.items[0].tag != "list" or not form.items[0].items:
         raise parser.text.error(wanted, form)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from codriver.datalog import operators
+from codriver.datalog.edn import Form, printed
 from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, reason
 from codriver.datalog.operators import Group, is_or_ready, provided
 from codriver.datalog.syntax_tree import (
@@ -33,13 +34,11 @@ from codriver.datalog.syntax_tree import (
     binding_variables,
     variables,
 )
-from codriver.datalog.value_types import printed
 from codriver.errors import cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from codriver.datalog.edn import Form
     from codriver.datalog.operators import Context, Expression, Row, Rows, Scope, Step
 
 Unit = Group | Clause

@@ -23,8 +23,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from codriver.datalog import operators
-from codriver.datalog.edn import Text, read
-from codriver.datalog.errors import OutOfRowsError
+from codriver.datalog.edn import Budget, OutOfRowsError, Text, characters, printed, read, to_json
 from codriver.datalog.functions import AGGREGATES, reason
 from codriver.datalog.operators import Context, Scope, bound_after
 from codriver.datalog.query import Inputs, parse_pull, read_inputs
@@ -32,28 +31,29 @@ from codriver.datalog.query_plan import Plan, plan
 from codriver.datalog.regexes import OutOfTimeError
 from codriver.datalog.syntax_tree import (
     Aggregate,
+    Branch,
     Clause,
     Constant,
     Element,
     Or,
     Pattern,
     Pull,
+    PullPattern,
     Query,
     RuleCall,
     Rules,
     Source,
     Variable,
+    check_rule_calls,
+    rule_calls,
+    with_source,
 )
-from codriver.datalog.value_types import characters, printed, to_json
-from codriver.datalog.where import check_rule_calls, rule_calls, with_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from codriver.datalog.entity_store import Snapshot
-    from codriver.datalog.errors import Budget
     from codriver.datalog.operators import Row, Rows
-    from codriver.datalog.syntax_tree import Branch, PullPattern
 
 
 Cut = Literal["rows", "time"]

@@ -1,12 +1,19 @@
-"""Syntax tree of a query: clauses, bindings and find elements, checked."""
+"""Syntax tree of a query: clauses, bindings and find elements, and the parser of its `:where` clauses and its rules.
+
+The parser reads each clause into a node and checks how the clauses hang together: which variables each needs and binds.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from codriver.datalog.edn import Form, Text, constant
+from codriver.datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS
+
 if TYPE_CHECKING:
-    from codriver.datalog.edn import Form, Text
+    from collections.abc import Iterable, Iterator
+
     from codriver.datalog.entity_store import Schema
 
 
@@ -253,3 +260,270 @@ def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
 def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
     """The variables that clauses can bind: not those that only a filter looks at."""
     return all_variables(tuple(clause for clause in clauses if not isinstance(clause, Predicate | Not)))
+
+
+SOURCES = ("$", "$app", "$history", "$memory", "$run")
+CLAUSE = (
+    "a clause: `[?e :attribute ?v]`, `[(f ?x)]`, `[(f ?x) ?y]`, `(not …)`, `(not-join [?x] …)`, `(or …)`, "
+    "`(or-join [?x] …)` or `(rule ?x)`"
+)
+BINDING = "a binding: `?x`, `_`, `[?x ?y]`, `[?x ...]` or `[[?x ?y]]`"
+
+
+class Parser:
+    """Reads clauses of one text. `rule_calls` are all that it has met."""
+
+    def __init__(self, text: Text, schema: Schema) -> None:
+        self.text = text
+        self.rule_calls: list[RuleCall] = []
+        self._schema = schema
+
+    def clauses(self, forms: Iterable[Form]) -> tuple[Clause, ...]:
+        """Clauses that hold together."""
+        return tuple(clause for form in forms for clause in self._clause(form))
+
+    def is_variable(self, form: Form) -> bool:
+        """Whether it is `?name`."""
+        return form.tag == "symbol" and form.value.startswith("?") and len(form.value) > 1
+
+    def is_source(self, form: Form) -> bool:
+        """Whether it is `$name`."""
+        return form.tag == "symbol" and form.value.startswith("$")
+
+    def variable(self, form: Form) -> Variable:
+        """The variable that must stand here."""
+        if not self.is_variable(form):
+            raise self.text.error("a variable such as `?x`", form)
+        return Variable(form.value)
+
+    def source(self, form: Form) -> Source:
+        """The source that must stand here."""
+        if form.value not in SOURCES:
+            raise self.text.error("`$`, the log, `$app`, `$history`, `$memory` or `$run`", form)
+        return Source(form.value)
+
+    def binding(self, form: Form) -> Binding:
+        """The binding that must stand here."""
+        if form.is_symbol("_"):
+            return Blank()
+        if self.is_variable(form):
+            return Variable(form.value)
+        if form.tag != "vector" or not form.items:
+            raise self.text.error(BINDING, form)
+        items = form.items
+        if len(items) == 2 and items[1].is_symbol("..."):
+            return CollectionBinding(self.binding(items[0]))
+        if len(items) == 1 and items[0].tag == "vector":
+            return CollectionBinding(self.binding(items[0]))
+        return TupleBinding(tuple(self.binding(item) for item in items))
+
+    def rule_variables(self, forms: tuple[Form, ...], whole: Form) -> tuple[tuple[str, ...], frozenset[str]]:
+        """Variables with an optional `[?required …]` before them: all in order, and the required ones."""
+        required: tuple[str, ...] = ()
+        if forms and forms[0].tag in ("vector", "list"):
+            required = tuple(self.variable(item).name for item in forms[0].items)
+            forms = forms[1:]
+        names = (*required, *(self.variable(form).name for form in forms))
+        if not names or len(set(names)) < len(names):
+            raise self.text.error("variables, each named once", whole)
+        return names, frozenset(required)
+
+    def _clause(self, form: Form) -> tuple[Clause, ...]:
+        if form.tag == "vector" and form.items:
+            if form.items[0].tag == "list":
+                return (self._call(form),)
+            return (self._pattern(form, Source("$")),)
+        if form.tag != "list" or not form.items:
+            raise self.text.error(CLAUSE, form)
+        items = form.items
+        source = Source("$")
+        if self.is_source(items[0]):
+            source, items = self.source(items[0]), items[1:]
+        if not items or items[0].tag != "symbol":
+            raise self.text.error(CLAUSE, form)
+        name, *rest = items
+        clauses: tuple[Clause, ...]
+        match name.value:
+            case "and":
+                clauses = self.clauses(rest)
+            case "not" | "not-join":
+                clauses = (self._not(name.value, rest, form),)
+            case "or" | "or-join":
+                clauses = (self._or(name.value, rest, form),)
+            case _:
+                clauses = (self._rule_call(name, rest, form),)
+        return clauses if source.name == "$" else tuple(with_source(clause, source) for clause in clauses)
+
+    def _pattern(self, form: Form, source: Source) -> Pattern:
+        items = form.items
+        if self.is_source(items[0]):
+            source, items = self.source(items[0]), items[1:]
+        if not 1 <= len(items) <= 3:
+            raise self.text.error("a pattern `[?e :attribute ?v]`", form)
+        entity, attribute, value = (*map(self._term, items), Blank(), Blank())[:3]
+        if isinstance(attribute, Constant) and attribute.value not in self._schema.known:
+            raise self._unknown_attribute(items[1])
+        if isinstance(entity, Constant) and type(entity.value) is not int:
+            raise self.text.error("an entity: a variable, `_` or an entity's id", items[0])
+        return Pattern(source, entity, attribute, value, form)
+
+    def _unknown_attribute(self, form: Form) -> Exception:
+        keywords = self._schema.keywords_for(self.text.text)
+        return self.text.error(f"an attribute ({' '.join(keywords)})", form)
+
+    def _term(self, form: Form) -> Term:
+        if form.is_symbol("_"):
+            return Blank()
+        if self.is_variable(form):
+            return Variable(form.value)
+        if form.tag in ("symbol", "regex"):
+            raise self.text.error("a variable, `_` or a value", form)
+        return Constant(constant(self.text, form))
+
+    def _call(self, form: Form) -> Predicate | FunctionCall:
+        call = form.items[0]
+        if not call.items or call.items[0].tag != "symbol" or len(form.items) > 2:
+            raise self.text.error("`[(f ?x …)]` or `[(f ?x …) binding]`", form)
+        name = call.items[0]
+        arguments = tuple(self._argument(item) for item in call.items[1:])
+        if name.value in ENTITY_FUNCTIONS:
+            self._check_entity_call(call, name.value, arguments)
+        else:
+            function = FUNCTIONS.get(name.value)
+            if function is None:
+                raise self.text.error("one of the functions " + " ".join(sorted({*FUNCTIONS, *ENTITY_FUNCTIONS})), name)
+            if not function.takes(len(arguments)) or any(isinstance(argument, Source) for argument in arguments):
+                raise self.text.error(f"`{name.value}` with {function.arity_text()}", call)
+        if len(form.items) == 1:
+            return Predicate(name.value, arguments, form)
+        return FunctionCall(name.value, arguments, self.binding(form.items[1]), form)
+
+    def _check_entity_call(self, call: Form, name: str, arguments: tuple[Argument, ...]) -> None:
+        usage = ENTITY_FUNCTIONS[name]
+        count = len(arguments)
+        if count < 3 or (name == "missing?" and count != 3) or (name == "get-else" and count != 4):
+            raise self.text.error(usage, call)
+        if not isinstance(arguments[0], Source) or any(isinstance(argument, Source) for argument in arguments[1:]):
+            raise self.text.error(usage, call)
+        for form, argument in list(zip(call.items[3:], arguments[2:], strict=True))[
+            : None if name == "get-some" else 1
+        ]:
+            if isinstance(argument, Constant) and argument.value not in self._schema.known:
+                raise self._unknown_attribute(form)
+
+    def _argument(self, form: Form) -> Argument:
+        if self.is_source(form):
+            return self.source(form)
+        if self.is_variable(form):
+            return Variable(form.value)
+        if form.tag == "symbol":
+            raise self.text.error("a variable or a value as argument", form)
+        return Constant(constant(self.text, form))
+
+    def _not(self, name: str, rest: list[Form], form: Form) -> Not:
+        join: frozenset[str] | None = None
+        if name == "not-join":
+            if not rest or rest[0].tag != "vector" or not rest[0].items:
+                raise self.text.error("`(not-join [?x …] clause …)`", form)
+            join = frozenset(self.variable(item).name for item in rest[0].items)
+            rest = rest[1:]
+        clauses = self.clauses(rest)
+        if not clauses:
+            raise self.text.error(f"`({name} … clause …)`", form)
+        if join is not None and not join <= all_variables(clauses):
+            raise self.text.error("the variables of `not-join` in its clauses", form)
+        return Not(join, clauses, form)
+
+    def _or(self, name: str, rest: list[Form], form: Form) -> Or:
+        head: tuple[str, ...] | None = None
+        required: frozenset[str] = frozenset()
+        if name == "or-join":
+            if not rest or rest[0].tag != "vector" or not rest[0].items:
+                raise self.text.error("`(or-join [?x …] clause …)`", form)
+            head, required = self.rule_variables(rest[0].items, rest[0])
+            rest = rest[1:]
+        branches = tuple(self._clause(item) for item in rest)
+        if not branches:
+            raise self.text.error(f"`({name} … clause …)`", form)
+        if head is None:
+            names = [all_variables(branch) for branch in branches]
+            if len(set(names)) > 1:
+                raise self.text.error("the same variables in every branch of `or` (else use `or-join`)", form)
+            head = tuple(sorted(names[0]))
+        for branch, item in zip(branches, rest, strict=True):
+            if not frozenset(head) <= all_variables(branch):
+                raise self.text.error(f"every variable of `or-join` ({' '.join(head)}) in this branch", item)
+        return Or(head, required, branches, form)
+
+    def _rule_call(self, name: Form, rest: list[Form], form: Form) -> RuleCall:
+        if not rest or name.value in FUNCTIONS:
+            raise self.text.error(CLAUSE, form)
+        call = RuleCall(name.value, tuple(self._term(item) for item in rest), Source("$"), form)
+        self.rule_calls.append(call)
+        return call
+
+
+def check_rule_calls(text: Text, calls: Iterable[RuleCall], rules: Rules) -> None:
+    """Every call names a rule and gives what it takes.
+
+    Raises:
+        QueryError: one does not.
+    """
+    for call in calls:
+        if call.name not in rules:
+            raise text.error(f"one of the rules {' '.join(sorted(rules)) or '(there are none)'}", call.form)
+        count = len(rules[call.name][0].head)
+        if count != len(call.arguments):
+            raise text.error(f"{count} arguments for the rule `{call.name}`", call.form)
+
+
+def check_stratified(text: Text, rules: Rules) -> None:
+    """No rule depends on its own negation.
+
+    Raises:
+        QueryError: one does.
+    """
+    calls = {
+        name: [call for branch in branches for call in rule_calls(branch.clauses, negated=False)]
+        for name, branches in rules.items()
+    }
+    reached = {name: {call.name for call, _ in found} for name, found in calls.items()}
+    is_growing = True
+    while is_growing:
+        is_growing = False
+        for names in reached.values():
+            size = len(names)
+            names.update(*(reached[name] for name in tuple(names)))
+            is_growing |= len(names) > size
+    for name, found in calls.items():
+        for call, negated in found:
+            if negated and (call.name == name or name in reached[call.name]):
+                raise text.error(f"no rule inside `not` that depends on `{name}` itself", call.form)
+
+
+def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterator[tuple[RuleCall, bool]]:
+    """The calls in clauses, and whether each stands inside a `not`."""
+    for clause in clauses:
+        match clause:
+            case RuleCall():
+                yield clause, negated
+            case Not(clauses=inner):
+                yield from rule_calls(inner, negated=True)
+            case Or(branches=branches):
+                for branch in branches:
+                    yield from rule_calls(branch, negated=negated)
+
+
+def with_source(clause: Clause, source: Source) -> Clause:
+    """The clause, looking in `source` where it would look in `$`."""
+    match clause:
+        case Pattern(source=Source("$"), entity=entity, attribute=attribute, value=value, form=form):
+            return Pattern(source, entity, attribute, value, form)
+        case RuleCall(name=name, arguments=arguments, source=Source("$"), form=form):
+            return RuleCall(name, arguments, source, form)
+        case Not(join=join, clauses=clauses, form=form):
+            return Not(join, tuple(with_source(inner, source) for inner in clauses), form)
+        case Or(variables=names, required=required, branches=branches, form=form):
+            moved = tuple(tuple(with_source(inner, source) for inner in branch) for branch in branches)
+            return Or(names, required, moved, form)
+    return clause

@@ -400,7 +400,7 @@ class OutputLog(BoundedLog):
         Raises:
             QueryError: the text is no query, the inputs do not fit, or a clause cannot be run.
         """
-        from codriver.datalog.errors import Budget  # noqa: PLC0415  # the start is quicker without queries
+        from codriver.datalog.edn import Budget  # noqa: PLC0415  # the start is quicker without queries
         from codriver.datalog.solve import solve  # noqa: PLC0415  # as above
 
         asked: dict[str, Queryable | None] = {"$": self, "$app": app, "$history": history}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 import anyio
 
 from codriver.core.evaluation_queue import HEAD_CHARACTERS
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.errors import cut
 from codriver.log.growing_text import PART_CHARACTERS, Piece, Stream, Text
 from codriver.log.spill import SpillRoom, Store

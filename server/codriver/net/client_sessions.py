@@ -3,16 +3,27 @@
 An outbox holds the lines that wait to be written. A response is never dropped. A notification may be: beyond the limits
 the oldest waiting notification goes first, and is counted. So a client that reads slowly costs itself notifications,
 and nobody else anything. A client that sends without ever reading is not read any more while `is_congested`.
+
+`SeenClients` writes down when each client was connected last, for `codriver init --list`: one file a user, in the state
+folder, with the newest clients of all workspaces, each by the name of its callers, such as `codex`.
 """
 
 from __future__ import annotations
 
+import json
+import logging
+import time
 from collections import OrderedDict
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from codriver import files
 from codriver.core.actions import ClientConnected, ClientGone
+from codriver.files.own_folders import state_folder
+from codriver.net.tasks import BackgroundWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -283,3 +294,57 @@ class Outbox:
         if self._is_idle:
             self._is_idle = False
             self.start_writer()
+
+
+logger = logging.getLogger(__name__)
+
+RECORD: Final = "seen-clients.json"
+MAX_CLIENTS: Final = 64
+RULES: Final = files.Rules(files.Links.OWN, most_bytes=64 * files.KIBIBYTE)
+OWN_NAMES: Final = "codriver-"
+"""How the names of our own commands begin, which are no clients of a user's: no relay serves them."""
+REST_S: Final = 60
+"""A client that comes and goes is written down once in this time."""
+
+
+class SeenClients:
+    """Notes who connects, for the life of one server. No client waits for it, and none of it fails."""
+
+    def __init__(self) -> None:
+        self._writes = BackgroundWrites()
+        self._noted: dict[str, float] = {}
+        """When each client was written down last, on the clock of the event loop."""
+
+    def note(self, who: str) -> None:
+        """A client of this name is connected."""
+        if not who or who.startswith(OWN_NAMES) or (who not in self._noted and len(self._noted) >= MAX_CLIENTS):
+            return
+        now = anyio.current_time()
+        if now - self._noted.get(who, -REST_S) >= REST_S:
+            self._noted[who] = now
+            self._writes.start(partial(write, who, time.time()))
+
+    async def end(self) -> None:
+        """Wait until all is written."""
+        await self._writes.end()
+
+
+def write(who: str, now_s: float) -> None:
+    """Note that a client was connected at this time, in seconds since 1970. Blocks.
+
+    Without a word where it cannot be written: it is only there to be shown.
+    """
+    seen = {**read(), who: int(now_s)}
+    kept = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
+    try:
+        path = state_folder() / RECORD
+        files.replace(path, json.dumps(kept).encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER)
+    except OSError as error:
+        logger.info("the client is not noted: %s", error)
+
+
+def read() -> Mapping[str, int]:
+    """The newest time of each client, in seconds since 1970; empty where nothing is recorded that can be read."""
+    found = files.read_json(state_folder() / RECORD, RULES)
+    rows = found.items() if isinstance(found, dict) else ()
+    return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

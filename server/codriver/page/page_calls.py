@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.errors import cut
 from codriver.log.output_log import Question
 from codriver.page.page_admission import FRAMES

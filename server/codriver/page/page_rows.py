@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
 from codriver.errors import CodriverError
-from codriver.log.evaluated_steps import LOADED, RAN
+from codriver.log.handoff_report import LOADED, RAN
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
 

@@ -24,7 +24,7 @@ import anyio
 
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.log.transcripts import read as read_texts
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.net.client_sessions import OWN_NAMES, ClientSession
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
 from codriver.skills import LIVE_APP
 from codriver.tools.answers.symbol_answers import describe_symbol
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from codriver.core.state import State
     from codriver.log.transcripts import Part
-    from codriver.net.client_sessions import ClientSession
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.base import Services
 

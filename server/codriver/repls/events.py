@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core import actions
+from codriver.core.callers import OPS
 from codriver.core.evaluation_queue import next_id
-from codriver.core.mcp_clients import OPS
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.core.values import TOLD_IN_WORDS, Failure
 from codriver.errors import CodriverError
 from codriver.log.logbook import AppEvent, near

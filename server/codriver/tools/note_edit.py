@@ -22,7 +22,7 @@ from codriver.core.actions import Say
 from codriver.editing.file_changes import NotEditableError, editable_path, show
 from codriver.editing.file_languages import is_python
 from codriver.log.handoff_report import MOST_BYTES
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.net.client_sessions import OWN_NAMES
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import Edit, fault_of, is_lisp, load_saved, read_edited, reload
 from codriver.tools.calls.base import Answer, Arguments, Tool, answer_schema

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Capability, Profile
 from codriver.repls.contract.adapter import Adapter
 from codriver.repls.contract.adapter_values import PICTURES, TEXTS, Display, Value, data_of

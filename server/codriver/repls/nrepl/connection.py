@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.recent import Recent
-from codriver.core.records import dataclass
+from codriver.core.records import Recent, dataclass
 from codriver.errors import PeerError, ReplDisconnectedError
 from codriver.net.tasks import Turns
 from codriver.net.tcp_transport import TcpTransport

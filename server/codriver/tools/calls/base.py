@@ -21,7 +21,7 @@ from codriver.core.records import dataclass
 from codriver.errors import refused
 from codriver.net.fair_threads import Work
 from codriver.net.timers import Timeouts
-from codriver.settings.durations import Durations
+from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.ledgers.ledger import Told, Waits
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from codriver.log.recorded_runs import RecordedRuns
     from codriver.log.transcripts import Transcripts
     from codriver.repls.supervisor import Repls
-    from codriver.settings.model import Settings
     from codriver.settings.trust import Grants
     from codriver.tools.ledgers.clojuredocs_export import Export
     from codriver.tools.ledgers.ledger import Ledger

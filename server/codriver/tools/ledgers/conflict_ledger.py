@@ -14,7 +14,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import callers
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.editing import code_names
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.editing import FilesChangedError
 from codriver.editing.code_names import ImportGraph
 from codriver.editing.file_changes import UnreadableError

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.log.evaluated_steps import names_on_disk, read_story
-from codriver.log.handoff_report import MOST_BYTES, Present, compose
-from codriver.net.seen_clients import OWN_NAMES
+from codriver.log.handoff_report import MOST_BYTES, Present, Story, compose, names_on_disk, read_story
+from codriver.net.client_sessions import OWN_NAMES
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.base import Onlooker, client_slug
 from codriver.tools.truth.drift_notes import drift_lines, drift_of
@@ -20,7 +19,6 @@ from codriver.tools.truth.drift_notes import drift_lines, drift_of
 if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
-    from codriver.log.evaluated_steps import Story
     from codriver.tools.calls.base import Services
 
 DRIFT_SHARE: Final = 0.2

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
 from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError

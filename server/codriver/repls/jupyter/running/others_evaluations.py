@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
 from codriver.repls.jupyter.running.execution import Execution, failure_of, report_of
 from codriver.wire.untrusted import text_of

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.recent import Recent
+from codriver.core.records import Recent
 from codriver.net.tasks import Turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.wire.framing import HeadAndTail
