@@ -401,7 +401,7 @@ OPENERS = {
     "repls/jupyter/finding/started_kernels.py": "the kernel's tables in /proc",
     "repls/launch/discovery.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
-    "setup/agent_files.py": "the skills that come with us",
+    "setup/project_files.py": "the skills that come with us",
     "repls/seam/seam_forms/__init__.py": "the forms that come with us",
     "page/page_server.py": "the files of the page, which come with us",
     "repls/programs/__init__.py": "the programs that come with us",

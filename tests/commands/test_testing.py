@@ -15,9 +15,8 @@ from live_server import serving, until
 from python_projects import project
 
 from codriver.commands import testing
-from codriver.commands.junit import Case, cases_of, xml_of
 from codriver.commands.running_evaluation import RunningTests
-from codriver.commands.testing import annotation
+from codriver.commands.testing import Case, annotation, cases_of, xml_of
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TESTS = """import os, sys, time, unittest

@@ -16,7 +16,7 @@ from recorded_sessions import LISP, PYTHON
 
 from codriver.commands.fresh_runs import FreshRuns, drive_check, verified
 from codriver.documents.document_check import check_document
-from codriver.documents.page import Origin, Page
+from codriver.documents.layout import Origin, Page
 from codriver.documents.recordings import Recorded
 from codriver.repls.launch.fresh_repl import FreshRepl, keep_event
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl

@@ -10,8 +10,7 @@ import pytest
 from codriver.core.pictures import without_data
 from codriver.documents import lisp_documents, python_documents
 from codriver.documents.document_check import DocumentFailsError, Failed, FormatUnknownError, check_document
-from codriver.documents.layout import arrange
-from codriver.documents.page import Origin
+from codriver.documents.layout import Origin, arrange
 from codriver.documents.python_documents import notebook
 from codriver.documents.recordings import Recorded
 from codriver.documents.steps import cell_steps, python_steps

@@ -11,8 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from codriver.documents import python_documents
-from codriver.documents.layout import arrange
-from codriver.documents.page import Origin
+from codriver.documents.layout import Origin, arrange
 from codriver.documents.recordings import Recorded, RecordingError, as_lines, from_lines
 from codriver.documents.steps import python_steps
 from codriver.documents.verification import Checked, Raised

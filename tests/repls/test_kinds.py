@@ -15,7 +15,7 @@ from codriver.repls.launch.discovery import _asked_command
 from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings.layers import load
-from codriver.setup import reachability
+from codriver.setup import doctor_checks
 from codriver.tools.calls.session_choice import server_of
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +72,7 @@ def test_doctor_looks_at_its_port_file(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         write(tmp_path / ".moon" / "port", str(port))
-        assert [check.text for check in reachability.check_port_files(tmp_path)] == [f".moon/port says {port}"]
+        assert [check.text for check in doctor_checks.check_port_files(tmp_path)] == [f".moon/port says {port}"]
 
 
 def test_its_word_starts_it_under_its_key():

@@ -6,11 +6,11 @@ import sys
 import pytest
 from live_server import environ
 
-from codriver.setup import agent_files
-from codriver.setup.agent_files import BEGIN, BLOCK, END, FOLDERS, Wanted, plan_agent_files, signed, skill_texts
+from codriver.setup import project_files
 from codriver.setup.change_plan import apply
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.init import InitOptions, run_init
+from codriver.setup.project_files import BEGIN, BLOCK, END, SKILL_FOLDERS, Wanted, plan_agent_files, signed, skill_texts
 
 SKILLS = Wanted(skills=True, agents_md=False)
 UNSKILLED = Wanted(skills=True, agents_md=False, remove=True)
@@ -43,7 +43,7 @@ def files(workspace):
 
 def test_each_skill_is_written_where_some_client_reads_it(workspace):
     assert set(do(workspace, SKILLS)) == {"add"}
-    assert files(workspace) == {f"{folder}/{path}" for folder in FOLDERS for path in skill_texts()}
+    assert files(workspace) == {f"{folder}/{path}" for folder in SKILL_FOLDERS for path in skill_texts()}
     assert "live-repl/SKILL.md" in skill_texts()
 
 
@@ -54,7 +54,7 @@ def test_the_skill_of_lisp_is_not_written_into_a_project_of_python_alone(workspa
     (workspace / "backend").mkdir()
     (workspace / "backend" / "deps.edn").write_text("{}")
     do(workspace, SKILLS)
-    assert len(list(workspace.rglob("editing-lisp-files"))) == len(FOLDERS)
+    assert len(list(workspace.rglob("editing-lisp-files"))) == len(SKILL_FOLDERS)
 
 
 def test_a_skills_file_begins_with_what_clients_look_for(workspace):
@@ -84,7 +84,7 @@ def test_they_go_as_they_came(workspace):
 
 def test_a_file_of_an_older_codriver_is_replaced(workspace):
     do(workspace, SKILLS)
-    file = workspace / FOLDERS[0] / "live-repl" / "SKILL.md"
+    file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
     newest = file.read_text()
     file.write_text(signed("what it said a year ago\n"))
     assert sorted(set(do(workspace, SKILLS))) == ["replace", "same"]
@@ -92,7 +92,7 @@ def test_a_file_of_an_older_codriver_is_replaced(workspace):
 
 
 def test_a_file_of_a_skill_that_is_gone_goes_too(workspace):
-    gone = workspace / FOLDERS[1] / "older-skill" / "SKILL.md"
+    gone = workspace / SKILL_FOLDERS[1] / "older-skill" / "SKILL.md"
     gone.parent.mkdir(parents=True)
     gone.write_text(signed("of last year\n"))
     (gone.parent / "OWN.md").write_text("the user's\n")
@@ -104,7 +104,7 @@ def test_a_file_of_a_skill_that_is_gone_goes_too(workspace):
 @pytest.mark.parametrize("changed", ["my own skill\n", signed("of codriver\n") + "and mine\n", ""])
 @pytest.mark.parametrize("wanted", [SKILLS, UNSKILLED])
 def test_a_file_that_somebody_changed_stays_without_force(workspace, changed, wanted):
-    file = workspace / FOLDERS[0] / "live-repl" / "SKILL.md"
+    file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
     file.parent.mkdir(parents=True)
     file.write_text(changed)
     (change,) = (change for change in plan_agent_files(workspace, wanted) if change.file == file)
@@ -259,12 +259,12 @@ def test_a_removal_that_names_nothing_takes_all_out_with_the_folders(workspace, 
 def test_a_removal_of_less_leaves_what_is_for_all_clients(workspace, init, options):
     init(clients=["vscode"], skills=True, agents_md=True)
     init(remove=True, **options)
-    assert {"AGENTS.md", f"{FOLDERS[0]}/live-repl/SKILL.md"} <= files(workspace)
+    assert {"AGENTS.md", f"{SKILL_FOLDERS[0]}/live-repl/SKILL.md"} <= files(workspace)
 
 
 def test_a_removal_that_names_nothing_leaves_a_changed_skill_and_says_so(workspace, init):
     init(clients=["vscode"], skills=True)
-    file = workspace / FOLDERS[0] / "live-repl" / "SKILL.md"
+    file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
     file.write_text("mine\n")
     report = init(remove=True)
     assert (report.exit_status, files(workspace)) == (0, {file.relative_to(workspace).as_posix()})
@@ -280,10 +280,10 @@ def test_the_command_takes_the_options(workspace, tmp_path):
 
 
 def test_no_more_files_are_looked_at_than_said(workspace, monkeypatch):
-    monkeypatch.setattr(agent_files, "MOST_FILES", 1)
+    monkeypatch.setattr(project_files, "MOST_SKILL_FILES", 1)
     for name in ("a", "b"):
-        file = workspace / FOLDERS[0] / name / "SKILL.md"
+        file = workspace / SKILL_FOLDERS[0] / name / "SKILL.md"
         file.parent.mkdir(parents=True)
         file.write_text(signed(name))
     do(workspace, SKILLS)
-    assert (workspace / FOLDERS[0] / "b" / "SKILL.md").exists()
+    assert (workspace / SKILL_FOLDERS[0] / "b" / "SKILL.md").exists()

@@ -10,16 +10,8 @@ from pathlib import Path
 import posix_only
 import pytest
 
-from codriver.setup.change_plan import (
-    CannotWriteError,
-    FileChangedError,
-    apply,
-    diff,
-    plan,
-    plan_removal,
-)
+from codriver.setup.change_plan import CannotWriteError, FileChangedError, apply, diff, find_entry, plan, plan_removal
 from codriver.setup.clients import Environment, Launch, known_clients
-from codriver.setup.config_document import find_entry
 
 CLIENTS = known_clients()
 

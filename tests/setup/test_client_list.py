@@ -9,9 +9,8 @@ from click.testing import CliRunner
 from codriver.commands.setup import init_command
 from codriver.net import client_sessions
 from codriver.setup.change_plan import apply, plan
-from codriver.setup.client_list import client_list
-from codriver.setup.clients import Environment, Launch, known_clients
-from codriver.setup.printed_entries import printed_clients
+from codriver.setup.clients import Environment, Launch, known_clients, printed_clients
+from codriver.setup.init import client_list
 
 CLIENTS = known_clients()
 

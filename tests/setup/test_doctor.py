@@ -26,8 +26,7 @@ from codriver.setup import doctor
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor import diagnose
-from codriver.setup.doctor_report import Check, Report, Row
-from codriver.setup.reachability import obstacle, wide_listener
+from codriver.setup.doctor_checks import Check, Report, Row, obstacle, wide_listener
 from codriver.tools.list_sessions import session_row
 
 SESSION = {

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 from real_clients import program
 
 from codriver.commands.setup import init_command
-from codriver.setup.clients import Launch
-from codriver.setup.printed_entries import printed_clients, printed_entries
+from codriver.setup.clients import Launch, printed_clients, printed_entries
 
 PRINTED = printed_clients()
 LAUNCH = Launch(Path('/opt/my "python"'), Path("/opt/codriver_relay.py"), Path("/work space/app"))

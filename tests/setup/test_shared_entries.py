@@ -19,9 +19,8 @@ from needs import do_without, program
 import codriver_relay
 from codriver import __version__
 from codriver.files.own_folders import port_file
-from codriver.setup.change_plan import apply, plan, plan_removal
+from codriver.setup.change_plan import apply, find_entry, plan, plan_removal
 from codriver.setup.clients import Environment, Launch, command_line, known_clients, registry_version, shared_command
-from codriver.setup.config_document import find_entry
 from codriver.setup.doctor_checks import check_entries
 from codriver.setup.init import MARK, InitOptions, run_init
 from relay.relay_process import INITIALIZED, RelayProcess, request

@@ -32,7 +32,7 @@ COMMANDS = {
     "call": "call",
     "tools": "call",
     "log": "log",
-    "image": "image",
+    "image": "log",
     "history": "log",
     "handoff": "log",
     "runs": "log",

@@ -20,7 +20,7 @@ from codriver.commands.log import bare, run_entries
 from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import STRICT, Number, Whole, pictures_option, python_option, workspace_option
 from codriver.commands.terminal import patience, reading, say
-from codriver.documents.page import Format, Origin, summary
+from codriver.documents.layout import Format, Origin, summary
 from codriver.documents.recordings import (
     NothingChosenError,
     Recording,

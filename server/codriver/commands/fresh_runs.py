@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.documents.document_check import DocumentCheck
-    from codriver.documents.page import Format, Origin, Page
+    from codriver.documents.layout import Format, Origin, Page
     from codriver.documents.recordings import Recorded, Recording
     from codriver.documents.verification import Checked, Telling
     from codriver.repls.launch.fresh_repl import Ran, Tell

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from codriver.commands.output_files import write_file
-from codriver.commands.terminal import draw, reading, say
+from codriver.commands.terminal import draw, reading, say, write_file
 from codriver.core.pictures import DATA, Picture, decoded, marked, picture, pictures_in
 from codriver.log.control_characters import one_line
 from codriver.systems.terminals import unechoed

@@ -177,8 +177,7 @@ def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The clients that `init` knows."""
     del ctx, param
-    from codriver.setup.clients import known_clients  # noqa: PLC0415  # only this completion needs it
-    from codriver.setup.printed_entries import printed_clients  # noqa: PLC0415  # as above
+    from codriver.setup.clients import known_clients, printed_clients  # noqa: PLC0415  # only this completion needs it
 
     return [name for name in (*known_clients(), *printed_clients(), "all") if name.startswith(incomplete)]
 

@@ -15,10 +15,9 @@ import click
 
 from codriver import files
 from codriver.commands.call import FAILED
-from codriver.commands.junit import Case, xml_of
 from codriver.commands.options import STRICT, Number, pictures_option, python_option, quiet_option, workspace_option
-from codriver.commands.output_files import write_file
-from codriver.commands.terminal import patience, say
+from codriver.commands.terminal import patience, say, write_file
+from codriver.commands.testing import Case, xml_of
 from codriver.documents.recordings import Recording, RecordingError, from_lines
 from codriver.files import MEBIBYTE, Links, Rules
 from codriver.log.control_characters import one_line
@@ -27,7 +26,7 @@ from codriver.repls.kinds import kind_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.commands.junit import Outcome
+    from codriver.commands.testing import Outcome
     from codriver.documents.verification import Checked
 
 MOST_BYTES = 64 * MEBIBYTE

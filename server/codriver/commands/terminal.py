@@ -1,4 +1,4 @@
-"""Output of the commands, to people and to programs: the only way to standard output and standard error.
+"""Output of the commands, to people, programs and files: the only way to standard output and standard error.
 
 On a terminal, control characters in any text become visible: the text may be a stranger's, and a terminal obeys what it
 is sent. Colours are ours, and are put around such text. What is piped is for a program: it gets the text as it is, and
@@ -16,18 +16,19 @@ import time
 from collections import deque
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import Event, RLock, Thread, Timer
 from typing import TYPE_CHECKING
 
 import click
 
 from codriver.errors import CodriverError
+from codriver.files import Links, whole_files
 from codriver.log.control_characters import json_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TextIO
-
 
 COLOUR = "codriver.colour"
 """Where a command's context keeps its `--color`."""
@@ -284,3 +285,16 @@ def reading(tool: str) -> Iterator[None]:
             f"the server answered {tool} as no Codriver of this version does ({what}): it is of another version, or "
             "another program; `codriver doctor` looks into it"
         ) from error
+
+
+def write_file(file: Path, content: bytes, workspace: Path) -> Path:
+    """Write a file, which replaces what is there, and give its whole path. Folders that are missing are made.
+
+    In the workspace no link is followed that leads out of it, as a checkout may have any.
+    """
+    path = Path(os.path.normpath(Path.cwd() / file))
+    if path.is_relative_to(workspace):
+        whole_files.replace(path, content, links=Links.WITHIN, root=workspace, mode=None, make_mode=0o777)
+    else:
+        whole_files.replace(path, content, links=Links.OWN, mode=None, make_mode=0o777)
+    return path

@@ -18,7 +18,7 @@ from codriver.errors import CodriverError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.documents.page import Format, Origin, Page
+    from codriver.documents.layout import Format, Origin, Page
     from codriver.documents.verification import Checked
 
 MOST_ROUNDS: Final = 12

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.documents.comparison import opened
-from codriver.documents.page import Page, commented, header, test_names, write_left_out
+from codriver.documents.layout import Page, commented, header, test_names, write_left_out
 from codriver.documents.steps import LAST_VALUES, namespace_of
 from codriver.documents.verification import DEFAULT_NAMESPACES
 from codriver.lisp.reader import read
@@ -15,8 +15,7 @@ from codriver.lisp.reader import read
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.documents.layout import Layout
-    from codriver.documents.page import Origin
+    from codriver.documents.layout import Layout, Origin
     from codriver.documents.verification import Checked
 
 

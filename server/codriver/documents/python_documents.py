@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.pictures import DATA, pictures_in, without_data
 from codriver.documents.comparison import HOME, opened, python_literal
-from codriver.documents.page import Page, commented, header, test_names, write_left_out
+from codriver.documents.layout import Page, commented, header, test_names, write_left_out
 from codriver.documents.verification import DEFAULT_NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.documents.layout import Layout
-    from codriver.documents.page import Origin
+    from codriver.documents.layout import Layout, Origin
     from codriver.documents.verification import Checked
 
 

@@ -31,9 +31,22 @@ from codriver.repls.launch.project_python import find_safe_python
 from codriver.repls.launch.projects import find_projects
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
-from codriver.setup.doctor_checks import SEAM, check_entries, check_hooks, check_state, seam_row
-from codriver.setup.doctor_report import Check, ReplReport, Report, Row
-from codriver.setup.reachability import NAME, check_exposure, check_found_port, check_port_files, obstacle
+from codriver.setup.doctor_checks import (
+    NAME,
+    SEAM,
+    Check,
+    ReplReport,
+    Report,
+    Row,
+    check_entries,
+    check_exposure,
+    check_found_port,
+    check_hooks,
+    check_port_files,
+    check_state,
+    obstacle,
+    seam_row,
+)
 from codriver.skills import Selection, SkillLibrary
 from codriver.systems.file_system import is_mine, is_open, is_own_group
 from codriver.systems.other_processes import is_running
@@ -46,7 +59,7 @@ if TYPE_CHECKING:
     from codriver.net.server_record import ServerRecord
     from codriver.settings.model import Settings
     from codriver.setup.clients import Environment, Launch
-    from codriver.setup.doctor_report import Support
+    from codriver.setup.doctor_checks import Support
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server: name, arguments, and the answer. It raises `CodriverError`, `OSError` or

@@ -1,10 +1,11 @@
-"""Checks of the doctor: the state folder, the clients' entries and hooks, and the seam of an application.
+"""Checks of the doctor, and the report of them: the state folder, clients' entries and hooks, reachability, the seam.
 
-The history, the memory and long texts of a workspace have to have room on disk. A client's entry has to be there, and
-all that it names. Each installed hook is run with a recorded input, and its time and answer told; of a file in the
-workspace that says anything but what we would install nothing is run. The seam is told by the frames that the
-application shows, else why it shows none, and the cure: nothing is evaluated for it, the server is asked about a name
-of the seam's, and about errors that were told already.
+The report is text for one screen, or JSON. The history, the memory and long texts of a workspace have to have room on
+disk. A client's entry has to be there, and all that it names. Each installed hook is run with a recorded input, and its
+time and answer told; of a file in the workspace that says anything but what we would install nothing is run. A client
+has to get to the server through the relay, and strangers may reach no port of this machine. The seam is told by the
+frames that the application shows, else why it shows none, and the cure: nothing is evaluated for it, the server is
+asked about a name of the seam's, and about errors that were told already.
 """
 
 from __future__ import annotations
@@ -13,30 +14,155 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import time
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import CodriverError, cut
 from codriver.files.own_folders import workspace_state_folder
+from codriver.net.admission import is_loopback
+from codriver.net.kernel_sockets import listening_hosts, objection_at
+from codriver.repls import kinds
+from codriver.repls.launch.projects import port_text
 from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
-from codriver.setup.change_plan import plan
+from codriver.setup.change_plan import find_entry, plan
 from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay
-from codriver.setup.config_document import find_entry
-from codriver.setup.doctor_report import Check, Row
 from codriver.setup.hooks import FOLDER, PROGRAM, known_hooks, plan_hooks
 from codriver.systems.programs import to_open
 from codriver_relay.hook import CLIENTS
 from codriver_relay.starter import server_environment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from codriver.setup.clients import Launch
+
+State = Literal["ok", "note", "wrong"]
+Support = Literal["works", "adapted", "missing"]
+Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
+"""What a piece of the report is to its reader, for who colours it."""
+
+_TONES: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
+_MARKS: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
+ANSWER_S: Final = 10.0
+NAME: Final = "codriver-doctor"
+"""The client that the doctor itself is."""
+
+CONNECT_S: Final = 0.3
+
+QUESTION: Final = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": NAME, "version": "0"},
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at. A `note` works, and may surprise; `fix` is a command or what else to do."""
+
+    area: str
+    state: State
+    text: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One capability of one REPL. `detail`: the op that gives it, or the one line that would."""
+
+    capability: str
+    support: Support
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplReport:
+    """One REPL session and what it can do."""
+
+    key: str
+    title: str
+    state: str
+    rows: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The checks and REPLs that the doctor reports. Something `wrong` gives the exit status 1."""
+
+    checks: tuple[Check, ...]
+    repls: tuple[ReplReport, ...] = ()
+
+    @property
+    def exit_status(self) -> int:
+        """0 when nothing is wrong, else 1."""
+        return int(any(check.state == "wrong" for check in self.checks))
+
+    @property
+    def indent(self) -> int:
+        """Where the texts of the checks begin in their lines."""
+        return max((len(check.area) for check in self.checks), default=0) + 9  # a mark of five, and two spaces twice
+
+    def to_json(self) -> dict[str, object]:
+        """The report as JSON values, with camelCase keys."""
+        return {
+            "ok": self.exit_status == 0,
+            "checks": [asdict(check) for check in self.checks],
+            "repls": [asdict(repl) for repl in self.repls],
+        }
+
+    def to_text(self) -> str:
+        """The report for a terminal of any width: a line for each check, and below it what mends it."""
+        return "".join(text for _, text in self.pieces())
+
+    def pieces(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
+        """The report in pieces, each with its tone. If brief, without what is well."""
+        checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
+        width = max((len(check.area) for check in self.checks), default=0)
+        for check in checks:
+            yield check.state, _MARKS[check.state]
+            yield "plain", f"  {check.area:<{width}}  {check.text}\n"
+            if check.fix:
+                yield "fix", f"{'':<{width + 7}}  → {check.fix}\n"
+        if not is_brief:
+            yield from self._repl_pieces()
+        wrong = sum(check.state == "wrong" for check in self.checks)
+        if wrong:
+            yield "wrong", f"\n{wrong} of {len(self.checks)} checks {'is' if wrong == 1 else 'are'} wrong.\n"
+        elif not is_brief:
+            yield "ok", f"\n{self._good_news()}\n"
+
+    def _good_news(self) -> str:
+        """The good news that nothing is wrong, with as much praise as is due."""
+        notes = sum(check.state == "note" for check in self.checks)
+        has = "has" if notes == 1 else "have"
+        return f"Nothing is wrong; {notes} of {len(self.checks)} checks {has} a note." if notes else "All is well."
+
+    def _repl_pieces(self) -> Iterator[tuple[Tone, str]]:
+        for repl in self.repls:
+            yield "head", f"\n{repl.key}: {repl.title} ({repl.state})\n"
+            for row in repl.rows:
+                yield "plain", f"  {row.capability:<13} "
+                yield _TONES[row.support], f"{row.support:<8} {row.detail}".rstrip() + "\n"
+            for note in repl.notes:
+                yield "note", f"  note: {note}\n"
+
+
+if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codriver.setup.change_plan import Change
     from codriver.setup.clients import Client, Environment, Launch, Scope
-    from codriver.setup.doctor_report import Support
     from codriver.setup.hooks import HookFile
 
     Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
@@ -315,3 +441,102 @@ def _answer(ask: Ask, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]
     except (CodriverError, OSError, LookupError, ValueError):  # the row then tells how, and not why
         return {}
     return answer if answer.get("ok", True) else {}
+
+
+def obstacle(launch: Launch, port_file: Path) -> str | None:
+    """The obstacle between a client and the running server; None when the relay brings the server's answer."""
+    command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # as the clients' entries have it
+    try:
+        done = subprocess.run(  # noqa: S603  # what the clients' entries start
+            command,
+            input=json.dumps(QUESTION) + "\n",
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=ANSWER_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer came through it within {ANSWER_S:g} s"
+    except OSError as error:
+        return f"{command[0]} cannot be started: {error.strerror or error}"
+    try:
+        answer = json.loads(done.stdout.splitlines()[0])
+        name = answer["result"]["serverInfo"]["name"]
+    except (IndexError, ValueError, KeyError, TypeError):
+        said = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it said nothing"]
+        return f"it ended with status {done.returncode}: {said[-1][:300]}"
+    return None if name == "codriver" else f"what answers through it calls itself {name}"
+
+
+def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
+    """The check of a REPL that others than this user's programs may reach."""
+    if not is_loopback(host):
+        text = f"{name}: {host} is another machine; code and results cross the network as plain text"
+        yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
+    elif wide := wide_listener(port):
+        text = f"{name}: port {port} is open beyond loopback ({wide}): whoever reaches this machine can run code in it"
+        yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
+
+
+def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
+    """The check of a REPL by a port file, as the server tells of it in `text`; None where nothing speaks against it."""
+    host, _, port = str(repl.get("address", "")).rpartition(":")
+    if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
+        return None
+    why = objection_at((host, int(port)), Path(str(repl.get("origin"))))
+    return Check("REPLs", "wrong", f"{text}: {why}", _way(f"{host}:{port}")) if why else None
+
+
+def _way(address: str) -> str:
+    """The way to a REPL that somebody else listens for."""
+    return (
+        f"codriver serve --nrepl {address}, or nrepl in your own settings, if that is meant; else start your REPL again"
+    )
+
+
+def check_port_files(workspace: Path) -> Iterator[Check]:
+    """Without a server nobody has tried the REPLs, but who could reach them can be told."""
+    for name in kinds.port_files():
+        written = port_text(workspace, name)
+        if written.isdecimal() and not has_listener(int(written)):
+            told = f"{name} says {written}, where nothing listens: its REPL has ended, or was killed"
+            yield Check("REPLs", "note", told, f"start the REPL again, or rm {name}")
+        elif written.isdecimal() and (why := objection_at(("127.0.0.1", int(written)), workspace / name)):
+            yield Check("REPLs", "wrong", f"{name} says {written}: {why}", _way(f"127.0.0.1:{written}"))
+        elif written.isdecimal():
+            yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
+            yield from check_exposure(name, "127.0.0.1", int(written))
+
+
+def wide_listener(port: int) -> str | None:
+    """The address beyond loopback on which something listens at `port` here; None when there is none."""
+    try:
+        hosts = listening_hosts(port)
+    except OSError:
+        return _reached_from_outside(port)
+    return next((host for host in hosts if not is_loopback(host)), None)
+
+
+def has_listener(port: int) -> bool:
+    """True where something on this machine takes connections at `port` by a loopback address."""
+    for host in ("127.0.0.1", "::1"):
+        with suppress(OSError, OverflowError), socket.create_connection((host, port), timeout=CONNECT_S):
+            return True
+    return False
+
+
+def _reached_from_outside(port: int) -> str | None:
+    """The outer address of this machine, if the port answers there: for systems without such a table."""
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            # Connecting a datagram socket sends nothing; it only chooses the address that would be used.
+            probe.connect(("192.0.2.1", 9))
+            host = str(probe.getsockname()[0])
+        if is_loopback(host):
+            return None
+        with socket.create_connection((host, port), timeout=CONNECT_S):
+            return host
+    except OSError:
+        return None

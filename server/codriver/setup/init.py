@@ -1,7 +1,8 @@
 """`codriver init` as a function: looks, plans, says, and writes unless it was only asked what it would do.
 
 The folders that it made for clients' files are taken out again by a removal, where they are empty. It names the
-programs that a project's REPL needs, and the parts that a linked working tree of git has of its own.
+programs that a project's REPL needs, and the parts that a linked working tree of git has of its own. `--list` tells of
+all clients which are found, which have an entry, and which were connected.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +25,6 @@ from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
 from codriver.repls.launch.project_python import find_python
 from codriver.repls.launch.projects import find_projects, is_empty, projects_below, running_repls
-from codriver.setup.agent_files import Wanted, plan_agent_files
 from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.clients import (
     RELAY,
@@ -34,8 +35,10 @@ from codriver.setup.clients import (
     found_clients,
     is_there,
     known_clients,
+    printed_clients,
 )
 from codriver.setup.hooks import plan_hooks, plan_hooks_removal
+from codriver.setup.project_files import Wanted, plan_agent_files
 from codriver.systems.programs import to_open, typed
 from codriver.wire.untrusted import as_map
 from codriver_relay.target import is_workspace
@@ -46,7 +49,6 @@ if TYPE_CHECKING:
     from codriver.repls.launch.projects import Project
     from codriver.setup.clients import Client
 
-
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
 """What `codriver.toml` says where it is only needed to be there."""
 ANY_PICTURES: Final = "~/.local/state/codriver/workspaces/*/pictures"
@@ -55,6 +57,7 @@ OWN_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?
 """A file in which nothing stands but what this command writes there."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
 """The line of a file that sets it, wherever it stands before the first table."""
+HEAD = ("client", "--client", "found", "last connected", "entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,3 +502,52 @@ def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"Python     {python.whose}"
         if python.caution:
             yield "           `python3 -m venv .venv`, and the project's packages in it, gives it one of its own"
+
+
+def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
+    """A table with a line for each client that `init` knows, as seen from `launch.workspace`.
+
+    `seen`: when the callers of each client were last connected, in any workspace, in seconds since 1970.
+    """
+    rows = [HEAD, *(_row(client, launch, environment, seen) for client in known_clients().values())]
+    printed = [(one.title, one.id, "?", _moment(seen.get(one.id))) for one in printed_clients().values()]
+    rows += [(*cells, "not looked for: --client prints one") for cells in printed]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    return "\n".join(_line(row, widths) for row in rows) + "\n"
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _row(client: Client, launch: Launch, environment: Environment, seen: Mapping[str, int]) -> tuple[str, ...]:
+    is_found = client.is_used_in(launch.workspace) or client.is_on(environment)
+    found = "yes" if is_found else "no"
+    return client.title, client.id, found, _moment(seen.get(client.who)), _entry(client, launch, environment)
+
+
+def _moment(when: int | None) -> str:
+    """A time for a person, in the time zone of this machine."""
+    return "never" if when is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
+
+
+def _entry(client: Client, launch: Launch, environment: Environment) -> str:
+    """The places of its entries; that one is of another kind than `init` writes, or its file cannot be read, too."""
+    told: list[str] = []
+    for scope in client.scopes:
+        (change,) = plan([client], launch, environment, scope=scope)
+        place = _shown(change.file, launch.workspace, environment.home)
+        if change.state == "same":
+            told.append(f"in {place}")
+        elif change.state == "replace":
+            told.append(f"{place}: an older entry, with paths of this machine")
+        elif change.state == "refused":
+            told.append(f"{place}: {change.problem}")
+    return ", ".join(told) or "none"
+
+
+def _shown(file: Path, workspace: Path, home: Path) -> str:
+    """The path as short as a person writes it."""
+    if file.is_relative_to(workspace):
+        return str(file.relative_to(workspace))
+    return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)

@@ -1,7 +1,8 @@
-"""The files in a workspace that `codriver init` writes for agents to read: the skills, and a block in AGENTS.md.
+"""Files of ours in a project: the skills and a block in AGENTS.md for its agents, and copies of `codriver_seam`.
 
-A skill's file ends in a line with the digest of what was written, so that one which nobody has changed can be replaced
-and removed, and every other is left alone.
+What was written is known by its digest, so that a file which nobody has changed can be replaced and removed, and every
+other is left alone: a skill's file ends in a line with its own, and the seam of Python and Clojure, with the REPL that
+`start_repl` starts, has a record beside its files.
 """
 
 from __future__ import annotations
@@ -10,25 +11,29 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from codriver.files.own_folders import shipped_folder
+import codriver
+from codriver import files
+from codriver.errors import StartError
+from codriver.files import Links, Rules
+from codriver.files.own_folders import cache_folder, shipped_folder
 from codriver.repls.kinds import JUPYTER, PYTHON
 from codriver.repls.launch.projects import find_projects, projects_below
 from codriver.setup.change_plan import Change, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping
 
     from codriver.setup.change_plan import State
 
-FOLDERS: Final = (".agents/skills", ".claude/skills")
+SKILL_FOLDERS: Final = (".agents/skills", ".claude/skills")
 """Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, Claude Code the second. Source: observed."""
 OF_LISP: Final = "editing-lisp-files"
 """The skill that is of no use where all projects are of Python."""
 SIGNATURE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
-MOST_FILES: Final = 200
+MOST_SKILL_FILES: Final = 200
 """How many files of the folders are looked at for those of a skill that codriver no longer has."""
 BEGIN: Final = "<!-- codriver: by `codriver init --agents-md` -->"
 END: Final = "<!-- /codriver -->"
@@ -40,6 +45,19 @@ BLOCK: Final = """\
 - `repl_output_log` has what people and other agents evaluated and printed: read it before you rely on state.
 - Edit Lisp by whole forms with `edit_files`. `run_tests` before you say that it works.
 """
+SEAM: Final = "codriver_seam"
+PACKAGE: Final = Path(codriver.__file__).resolve().parents[1] / SEAM
+"""The package, beside ours."""
+CLOJURE: Final = PACKAGE / "clojure"
+"""The folder for a classpath: nothing but the seam is in it."""
+WORKER: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
+RECORD: Final = "copied-files.txt"
+"""The record, as `sha256sum --check` reads it, too."""
+OUR_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+RULES: Final = Rules(Links.NEVER, files.MEBIBYTE)
+_HEADER: Final = "# Files of codriver "
+_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
+"""A line of the record. Its paths have no dots but the last: they stay in the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +93,21 @@ def skill_texts() -> Mapping[str, str]:
 
 def signed(text: str) -> str:
     """A text with the line that says what was written."""
-    return f"{text}<!-- codriver init {_digest(text)} -->\n"
+    return f"{text}<!-- codriver init {_digest(text.encode())[:16]} -->\n"
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _is_ours(text: str) -> bool:
+def _is_skill_of_ours(text: str) -> bool:
     """Whether a file is as codriver wrote it, whichever version; git may have changed its line ends."""
     text = text.replace("\r\n", "\n")
     found = SIGNATURE.search(text)
-    return found is not None and found.group(1) == _digest(text[: found.start()])
+    return found is not None and found.group(1) == _digest(text[: found.start()].encode())[:16]
 
 
 def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
     seen: set[str] = set()
     projects = (*find_projects(workspace), *projects_below(workspace))
     is_lisp = wanted.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
-    for name in FOLDERS:
+    for name in SKILL_FOLDERS:
         folder = workspace / name
         # One may be a link to the other.
         if os.path.realpath(folder) in seen:
@@ -103,7 +117,7 @@ def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
         for file, text in texts.items():
             if is_lisp or file.parent.name != OF_LISP or os.path.lexists(file):
                 yield _plan_skill(file, text, workspace, wanted)
-        for file in sorted(folder.glob("*/*.md"))[:MOST_FILES]:
+        for file in sorted(folder.glob("*/*.md"))[:MOST_SKILL_FILES]:
             if file not in texts and (change := _plan_left_over(file, workspace)):
                 yield change
 
@@ -118,7 +132,7 @@ def _plan_skill(file: Path, text: str, workspace: Path, wanted: Wanted) -> Chang
         return Change("skills", file, "absent" if wanted.remove else "add", None, _unless(wanted, text), root=workspace)
     if before.replace("\r\n", "\n") == text and not wanted.remove:
         return Change("skills", file, "same", before, before, root=workspace)
-    if wanted.force or _is_ours(before):
+    if wanted.force or _is_skill_of_ours(before):
         state: State = "remove" if wanted.remove else "replace"
         return Change("skills", file, state, before, _unless(wanted, text), root=workspace)
     problem = "it is not as codriver wrote it"
@@ -138,7 +152,7 @@ def _plan_left_over(file: Path, workspace: Path) -> Change | None:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError):
         return None  # it is none of ours
-    if before is None or not _is_ours(before):
+    if before is None or not _is_skill_of_ours(before):
         return None
     return Change("skills", file, "remove", before, None, root=workspace)
 
@@ -203,3 +217,109 @@ def _without(text: str, begin: int, end: int) -> str:
     line_end = _line_end(text)
     before, behind = text[:begin], text[end:]
     return before.removesuffix(line_end) + behind.removeprefix(line_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy that was made, or renewed. The names are below `package`."""
+
+    package: Path
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    same: tuple[str, ...]
+
+
+def python_path() -> Path:
+    """A folder for PYTHONPATH that holds the package alone: a copy among the user's caches, made or renewed now.
+
+    The folder where Codriver is installed has its dependencies, too, which would take the place of the application's.
+    """
+    folder = cache_folder() / f"seam-{codriver.__version__}"
+    folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    copy_seam(folder, is_folder_ours=True)
+    return folder
+
+
+def copy_seam(folder: Path, *, is_folder_ours: bool = False) -> Copied:
+    """Copy the package into `folder`, or renew the copy there. `is_folder_ours`: whatever is there is replaced.
+
+    Raises:
+        StartError: a file is not as it was copied, or was never copied. Nothing is changed then.
+            Or it is where the package comes from.
+        OSError: a file cannot be read or written.
+    """
+    folder = folder.resolve()
+    if folder == PACKAGE.parent:
+        raise StartError(f"nothing was copied: {folder} has codriver_seam itself; name a folder of your project")
+    wanted = {name: files.read(path, OUR_RULES) for name, path in _sources().items()}
+    found = _found(folder, (RECORD,))
+    recorded = _recorded(found.get(RECORD, b""))
+    found |= _found(folder, wanted.keys() | recorded.keys())
+    same = {name for name, data in found.items() if name in wanted and _digest(data) == _digest(wanted[name])}
+    strangers = [name for name in found.keys() - same if not _is_copy_of_ours(name, found[name], recorded)]
+    if strangers and not is_folder_ours:
+        first, *others = sorted(strangers)
+        more = f" and {len(others)} more" if others else ""
+        raise StartError(
+            f"nothing was copied: {folder / SEAM / first}{more} would be replaced, and codriver did not write it like "
+            "that; move it away, or name another folder"
+        )
+    gone = tuple(sorted(found.keys() - wanted.keys() - {RECORD}))
+    new = tuple(name for name in wanted if name not in same)
+    for name in new:
+        _write(folder, name, wanted[name])
+    for name in gone:
+        with files.locate(Path(SEAM, name), Links.NEVER, root=folder) as place:
+            place.remove()
+    record = _record(wanted)
+    if record != found.get(RECORD):
+        _write(folder, RECORD, record)
+    return Copied(folder / SEAM, new, gone, tuple(sorted(same)))
+
+
+def _sources() -> Mapping[str, Path]:
+    """The files that come with us, by their names in a copy: the REPL lies where `codriver_seam.repl` looks for it."""
+    return {
+        **{path.name: path for path in sorted(PACKAGE.glob("*.py"))},
+        **{path.relative_to(PACKAGE).as_posix(): path for path in sorted(CLOJURE.glob("*/*.cljc"))},
+        **{f"worker/{path.relative_to(WORKER).as_posix()}": path for path in sorted(WORKER.rglob("*.py"))},
+    }
+
+
+def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """The files that are there."""
+    found: dict[str, bytes] = {}
+    for name in names:
+        try:
+            found[name] = files.read(Path(SEAM, name), RULES, root=folder)
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _is_copy_of_ours(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
+    """True of a file that is as an earlier copy left it."""
+    return data.startswith(_HEADER.encode()) if name == RECORD else recorded.get(name) == _digest(data)
+
+
+def _digest(data: bytes) -> str:
+    """The digest of a file, whose line ends git may have changed."""
+    return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def _recorded(record: bytes) -> Mapping[str, str]:
+    """The digests that a record has, by name."""
+    lines = map(_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
+    return {line[2]: line[1] for line in lines if line}
+
+
+def _record(wanted: Mapping[str, bytes]) -> bytes:
+    header = (
+        f"{_HEADER}{codriver.__version__} (MIT License, Copyright (c) 2026 The Codriver authors), written by\n"
+        "# `codriver seam copy`, which replaces those that nobody has changed.\n"
+    )
+    return (header + "".join(f"{_digest(data)}  {name}\n" for name, data in wanted.items())).encode()
+
+
+def _write(folder: Path, name: str, data: bytes) -> None:
+    files.replace(Path(SEAM, name), data, links=Links.NEVER, root=folder, mode=None, make_mode=0o777)
