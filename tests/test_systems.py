@@ -15,7 +15,7 @@ KNOWING = {
     "relay/codriver_relay/own_files.py": "the relay's own, with `windows`, which that system alone imports",
     "relay/codriver_relay/windows.py": "the relay's own",
     "server/codriver/repls/worker/basics/systems.py": "the worker's own",
-    "server/codriver/repls/worker/application/embedded.py": "an application's own",
+    "server/codriver/repls/worker/serving/embedded.py": "an application's own",
     "server/codriver/repls/worker/tries": "tries in forks, on Linux alone",
     "server/codriver/repls/programs/python/runs_anew.py": "a program that is sent to a REPL as a whole",
     "server/codriver/repls/programs/python/new_process.py": "a program that is sent to a REPL as a whole",

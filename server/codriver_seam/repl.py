@@ -73,7 +73,7 @@ def start_repl(
 
 
 def _start(folder: str, loop: asyncio.AbstractEventLoop | None) -> Repl | None:
-    repl: Repl = _load("application.embedded").EmbeddedRepl(folder, loop)
+    repl: Repl = _load("serving.embedded").EmbeddedRepl(folder, loop)
     try:
         repl.start()  # type: ignore[attr-defined]  # ours alone
     except FileExistsError as error:

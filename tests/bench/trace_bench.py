@@ -16,8 +16,7 @@ from report import Report, in_turns
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
-from codriver.repls.worker.runs.executed_functions import ExecutedFunctions
-from codriver.repls.worker.runs.live_recording import LiveRecording
+from codriver.repls.worker.python.live_recording import ExecutedFunctions, LiveRecording
 
 PLAIN = "plainly"
 PROJECT = """

@@ -11,7 +11,7 @@ import pytest
 from application import PROGRAM, running
 from worker_client import text, texts
 
-from codriver.repls.worker.application import embedded
+from codriver.repls.worker.serving import embedded
 
 UNGUARDED = PROGRAM.replace('if __name__ == "__main__":\n    repl = codriver_seam.start_repl(True)\n',
                           'repl = codriver_seam.start_repl(True)\nif __name__ == "__main__":\n')  # fmt: skip

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from codriver.repls.worker.runs.executed_functions import NO_TOOL, ExecutedFunctions
+from codriver.repls.worker.python.live_recording import NO_TOOL, ExecutedFunctions
 
 MONITORING = getattr(sys, "monitoring", None)
 OLD = MONITORING is None

@@ -251,9 +251,7 @@ def _var(row: list[object]) -> LoadedVar:
 @cache
 def program_of_tests() -> str:
     """The program that runs tests, as a text whose `answer` gives the report of a run."""
-    return python_text(
-        "python/run_values.py", "python/unittest_runs.py", "python/pytest_runs.py", "python/run_answers.py"
-    )
+    return python_text("python/run_values.py", "python/pytest_runs.py", "python/run_answers.py")
 
 
 @cache

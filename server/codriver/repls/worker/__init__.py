@@ -14,8 +14,8 @@ REPL of its own was declined here as `codriver/declined`; an evaluation with
 `codriver/trace`, names or none, tells the calls that it made as `codriver/run`.
 Started with `--supervised` it ends with its parent.
 
-Its folders, of which each may import from those before it: `basics`, `runs`, `python` and `lisp`, `tries`, `serving`,
-`application`.
+Its folders, of which each may import from those before it: `basics`, `python` and `lisp`, `tries`, `serving`, where a
+REPL within a running application is served, too, whose main thread, streams and loop stay its own.
 
 Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is
 imported for type checkers alone, as it takes longer to load than most of this.

@@ -15,8 +15,7 @@ import itertools
 import os
 import time
 
-from ..basics.class_spaces import all_classes, home_of, is_class, qualname_of
-from ..basics.held_definitions import ABSENT, Held, Holds
+from ..basics.held_definitions import ABSENT, Held, Holds, all_classes, home_of, is_class, qualname_of
 from ..basics.previews import GLIMPSED, LEVELS, TEXT_CHARACTERS, class_name
 from ..basics.printing import Cuts, NoSuchPartError
 

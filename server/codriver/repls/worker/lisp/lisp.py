@@ -11,7 +11,17 @@ import os
 import re
 import sys
 
-from ..basics.dialect import COMPLETIONS, LISTED, Dialect, NamespaceMissingError, Sources, first_line, kind_of, matcher
+from ..basics.dialect import (
+    COMPLETIONS,
+    LISTED,
+    Dialect,
+    NamespaceMissingError,
+    Sources,
+    first_line,
+    kind_of,
+    lines_of,
+    matcher,
+)
 from ..basics.error_report import (
     BRACKETS,
     PlainPrinter,
@@ -24,7 +34,6 @@ from ..basics.error_report import (
 )
 from ..basics.frame_spaces import FRAME, frames_of, of_red_test
 from ..basics.printing import asked_limits, limits
-from ..basics.source_files import lines_of
 from .held_lisp import LispHolds, LispLoaded, LispValues, print_string
 
 TYPE_CHECKING = False

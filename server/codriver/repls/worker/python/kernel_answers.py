@@ -29,8 +29,7 @@ from ..basics.error_report import (
 )
 from ..basics.frame_spaces import FrameSpaces, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
-from ..runs.executed_functions import ExecutedFunctions, offer
-from ..runs.live_recording import LiveRecording
+from .live_recording import ExecutedFunctions, LiveRecording, offer
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift

@@ -13,7 +13,7 @@ import gc
 import sys
 import types
 
-from ..basics.class_spaces import home_of, is_class, space_of
+from ..basics.held_definitions import home_of, is_class, space_of
 from .python_names import own_space
 from .renewal import is_same_code, own_code, referring
 from .statements import CLASS, GUARD, span_of

@@ -23,12 +23,12 @@ import weakref
 import zlib
 from importlib.machinery import ModuleSpec
 
-from ..basics.class_spaces import INSTALLED, function_in, home_of, is_class, space_of, unwrapped
-from ..basics.source_files import bytes_of
+from ..basics.dialect import bytes_of
+from ..basics.held_definitions import INSTALLED, function_in, home_of, is_class, space_of, unwrapped
 from ..basics.systems import began_ns, status_ns
-from ..runs.recorded_calls import mark_of
+from .python_names import space_of_module
+from .recorded_calls import mark_of
 from .renewal import is_same_code
-from .shared_names import space_of_module
 from .statements import UNPARSABLE, BoundNames, Names, SourceText, text_of
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ import __future__
 import ast
 import types
 
-from ..basics.class_spaces import home_of, is_class, qualname_of, space_of
+from ..basics.held_definitions import home_of, is_class, qualname_of, space_of
 from .living_code import FileCodes, LivingCode, is_enum, keeping, successors, take_members
 from .statements import (
     ABSENT,

@@ -19,13 +19,12 @@ from ..basics.error_report import add_place, begin_parts, in_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of, of_red_test
 from ..basics.held_definitions import Holds
 from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at
-from ..runs.executed_functions import ExecutedFunctions, offer
 from .images import Figures, html_text, image_of, with_image
+from .live_recording import ExecutedFunctions, offer
 from .loaded_texts import MOST_AT_ONCE, LoadedTexts
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
-from .python_names import complete, definition_of, find, lookup, names
-from .shared_names import SharedNames
+from .python_names import SharedNames, complete, definition_of, find, lookup, names
 from .statements import ABSENT, is_docstring
 
 TYPE_CHECKING = False

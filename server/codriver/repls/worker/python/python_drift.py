@@ -13,10 +13,10 @@ import re
 import sys
 import types
 
-from ..basics.class_spaces import INSTALLED, home_of, is_class
+from ..basics.held_definitions import INSTALLED, home_of, is_class
 from .loaded_texts import MOST_TEXT, LoadedTexts, read_file, stamp_of
+from .python_names import space_of_module
 from .renewal import FormerClosures
-from .shared_names import space_of_module
 from .statements import (
     ABSENT,
     DEFINITION,

@@ -14,8 +14,16 @@ import sys
 import types
 import weakref
 
-from ..basics.class_spaces import MOST_WRAPPERS, function_in, home_of, is_class, qualname_of, space_of, unwrapped
-from ..basics.held_definitions import Held
+from ..basics.held_definitions import (
+    MOST_WRAPPERS,
+    Held,
+    function_in,
+    home_of,
+    is_class,
+    qualname_of,
+    space_of,
+    unwrapped,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,7 +17,15 @@ import re
 import types
 import weakref
 
-from ..basics.class_spaces import function_in, home_of, is_class, qualname_of, qualname_of_class, space_of, unwrapped
+from ..basics.held_definitions import (
+    function_in,
+    home_of,
+    is_class,
+    qualname_of,
+    qualname_of_class,
+    space_of,
+    unwrapped,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

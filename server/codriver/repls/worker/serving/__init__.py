@@ -1,1 +1,1 @@
-"""Serving in the worker: its start, its ops and their threads, and the streams of user code."""
+"""Serving in the worker, of its own process or of a running application: start, ops, threads, streams of user code."""

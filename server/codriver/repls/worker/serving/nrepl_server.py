@@ -21,7 +21,7 @@ from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
 from ..basics.systems import own_user, user_behind
-from ..runs.live_recording import recorded
+from ..python.live_recording import recorded
 from ..tries.python_acts import RERUN, TRY, Reruns, is_possible, try_all
 from . import thread_interrupts
 from .thread_interrupts import RequestThreads

@@ -153,9 +153,9 @@ def _be_supervisor(
     gc.freeze()  # a collection would copy the pages of all that the worker holds
     signal.signal(signal.SIGTERM, _raise_exit)
     # It is imported here, as the worker itself needs none of it.
-    from . import shield
+    from . import fork_tree
 
-    shield.control(shield.PR_SET_PDEATHSIG, signal.SIGKILL)
+    fork_tree.control(fork_tree.PR_SET_PDEATHSIG, signal.SIGKILL)
     sys.dont_write_bytecode = True
     try:
         told = _supervised(prepare, folders, wall_s, state, writing, needs_files=needs_files)
@@ -170,17 +170,17 @@ def _be_supervisor(
 def _supervised(
     prepare: Prepare, folders: Sequence[str], wall_s: float, state: object, writing: int, *, needs_files: bool
 ) -> dict[str, Any]:
-    from . import fork_tree, shield
+    from . import fork_tree
 
-    if words := _of_memory(shield.shared_maps(), {name for *_, name in shield.maps()}):
+    if words := _of_memory(fork_tree.shared_maps(), {name for *_, name in fork_tree.maps()}):
         return {"refused": words}
-    laid = shield.outermost(folders)
+    laid = fork_tree.outermost(folders)
     databases = [one for one in _open_files() if one.endswith(SQLITE)]
-    shield.part_descriptors({writing})
-    shield.copy_shared_maps()
+    fork_tree.part_descriptors({writing})
+    fork_tree.copy_shared_maps()
     why = _enter(laid)
     for one in databases:
-        if why or not any(shield.is_below(one, folder) for folder in laid):
+        if why or not any(fork_tree.is_below(one, folder) for folder in laid):
             return {
                 "refused": f"a transaction may be open in {one}, and that file is not shielded: end it, or close it"
             }
@@ -193,14 +193,14 @@ def _supervised(
 
 def _enter(folders: Sequence[str]) -> str:
     """Enter a space of our own, and see that overlays can be laid there; in words why not."""
-    from . import shield
+    from . import fork_tree
 
     try:
-        shield.own_space()
+        fork_tree.own_space()
         try:
-            shield.lay(folders)
+            fork_tree.lay(folders)
         finally:
-            shield.lift(folders)
+            fork_tree.lift(folders)
     except OSError as error:
         return error.strerror or str(error)
     return ""

@@ -15,8 +15,8 @@ from ..basics.connections import start_thread
 from ..basics.error_report import OWN_FOLDER
 from ..basics.frame_spaces import RED_TEST
 from ..basics.jobs import Job
+from ..python.live_recording import LiveRecording
 from ..python.module_loads import is_loaded
-from ..runs.live_recording import LiveRecording
 
 if sys.platform == "linux":
     from .attempt import Attempt

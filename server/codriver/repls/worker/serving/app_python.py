@@ -18,8 +18,8 @@ from ..basics.connections import start_thread
 from ..python.images import Figures
 from ..python.module_loads import is_loaded
 from ..python.python import CO_COROUTINE, Python, on_loop
-from ..serving.standard_streams import In, Out, Output
-from ..serving.thread_interrupts import raise_in
+from .standard_streams import In, Out, Output
+from .thread_interrupts import raise_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..basics.jobs import Job, Shield
-
 
 CANCELLED_S = 0.5
 """How long what is awaited may take to be cancelled, before it is taken for code that never lets its loop go on."""

@@ -22,10 +22,10 @@ import threading
 from ..basics.connections import START_THREAD, BencodeError, encode, read_value
 from ..basics.jobs import ABANDONED
 from ..basics.systems import lock, patiently
-from ..serving.nrepl_server import Server
-from ..serving.start import find_roots
-from ..serving.thread_interrupts import ThreadInterrupts
 from .app_python import AppPython, RoutedOutput
+from .nrepl_server import Server
+from .start import find_roots
+from .thread_interrupts import ThreadInterrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from ..basics.connections import Connection, Message
     from ..basics.jobs import Job, Session
-
 
 EVALUATING = "codriver evaluations"
 """The name of the thread that evaluates."""

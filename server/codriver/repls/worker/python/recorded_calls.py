@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     Record = list[Any]
 
-
 MOST_CALLS = 10_000
 """Of one recording: 250 bytes an event, of which a call has two."""
 MOST_EACH = 200

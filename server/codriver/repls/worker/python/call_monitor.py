@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from .recorded_calls import Function, Record, Recording
 
-
 TOOL_IDS = (4, 3, 5, 2)
 """Those that Python names nobody for, then the profiler's; never the debugger's, nor that of coverage."""
 NAME = "codriver"

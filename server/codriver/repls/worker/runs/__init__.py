@@ -1,1 +1,0 @@
-"""Runs in the worker: the calls that one made, recorded."""
