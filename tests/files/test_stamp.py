@@ -47,7 +47,7 @@ ASKS_FOR_TIMES = {
     "tools/acts/test_runs.py": "the newest edit of all files of Python",
     "tools/truth/conflicts.py": "who wrote a file last",
     "net/relay_install.py": "the oldest goes first",
-    "repls/jupyter/finding/connection_files.py": "the newest kernel",
+    "repls/jupyter/connection_files.py": "the newest kernel",
     "repls/launch/processes.py": "a port file older than the REPL that listens, or there before",
 }
 

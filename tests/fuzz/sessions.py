@@ -16,16 +16,16 @@ from codriver.documents.recordings import Recorded, RecordingError, as_lines, fr
 from codriver.documents.steps import python_steps
 from codriver.documents.verification import Checked, Raised
 from codriver.editing.notebooks import NotANotebookError, notebook_in, with_outputs
-from codriver.repls.contract.errors import EvaluationFailedError
+from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
-from codriver.repls.jupyter.finding.connection_files import NotebookServer, read_connection_file, read_server_file
-from codriver.repls.jupyter.finding.notebook_servers import NotebookServerError, read_sessions
+from codriver.repls.jupyter import server_socket
+from codriver.repls.jupyter.connection_files import NotebookServer, read_connection_file, read_server_file
+from codriver.repls.jupyter.evaluator import CellOutputs
+from codriver.repls.jupyter.execution import failure_of, read_error, report_of
+from codriver.repls.jupyter.kernel_discovery import NotebookServerError, read_sessions
+from codriver.repls.jupyter.kernel_questions import read_completions, read_symbol
 from codriver.repls.jupyter.messages import read_message
-from codriver.repls.jupyter.questions.kernel_questions import read_completions, read_symbol
-from codriver.repls.jupyter.questions.python_questions import read_answer, read_told
-from codriver.repls.jupyter.running.evaluator import CellOutputs
-from codriver.repls.jupyter.running.execution import failure_of, read_error, report_of
-from codriver.repls.jupyter.servers import server_socket
+from codriver.repls.jupyter.python_questions import read_answer, read_told
 from fuzz.drawing import text_of
 
 FILE = Path("file.json")

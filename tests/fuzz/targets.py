@@ -34,7 +34,7 @@ from codriver.protocol.mcp_server import MessageStream
 from codriver.protocol.replies import Replies
 from codriver.protocol.sdk.sdk_server import SdkConnection
 from codriver.repls.jupyter import messages
-from codriver.repls.jupyter.zeromq.zmq_socket import Assembler, Signer
+from codriver.repls.jupyter.zmq_socket import Assembler, Signer
 from codriver.repls.nrepl import connection
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.setup import jsonc

@@ -9,7 +9,7 @@ import real_repls
 from evaluations import evaluate
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.contract.errors import (
+from codriver.repls.contract.adapter import (
     NotAnReplError,
     ReplUnreachableError,
 )

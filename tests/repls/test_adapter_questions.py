@@ -7,7 +7,7 @@ import pytest
 from evaluations import evaluate
 
 from codriver.repls import dialects
-from codriver.repls.contract.errors import (
+from codriver.repls.contract.adapter import (
     CapabilityMissingError,
     EvaluationFailedError,
     NamespaceMissingError,

@@ -4,10 +4,10 @@ import pytest
 from evaluations import evaluate
 
 from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
-from codriver.repls.contract.adapter_values import Value, ValueKept
-from codriver.repls.contract.errors import (
+from codriver.repls.contract.adapter import (
     RequestUnsafeError,
 )
+from codriver.repls.contract.adapter_values import Value, ValueKept
 from repls.adapter_contract import ELEMENT, ON_THE_JVM, WORDS, adapter, evaluation, fresh, needs, printed, values
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from needs import do_without, node
 from real_repls import clojure, compiled
 
 from codriver.repls.seam import re_frame
-from codriver.repls.seam.seam_forms import BROWSER, Forms, Way, munged
+from codriver.repls.seam.re_frame import BROWSER, Forms, Way, munged
 from codriver.repls.seam.seam_providers import Provider, edn, form, quoted
 
 HERE = Path(__file__).parent

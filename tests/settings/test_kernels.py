@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from codriver.repls.jupyter.finding.named_kernels import KernelUrl, TokenSource
+from codriver.repls.jupyter.named_kernels import KernelUrl, TokenSource
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, as_rows, load
 from codriver.settings.model import UnencryptedError, check_encrypted, named_kernels

@@ -11,7 +11,7 @@ import pytest
 from linked_tree import git, linked_tree
 from live_server import WAIT_S, environ
 
-from codriver.repls.launch.project_python import find_python
+from codriver.repls.launch.projects import find_python
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.init import InitOptions, run_init
 from codriver_relay.target import find_workspace

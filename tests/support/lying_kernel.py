@@ -11,7 +11,7 @@ import uuid
 from contextlib import contextmanager, suppress
 
 from codriver.repls.jupyter.messages import new_header
-from codriver.repls.jupyter.zeromq.zmq_socket import DELIMITER, Signer
+from codriver.repls.jupyter.zmq_socket import DELIMITER, Signer
 from codriver.wire.zmtp import GREETING, Decoder, encode, ready
 
 KEY = "3333"

@@ -17,7 +17,7 @@ import anyio.lowlevel
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, Capability, Failure, Form, Profile
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.contract.adapter import Adapter
+from codriver.repls.contract.adapter import Adapter, EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     CellRun,
@@ -32,7 +32,6 @@ from codriver.repls.contract.adapter_values import (
     StackTrace,
     Value,
 )
-from codriver.repls.contract.errors import EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 
 PROTOCOL = "memory"

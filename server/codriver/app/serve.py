@@ -40,7 +40,7 @@ from codriver.net.client import process_of
 from codriver.net.known_servers import record_file
 from codriver.net.listener import Listener, ListenerLimits, listen
 from codriver.net.server_record import ServerRecord
-from codriver.repls.jupyter.finding.kernel_discovery import KernelDiscovery
+from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
 from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word

@@ -148,7 +148,7 @@ def serve_command(  # noqa: PLR0913  # one argument an option
 
 def _from_here(kernel: str) -> str:
     """`[KEY=]FILE|URL` with the file's path from the current folder on."""
-    from codriver.repls.jupyter.finding.named_kernels import split_key  # noqa: PLC0415  # for this option alone
+    from codriver.repls.jupyter.named_kernels import split_key  # noqa: PLC0415  # for this option alone
 
     key, place = split_key(kernel)
     if "://" not in place:

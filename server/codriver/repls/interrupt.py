@@ -8,7 +8,7 @@ import anyio
 
 from codriver.core import actions
 from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError
-from codriver.repls.contract.errors import OpTimedOutError
+from codriver.repls.contract.adapter import Adapter, OpTimedOutError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.contract.adapter import Adapter
     from codriver.repls.contract.adapter_values import ThreadDump
 
 ASK_AGAIN_S = 0.1

@@ -1,29 +1,430 @@
-"""The runner of evaluations: starts each in its REPL, bounds its time, and reports its end to the core."""
+"""The runner of evaluations: starts each in its REPL, bounds its time, records its events, and tells the core its end.
+
+Events go into the transcripts of evaluations, the log, and, of applications, the app log. Streams of applications'
+events are renewed and ended in their REPLs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+from collections import Counter
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core import actions
-from codriver.core.values import Failure, PrintLimits
+import anyio
+
+from codriver.core import actions, effects
+from codriver.core.callers import OPS
+from codriver.core.evaluation_queue import next_id
+from codriver.core.records import Recent
+from codriver.core.values import TOLD_IN_WORDS, Evaluation, Failure, PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.log.logbook import AppEvent, AppLog, Logbook, near
+from codriver.log.output_log import NO_LINE, Category, Entry
 from codriver.net.timers import Timeout, Timeouts
-from codriver.repls.contract.errors import SessionNotOpenError
+from codriver.repls.contract.adapter import Adapter, OpTimedOutError, SessionNotOpenError
+from codriver.repls.contract.adapter_values import (
+    AppEvents,
+    CallsRecorded,
+    Display,
+    Ending,
+    Event,
+    InputNeeded,
+    OthersCode,
+    OthersEnding,
+    Output,
+    SeamShown,
+    SensitiveSeen,
+    Value,
+    ValueKept,
+    text_of,
+)
+from codriver.wire import untrusted
+from codriver.wire.untrusted import as_int, as_list, as_number, mapping_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
 
-    from codriver.core import effects
     from codriver.core.dispatch import Core
-    from codriver.repls.contract.adapter import Adapter
-    from codriver.repls.contract.adapter_values import Ending
-    from codriver.repls.events import Faults
+    from codriver.core.effects import EndAppStream, RenewAppStream, TellAppStreamOver, WakeWaiters
+    from codriver.core.state import Repl
+    from codriver.log.transcripts import Transcripts
     from codriver.repls.interrupt import Interrupter
 
+    Later = Callable[[str, Callable[[str], Awaitable[None]], str], None]
+
     Spawn = Callable[[str, Callable[[effects.RunEvaluation], Awaitable[None]], effects.RunEvaluation], None]
+
+
+logger = logging.getLogger(__name__)
+
+KEPT_OTHERS: Final = 1000
+"""How many evaluations of others can still have output: what comes of an older one belongs to none."""
+
+LATE: Final = "a value came when this was over, and is in no result: "
+
+
+class EventRecorder:
+    """Records the events of all REPLs of one server, for its life."""
+
+    def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts, app_events: AppEventRecorder) -> None:
+        self._core = core
+        self._logbook = logbook
+        self._transcripts = transcripts
+        self._app_events = app_events
+        self._others: Recent[tuple[str, str], str] = Recent(KEPT_OTHERS)
+        """By REPL and the id in its adapter's events: the evaluation of ours that stands for what others evaluate."""
+        self._updates: dict[str, dict[str, Display]] = {}
+        """By evaluation that is not over: what was shown last in the place of what a display showed."""
+
+    def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
+        """An event from a REPL: into the transcript of its evaluation, and into the log."""
+        told_as = evaluation_id
+        if self._others and (repl_id, told_as) in self._others:
+            evaluation_id = self._others[repl_id, str(told_as)]
+        state = self._core.state
+        evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
+        repl = state.repls.get(repl_id)
+        match event:
+            case Value():
+                if repl is not None:
+                    told = replace(event, text=text_of(event.bundle)) if event.bundle else event
+                    self._value(told, repl, evaluation)
+            case Output():
+                if repl is not None:
+                    self._output(event, repl, evaluation)
+            case Display():
+                if repl is not None:
+                    self._display(event, repl, evaluation)
+            case OthersCode():
+                self._others_began(repl_id, str(told_as), event.code)
+            case SeamShown() | AppEvents() | SensitiveSeen():
+                self._app_told(repl_id, event)
+            case _:
+                if evaluation is not None:
+                    self._happened(event, evaluation)
+
+    def _happened(self, event: InputNeeded | ValueKept | OthersEnding | CallsRecorded, evaluation: Evaluation) -> None:
+        """Report an event of an evaluation that has no text for the log."""
+        if isinstance(event, InputNeeded):
+            self._core.report(actions.InputWanted(evaluation.id))
+        elif isinstance(event, CallsRecorded):
+            self._logbook.runs.keep(evaluation.id, event.text)
+        elif isinstance(event, ValueKept):
+            self._keep(evaluation, event.cut)
+        else:
+            failure = event.failure and self.cleared(event.failure)
+            self._core.report(actions.EvaluationEnded(evaluation.id, event.status, failure=failure))
+
+    def cleared(self, failure: Failure) -> Failure:
+        """A failure without secrets: it is kept for longer than those are known that an application told."""
+
+        def clear(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(map(clear, value))
+            return self.cleared(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
+
+        return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
+
+    def _app_told(self, repl_id: str, event: SeamShown | AppEvents | SensitiveSeen) -> None:
+        """The application in a REPL told of itself, which belongs to no evaluation."""
+        if isinstance(event, SensitiveSeen):
+            self._logbook.learn_sensitive(repl_id, event.texts)
+            return
+        repl = self._core.state.repls.get(repl_id)
+        if repl is None:
+            return
+        if isinstance(event, AppEvents):
+            self._app_events.heard(repl, event.frame)
+        # The end of each evaluation tells of a seam: only a new one is news.
+        elif repl.profile is not None and repl.profile.seam != event.session_id:
+            self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
+
+    def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
+        """Note an evaluation in the REPL by somebody else, past this server: one like ours from now on."""
+        evaluation = next_id(self._core.state)
+        self._others[repl_id, told_as] = evaluation
+        self._transcripts.open(evaluation, code=code)
+        self._core.report(actions.OthersEvaluation(repl_id, evaluation, code))
+
+    def _output(self, event: Output, repl: Repl, evaluation: Evaluation | None) -> None:
+        is_error = event.stream == "err"
+        transcript = self._transcripts.get(evaluation.id) if evaluation else None
+        if transcript is None:
+            text = self._logbook.clean_chunk(repl.id, event.stream, event.text)
+        else:
+            text = (transcript.err if is_error else transcript.out).append(event.text)
+        if text:
+            self._printed(text, repl, evaluation, is_error=is_error)
+
+    def _value(self, event: Value, repl: Repl, evaluation: Evaluation | None) -> None:
+        text = event.text
+        if evaluation is not None and (event.is_late or evaluation.over):
+            # Its result was given, or is about to be: what is asked for twice is answered alike.
+            self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
+            return
+        if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
+            text = transcript.add_value(text)
+            if evaluation.kind in TOLD_IN_WORDS:
+                return  # the log tells its end in words
+            transcript.server_cut |= event.truncated
+            if event.cut:
+                transcript.keep_cut(event.cut, is_kept=event.is_kept)
+        self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
+
+    def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
+        """Display data, told as a value; of what is shown again and again, such as a progress bar, the last alone."""
+        if evaluation is not None and evaluation.kind == "run-tests":
+            text = self._transcripts.cleared(text_of(event.bundle))
+            self._record("evaluationResults", str(text), repl, evaluation)
+        elif event.is_update and evaluation is not None and not evaluation.over:
+            self._updates.setdefault(evaluation.id, {})[event.display_id] = event
+        elif not event.is_update or evaluation is not None:
+            self._value(Value(text_of(event.bundle)), repl, evaluation)
+
+    def _keep(self, evaluation: Evaluation, cut: str) -> None:
+        """The REPL keeps the value that was told last."""
+        if (transcript := self._transcripts.get(evaluation.id)) is not None:
+            transcript.keep_cut(cut, is_kept=True)
+
+    def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
+        """Put output into the log, and note it where nobody waits for its evaluation any more."""
+        line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
+        if repl.phase == "connected" and (evaluation is None or evaluation.over):
+            source = evaluation.id if evaluation else repl.key
+            self._transcripts.late.add(source, text, line, is_evaluation=evaluation is not None)
+
+    def _record(
+        self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
+    ) -> int:
+        """Put what a REPL said into the log; its line there."""
+        now = self._core.now()
+        if evaluation is None:
+            return self._logbook.record(Entry(NO_LINE, category, text, now, namespace=namespace, session_key=repl.key))
+        key = repl.session_key(evaluation.session)
+        return self._logbook.record(Entry(NO_LINE, category, text, now, evaluation.who, namespace, key, evaluation.id))
+
+    def end(self, repl_id: str) -> None:
+        """Record what was kept back of a REPL that says no more."""
+        repl = self._core.state.repls.get(repl_id)
+        for stream, rest in self._logbook.flush_chunks(repl_id):
+            if rest and repl is not None:
+                self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
+
+    def forget(self, repl_id: str) -> None:
+        """Know no more what an application took for sensitive: its REPL is gone, and its evaluations are over."""
+        self._logbook.forget_sensitive(repl_id)
+
+    def wake_waiters(self, effect: WakeWaiters) -> None:
+        """Wake who waits for an evaluation that changed; when it is over, record what was kept back of its output."""
+        transcript = self._transcripts.get(effect.evaluation)
+        if transcript is None:
+            return
+        evaluation = self._core.state.evaluations[effect.evaluation]
+        if evaluation.over:
+            repl = self._core.state.repls.get(evaluation.repl)
+            if effect.evaluation in self._updates:
+                for update in self._updates.pop(effect.evaluation).values():
+                    text = transcript.add_value(text_of(update.bundle))
+                    if repl is not None:
+                        self._record("evaluationResults", text, repl, evaluation)
+            for rest, is_error in transcript.end_streams():
+                if repl is not None:
+                    self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
+            self._transcripts.mark_over(effect.evaluation)
+        transcript.signal()
+
+    def process_said(self, repl_id: str, stream: str, text: str) -> None:
+        """Output of a REPL's process that came past its connection."""
+        repl = self._core.state.repls.get(repl_id)
+        text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
+        if repl is None or not text.strip():
+            return
+        self._printed(text, repl, None, is_error=stream == "err")
+        if repl.phase == "starting":
+            self._core.report(actions.ReplProgress(repl_id, text.strip().splitlines()[-1][:300]))
+
+
+def _category(evaluation: Evaluation | None, *, is_error: bool) -> Category:
+    if evaluation is None:
+        return "otherErrorOutput" if is_error else "otherOutput"
+    return "evaluationErrorOutput" if is_error else "evaluationOutput"
+
+
+class Faults:
+    """Latches the faults met in one server, for its life."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def latch(self, what: str, error: Exception) -> str:
+        """Remember that codriver itself failed in `what`; in words, for who is concerned."""
+        text = f"codriver itself failed in {what}: {_words(error)}"
+        logger.error("%s", text, exc_info=error)
+        try:
+            self._core.report(actions.LatchError("internal-error", text), actions.Say(text, error=True))
+        except Exception:
+            logger.exception("this could not be put into the log")
+        return text
+
+
+def _words(error: BaseException) -> str:
+    """The fault in words: of a group of faults, the first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+RENEW_S: Final = 20.0
+"""A third of the lease that a stream has in the application: two renewals may come late."""
+MOST_IN_WINDOW: Final = 200
+WINDOW_S: Final = 1.0
+KNOWN: Final = 2000
+"""Events of a REPL that are known again when another stream brings them: as many as the app log holds."""
+
+
+@dataclass(slots=True)
+class _Intake:
+    """The events taken from one connection of a REPL: those of this second, and which they were."""
+
+    generation: int
+    known: dict[int, None] = field(default_factory=dict)
+    is_open: bool = False
+    kept: int = 0
+    unkept: Counter[str] = field(default_factory=Counter)
+
+
+class AppEventRecorder:
+    """Records what applications' streams push, for the life of one server: of each REPL, so many events a second.
+
+    Of the rest, and of what fell out of a queue in the application, one event tells the number. An event that several
+    streams bring is recorded once.
+    """
+
+    def __init__(self, core: Core, log: AppLog, later: Later, workspace: Path) -> None:
+        """`later` runs a coroutine function with an argument, in a task of its own, named for its faults.
+
+        Files in the `workspace` are named from there.
+        """
+        self._core = core
+        self._log = log
+        self._later = later
+        self._workspace = workspace
+        self._intakes: dict[str, _Intake] = {}
+
+    def heard(self, repl: Repl, frame: Mapping[str, object]) -> None:
+        """Record a frame."""
+        intake = self._intakes.get(repl.id)
+        if intake is None or intake.generation != repl.generation:
+            intake = self._intakes[repl.id] = _Intake(repl.generation)
+        if not intake.is_open:
+            intake.is_open, intake.kept = True, 0
+            self._later("recording the events of an application", self._close, repl.id)
+        stream = str(frame.get("sub"))
+        intake.unkept[stream] += as_int(frame.get("dropped")) or 0
+        for told in as_list(frame.get("events")):
+            if (event := read_event(told, repl.key)) is not None:
+                self._take(intake, stream, replace(event, text=near(event.text, self._workspace)))
+
+    def _take(self, intake: _Intake, stream: str, event: AppEvent) -> None:
+        if event.app_id is not None and event.app_id in intake.known:
+            return
+        if intake.kept >= MOST_IN_WINDOW:
+            intake.unkept[stream] += 1
+            return
+        intake.kept += 1
+        if event.app_id is not None:
+            intake.known[event.app_id] = None
+            if len(intake.known) > KNOWN:
+                del intake.known[next(iter(intake.known))]
+        self._log.record(event)
+
+    async def _close(self, repl_id: str) -> None:
+        """At the end of a second, tell what was not kept in it."""
+        await anyio.sleep(WINDOW_S)
+        intake, repl = self._intakes[repl_id], self._core.state.repls.get(repl_id)
+        intake.is_open = False
+        unkept, intake.unkept = intake.unkept, Counter()
+        last = next(reversed(intake.known), None)
+        for stream, count in unkept.items():
+            if count > 0:
+                self._log.drop(count)
+                text = f"{count} events of {stream} are not kept; the application's trace has the newest"
+                text += f": inspect_app trace, filter since {last}" if last is not None else ""
+                key = repl.key if repl else None
+                now = self._core.now()
+                self._log.record(AppEvent(text, now, op="stream", name="not-kept", session_key=key))
+
+    def over(self, effect: TellAppStreamOver) -> None:
+        """Record that a stream ended, as an event of its topic: that wakes whoever waits for its events."""
+        stream, repl = effect.stream, self._core.state.repls.get(effect.stream.repl)
+        text = f"{stream.id} ({stream.topic}) of {stream.who} is over: {effect.why}; watch_app again once it is back"
+        op = "stream" if stream.topic == "trace" else OPS.get(stream.topic, stream.topic)
+        key = repl.key if repl else None
+        self._log.record(AppEvent(text, self._core.now(), op=op, name="stream-over", session_key=key))
+
+
+def read_event(told: object, session_key: str) -> AppEvent | None:
+    """The event in a REPL's words; None for other words. See `AppEvents` for the shape."""
+    if not isinstance(told, dict) or not isinstance(told.get("line"), str):
+        return None
+    by, time, cause = mapping_of(told, "origin"), as_number(told.get("time")), told.get("dispatchId")
+    return AppEvent(
+        told["line"],
+        round((time or 0) * 1000),
+        op=untrusted.text_of(told, "opType") or None,
+        name=untrusted.text_of(told, "operation") or None,
+        frame=untrusted.text_of(told, "frame") or None,
+        cause=cause if isinstance(cause, str) else as_int(cause),
+        ms=as_number(told.get("ms")),
+        app_id=as_int(told.get("id")),
+        who=untrusted.text_of(by, "who") or None,
+        evaluation=untrusted.text_of(by, "evaluation") or None,
+        session_key=session_key,
+    )
+
+
+class AppStreamKeeper:
+    """Performs the effects on streams, through the adapters of one server."""
+
+    def __init__(self, core: Core, adapters: Mapping[str, Adapter]) -> None:
+        self._core = core
+        self._adapters = adapters
+
+    async def renew(self, effect: RenewAppStream) -> None:
+        """Renew a stream after a while, and tell whether the application still has it."""
+        await anyio.sleep(RENEW_S)
+        stream = effect.stream
+        if stream not in self._core.state.app_streams:
+            return
+        repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
+        is_there = False
+        if repl is not None and adapter is not None and repl.generation == stream.generation:
+            try:
+                told = json.loads(await adapter.ask_seam("subscriptions", json.dumps({"renew": [stream.id]})))
+                is_there = any(row["id"] == stream.id for row in told.get("subs", ()))
+            except OpTimedOutError:
+                is_there = True  # it is busy, and asked again
+            except (CodriverError, ValueError) as error:
+                logger.info("renewing the stream %s of %s: %s", stream.id, stream.repl, error)
+        self._core.resume(effect, is_there)
+
+    async def end(self, effect: EndAppStream) -> None:
+        """End a stream in the application, where that can still be reached."""
+        stream = effect.stream
+        repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
+        if repl is None or adapter is None or repl.generation != stream.generation:
+            return
+        try:
+            await adapter.ask_seam("unsubscribe", json.dumps({"subId": stream.id}))
+        except CodriverError as error:
+            logger.info("ending the stream %s of %s: %s", stream.id, stream.repl, error)
+
 
 MAX_VALUE_BYTES: Final = 32 * 2**20
 """Where the REPL is asked to stop printing: far above what an answer shows, as the rest can be asked for."""

@@ -19,6 +19,7 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure, TestSelection
 from codriver.errors import CodriverError, ReplDisconnectedError, cut
 from codriver.net.tasks import TaskSet
+from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     READING,
@@ -30,7 +31,6 @@ from codriver.repls.contract.adapter_values import (
     TestTime,
     Value,
 )
-from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.contract.questions import read_file
 from codriver.repls.contract.reports import calls, folded, function_of, read_frame, report_text, text_of, words_of
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text, as_texts

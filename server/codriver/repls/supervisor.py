@@ -22,17 +22,18 @@ from codriver.core.records import replace
 from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
-from codriver.repls.contract.errors import (
+from codriver.repls.contract.adapter import (
+    Adapter,
+    Connector,
     NotAnReplError,
     PackageMissingError,
     ReplUnreachableError,
     StrangeListenerError,
 )
-from codriver.repls.events import AppEventRecorder, AppStreamKeeper, EventRecorder, Faults
 from codriver.repls.interrupt import Interrupter
-from codriver.repls.jupyter.finding.started_kernels import StartedKernels, say_farewell
+from codriver.repls.jupyter.connection_files import StartedKernels, say_farewell
 from codriver.repls.launch import processes, recipes
-from codriver.repls.runner import Runner
+from codriver.repls.runner import AppEventRecorder, AppStreamKeeper, EventRecorder, Faults, Runner
 from codriver.systems.machine import give_back_large_blocks
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from codriver.core.values import Profile
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.contract.adapter import Adapter, Connector
 
 E = TypeVar("E")
 logger = logging.getLogger(__name__)

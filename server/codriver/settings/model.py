@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from codriver.errors import StartError
-from codriver.repls.jupyter.finding.named_kernels import (
+from codriver.repls.jupyter.named_kernels import (
     CLI_TOKEN,
     IN_THE_OPEN,
     KernelUrl,

@@ -25,10 +25,9 @@ from codriver.net.relay_install import RULES as RELAY_RULES
 from codriver.net.relay_install import relay_files, shipped_relay
 from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
 from codriver.repls import kinds
-from codriver.repls.jupyter.finding.connection_files import runtime_folder
-from codriver.repls.jupyter.finding.kernel_discovery import KernelSearch
-from codriver.repls.launch.project_python import find_safe_python
-from codriver.repls.launch.projects import find_projects
+from codriver.repls.jupyter.connection_files import runtime_folder
+from codriver.repls.jupyter.kernel_discovery import KernelSearch
+from codriver.repls.launch.projects import find_projects, find_safe_python
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, held_back, load
 from codriver.setup.doctor_checks import (

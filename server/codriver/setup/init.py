@@ -23,8 +23,7 @@ from codriver.files.own_folders import state_folder, workspace_state_folder
 from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
-from codriver.repls.launch.project_python import find_python
-from codriver.repls.launch.projects import find_projects, is_empty, projects_below, running_repls
+from codriver.repls.launch.projects import Project, find_projects, find_python, is_empty, projects_below, running_repls
 from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.clients import (
     RELAY,
@@ -46,7 +45,6 @@ from codriver_relay.target import is_workspace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from codriver.repls.launch.projects import Project
     from codriver.setup.clients import Client
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"

@@ -23,8 +23,8 @@ from codriver.errors import refused
 from codriver.lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver.lisp.parinfer import balance
 from codriver.lisp.source_text import Target
-from codriver.repls.jupyter.finding.connection_files import RuntimeFolder, runtime_folder
-from codriver.repls.jupyter.finding.notebook_servers import where_open
+from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.kernel_discovery import where_open
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.edit_loads import Gone, unwatched
 from codriver.tools.acts.since_green import after

@@ -11,7 +11,7 @@ from pydantic import Field
 from codriver.core.values import HELD, MAIN_SESSION, PrintLimits, ValuePart
 from codriver.errors import RefusedError, refused
 from codriver.log.transcripts import read
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run, look_again_late
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.answer_texts import difference, excerpt, matching

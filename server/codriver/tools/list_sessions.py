@@ -14,8 +14,8 @@ from codriver.core.actions import RestartRepl
 from codriver.core.records import replace
 from codriver.core.values import HELD, MAIN_SESSION
 from codriver.errors import CodriverError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.seam.seam_providers import CONTRACT
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, client_slug
 from codriver.tools.calls.client_traits import traits_of

@@ -19,7 +19,7 @@ from codriver.core.records import dataclass
 from codriver.core.values import PYTHON, Request
 from codriver.editing import Wanted
 from codriver.errors import RefusedError, cut, refused
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import program_of_tests
 from codriver.tools.acts.affected_tests import targets_of
 from codriver.tools.acts.edit_acts import AFFECTED, LiveSteps

@@ -3,8 +3,8 @@
 import gc
 import json
 
+from codriver.repls.jupyter.evaluator import CellOutputs
 from codriver.repls.jupyter.messages import Message
-from codriver.repls.jupyter.running.evaluator import CellOutputs
 
 
 def stream(text, name="stdout"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.repls.jupyter.finding.connection_files import (
+from codriver.repls.jupyter.connection_files import (
     Contents,
     RuntimeFolder,
     key_of_kernel,

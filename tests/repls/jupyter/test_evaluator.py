@@ -10,9 +10,9 @@ from scripted_channel import ScriptedChannel
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter_values import Display, OthersCode, OthersEnding, Output, Value
+from codriver.repls.jupyter import evaluator
+from codriver.repls.jupyter.execution import CUT_BY_SERVER, NOT_RUN
 from codriver.repls.jupyter.jupyter_adapter import connect
-from codriver.repls.jupyter.running import evaluator
-from codriver.repls.jupyter.running.execution import CUT_BY_SERVER, NOT_RUN
 
 pytestmark = pytest.mark.anyio
 

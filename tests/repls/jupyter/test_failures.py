@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.repls.jupyter.running.execution import failure_of, plain, read_error, report_of
+from codriver.repls.jupyter.execution import failure_of, plain, read_error, report_of
 from codriver.tools.answers.lean_answers import without_report
 
 CELL = """\

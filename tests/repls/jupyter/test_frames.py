@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.repls.jupyter.servers import server_socket
-from codriver.repls.jupyter.servers.server_socket import Frame, FrameError, decode, decode_legacy, encode, encode_text
+from codriver.repls.jupyter import server_socket
+from codriver.repls.jupyter.server_socket import Frame, FrameError, decode, decode_legacy, encode, encode_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

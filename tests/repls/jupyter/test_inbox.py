@@ -1,6 +1,6 @@
 """Messages that wait: of a flood the beginning and the end stay, and nothing that somebody waits for goes."""
 
-from codriver.repls.jupyter.zeromq.zmq_socket import MESSAGE_BYTES, Dropped, Inbox, Received
+from codriver.repls.jupyter.zmq_socket import MESSAGE_BYTES, Dropped, Inbox, Received
 
 EACH = 1000 + MESSAGE_BYTES
 

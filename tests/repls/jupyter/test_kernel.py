@@ -9,10 +9,10 @@ import pytest
 from scripted_channel import ScriptedChannel
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
-from codriver.repls.jupyter.questions.kernel_questions import expression
-from codriver.repls.jupyter.running import kernel as kernel_module
-from codriver.repls.jupyter.running.kernel import Exchange, open_kernel
+from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
+from codriver.repls.jupyter import kernel as kernel_module
+from codriver.repls.jupyter.kernel import Exchange, open_kernel
+from codriver.repls.jupyter.kernel_questions import expression
 
 pytestmark = pytest.mark.anyio
 

@@ -20,24 +20,21 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Profile
-from codriver.repls.jupyter.finding import kernel_discovery
-from codriver.repls.jupyter.finding.connection_files import NotebookServer
-from codriver.repls.jupyter.finding.kernel_discovery import (
+from codriver.repls.jupyter import kernel_discovery
+from codriver.repls.jupyter.connection_files import NotebookServer, folders_of_processes
+from codriver.repls.jupyter.kernel_discovery import (
     ASK_SERVERS_S,
     PROBE_S,
     STRANGE_PROBE_S,
     YOUNG_S,
     KernelDiscovery,
     KernelSearch,
-)
-from codriver.repls.jupyter.finding.notebook_servers import (
     NotebookServerError,
     is_alive,
     read_sessions,
     sessions_of,
     where_open,
 )
-from codriver.repls.jupyter.finding.started_kernels import folders_of_processes
 
 OLD_NS = int((YOUNG_S + 60) * 10**9)
 

@@ -12,14 +12,14 @@ from evaluations import evaluate
 
 from codriver.core import values
 from codriver.core.values import TEST_SESSION, Request
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
 from codriver.repls.contract.adapter_values import Output, SyntaxFault, Value
-from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
 from codriver.repls.contract.questions import Complete, Drift, FindSource, LastError, ListNames, Lookup, Restore
+from codriver.repls.jupyter import python_questions
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
-from codriver.repls.jupyter.questions import python_questions
-from codriver.repls.jupyter.questions.kernel_questions import KernelBusyError
-from codriver.repls.jupyter.running.kernel import Kernel, open_kernel
-from codriver.repls.jupyter.zeromq.zmq_channel import open_zmq
+from codriver.repls.jupyter.kernel import Kernel, open_kernel
+from codriver.repls.jupyter.kernel_questions import KernelBusyError
+from codriver.repls.jupyter.zmq_channel import open_zmq
 
 pytestmark = pytest.mark.anyio
 PYTHONS = ("ipykernel", "xpython")
@@ -335,7 +335,7 @@ async def test_a_test_run_that_waits_for_its_turn_is_taken_back(name):
 
 @pytest.mark.parametrize("name", ["xpython"])
 async def test_a_busy_kernel_without_subshells_refuses_in_words(name, monkeypatch):
-    monkeypatch.setattr("codriver.repls.jupyter.questions.kernel_questions.BUSY_S", 0.05)
+    monkeypatch.setattr("codriver.repls.jupyter.kernel_questions.BUSY_S", 0.05)
     kernel, events = real_kernels.kernel(name), []
     code = "print('begun', flush=True)\nimport os, time\nwhile not os.path.exists('go.on'): time.sleep(0.01)"
     (kernel.folder / "go.on").unlink(missing_ok=True)

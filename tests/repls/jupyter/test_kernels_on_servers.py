@@ -6,9 +6,9 @@ from cutting_proxy import cutting_proxy
 from jupyter_servers import TOKEN, jupyter_server
 from live_server import Live, serving, until
 
-from codriver.repls.jupyter.finding.named_kernels import TokenSource
-from codriver.repls.jupyter.servers.server_api import ServerApi
-from codriver.repls.jupyter.servers.server_channel import open_server_channel
+from codriver.repls.jupyter.named_kernels import TokenSource
+from codriver.repls.jupyter.server_api import ServerApi
+from codriver.repls.jupyter.server_channel import open_server_channel
 
 pytestmark = pytest.mark.slow
 LOST = "its outcome is not known"

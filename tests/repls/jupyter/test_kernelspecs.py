@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.repls.jupyter.finding.connection_files import (
+from codriver.repls.jupyter.connection_files import (
     KernelSpecError,
     command_of,
     data_folder,

@@ -1,6 +1,6 @@
 import pytest
 
-from codriver.repls.jupyter.finding.named_kernels import (
+from codriver.repls.jupyter.named_kernels import (
     KernelNameError,
     KernelUrl,
     TokenError,

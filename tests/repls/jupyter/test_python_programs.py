@@ -10,7 +10,7 @@ import pytest
 
 from codriver.repls.contract.reports import SEPARATOR
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.jupyter.questions import python_questions
+from codriver.repls.jupyter import python_questions
 
 LOOP = """
 import sys

@@ -9,9 +9,9 @@ from scripted_channel import ScriptedChannel
 
 from codriver.repls.contract.adapter_values import Completion, SyntaxFault
 from codriver.repls.contract.questions import Complete, Lookup
-from codriver.repls.jupyter.questions.kernel_questions import KernelBusyError, Questions, read_completions, read_symbol
-from codriver.repls.jupyter.questions.python_questions import is_plain
-from codriver.repls.jupyter.running.kernel import open_kernel
+from codriver.repls.jupyter.kernel import open_kernel
+from codriver.repls.jupyter.kernel_questions import KernelBusyError, Questions, read_completions, read_symbol
+from codriver.repls.jupyter.python_questions import is_plain
 
 # Recorded from ipykernel 7.4, xeus-python 0.19, IRkernel 1.3, Octave 7.3.
 INSPECTED = (
@@ -142,7 +142,7 @@ async def test_a_kernel_whose_word_is_worth_nothing_is_not_asked(implementation)
 
 @pytest.mark.anyio
 async def test_a_kernel_without_subshells_is_said_to_be_busy_with_others_code(monkeypatch):
-    monkeypatch.setattr("codriver.repls.jupyter.questions.kernel_questions.BUSY_S", 0.05)
+    monkeypatch.setattr("codriver.repls.jupyter.kernel_questions.BUSY_S", 0.05)
     async with questions_to("xeus-python") as (channel, questions):
         channel.state("busy", "theirs", session="another")
         with pytest.raises(KernelBusyError, match="runs code of another client, and xeus-python"):

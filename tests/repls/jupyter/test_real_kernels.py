@@ -16,10 +16,10 @@ from evaluations import evaluate
 from codriver.app.wiring import CONNECTORS
 from codriver.core.values import Form, Request, ValuePart
 from codriver.errors import ReplDisconnectedError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import Display, InputNeeded, OthersCode, OthersEnding, Output, Value
-from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.repls.jupyter.running.evaluator import NO_IDLE
-from codriver.repls.jupyter.zeromq import zmq_channel
+from codriver.repls.jupyter import zmq_channel
+from codriver.repls.jupyter.evaluator import NO_IDLE
 
 pytestmark = pytest.mark.anyio
 

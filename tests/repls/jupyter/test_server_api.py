@@ -11,11 +11,11 @@ import pytest
 from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
 from needs import program
 
-from codriver.repls.contract.errors import ReplUnreachableError
-from codriver.repls.jupyter.finding.named_kernels import TokenError, TokenSource
-from codriver.repls.jupyter.finding.notebook_servers import HttpExchange
-from codriver.repls.jupyter.servers import server_api
-from codriver.repls.jupyter.servers.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
+from codriver.repls.contract.adapter import ReplUnreachableError
+from codriver.repls.jupyter import server_api
+from codriver.repls.jupyter.kernel_discovery import HttpExchange
+from codriver.repls.jupyter.named_kernels import TokenError, TokenSource
+from codriver.repls.jupyter.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
 
 pytestmark = pytest.mark.anyio
 SOURCE = TokenSource(variable="T")

@@ -7,12 +7,12 @@ from cutting_proxy import cutting_proxy
 from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.jupyter.finding.named_kernels import TokenSource
+from codriver.repls.jupyter import server_channel, server_socket
+from codriver.repls.jupyter.kernel import open_kernel
 from codriver.repls.jupyter.messages import RATE_LIMIT
-from codriver.repls.jupyter.running.kernel import open_kernel
-from codriver.repls.jupyter.servers import server_channel, server_socket
-from codriver.repls.jupyter.servers.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
-from codriver.repls.jupyter.servers.server_channel import open_server_channel
+from codriver.repls.jupyter.named_kernels import TokenSource
+from codriver.repls.jupyter.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
+from codriver.repls.jupyter.server_channel import open_server_channel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 COUNTED = """

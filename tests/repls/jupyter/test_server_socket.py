@@ -8,10 +8,10 @@ import anyio
 import pytest
 from websockets.asyncio.server import serve
 
-from codriver.repls.jupyter.finding.named_kernels import TokenSource
-from codriver.repls.jupyter.servers import server_socket
-from codriver.repls.jupyter.servers.server_api import ServerApi
-from codriver.repls.jupyter.servers.server_socket import MOST_PINGS, PingFloodError, SocketLostError, open_socket
+from codriver.repls.jupyter import server_socket
+from codriver.repls.jupyter.named_kernels import TokenSource
+from codriver.repls.jupyter.server_api import ServerApi
+from codriver.repls.jupyter.server_socket import MOST_PINGS, PingFloodError, SocketLostError, open_socket
 
 pytestmark = pytest.mark.anyio
 PINGS = 200_000

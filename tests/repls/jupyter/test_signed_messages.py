@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from codriver.repls.jupyter.zeromq import zmq_socket
-from codriver.repls.jupyter.zeromq.zmq_socket import MOST_HEADER, MOST_OF_OTHERS, Assembler, Numbers, Signer
+from codriver.repls.jupyter import zmq_socket
+from codriver.repls.jupyter.zmq_socket import MOST_HEADER, MOST_OF_OTHERS, Assembler, Numbers, Signer
 from codriver.wire.zmtp import Piece
 
 SIGNER = Signer(b"key", "hmac-sha256")

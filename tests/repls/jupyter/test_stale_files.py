@@ -9,7 +9,7 @@ import pytest
 import real_kernels
 
 from codriver.app.wiring import CONNECTORS
-from codriver.repls.contract.errors import NotAnReplError, ReplUnreachableError
+from codriver.repls.contract.adapter import NotAnReplError, ReplUnreachableError
 
 pytestmark = pytest.mark.anyio
 

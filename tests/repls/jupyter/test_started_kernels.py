@@ -11,8 +11,7 @@ import pytest
 from needs import modules
 
 from codriver.repls import kinds
-from codriver.repls.jupyter.finding.connection_files import RuntimeFolder
-from codriver.repls.jupyter.finding.started_kernels import StartedKernels
+from codriver.repls.jupyter.connection_files import RuntimeFolder, StartedKernels
 from codriver.repls.launch.discovery import _asked_command
 from codriver.repls.launch.recipes import RecipeError, check_word, recipe
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import anyio
 import pytest
 
-from codriver.repls.jupyter.zeromq.zmq_socket import PUBLISHED_BACKLOG_BYTES, Dropped, Numbers, Signer, open_socket
+from codriver.repls.jupyter.zmq_socket import PUBLISHED_BACKLOG_BYTES, Dropped, Numbers, Signer, open_socket
 from codriver.wire.zmtp import GREETING, encode, ready
 
 pytestmark = pytest.mark.anyio

@@ -15,14 +15,14 @@ from scripted_nrepl import CLOSE, OPS, scripted
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.repls import dialects
-from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
-from codriver.repls.contract.errors import (
+from codriver.repls.contract.adapter import (
     CapabilityMissingError,
     EvaluationFailedError,
     NotAnReplError,
     OpTimedOutError,
     RequestUnsafeError,
 )
+from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode

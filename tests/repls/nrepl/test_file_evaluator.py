@@ -6,7 +6,7 @@ from evaluations import evaluate
 
 from codriver.core.values import Form, PrintLimits, Request
 from codriver.repls import dialects
-from codriver.repls.contract.errors import OpTimedOutError
+from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.nrepl import probe
 from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.nrepl_adapter import NreplAdapter, connect

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from codriver.repls.seam import re_frame, seam_providers
-from codriver.repls.seam.seam_forms import BROWSER, closure, definitions, munged
+from codriver.repls.seam.re_frame import BROWSER, closure, definitions, munged
 from codriver.tools.calls.envelope import SEAM_REASONS as REASONS
 
 RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_frame.json").read_text("utf-8"))

@@ -1,8 +1,10 @@
 """The adapter for Jupyter kernels: our side of one kernel, whatever carries its messages.
 
 `connect_jupyter` gives it; `codriver.repls.contract.adapter` says what it guarantees. A kernel's profile has the
-abilities that its quirks and its answers show, never those that its kernelspec claims. Media that no text can show are
-kept for a while, to be read in parts. Source: Jupyter documentation, "Messaging in Jupyter".
+abilities that its quirks and its answers show, never those that its kernelspec claims. Each question of the contract is
+asked in the way that this kernel answers: of Python by modules of ours, of others by the protocol's own messages, and
+their last error is the one that they told. Media that no text can show are kept for a while, to be read in parts.
+Source: Jupyter documentation, "Messaging in Jupyter".
 """
 
 from __future__ import annotations
@@ -10,33 +12,33 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Capability, Profile
-from codriver.repls.contract.adapter import Adapter
-from codriver.repls.contract.adapter_values import PICTURES, TEXTS, Display, Value, data_of
-from codriver.repls.contract.errors import CapabilityMissingError, OpTimedOutError, SessionNotOpenError
-from codriver.repls.jupyter.finding.started_kernels import KernelProcess
-from codriver.repls.jupyter.questions.kernel_questions import leave_subshell
-from codriver.repls.jupyter.questions.kernel_seam import KernelSeam
-from codriver.repls.jupyter.questions.kernel_test_runner import KernelTestRunner
-from codriver.repls.jupyter.questions.python_questions import KernelIntrospection, abilities, runs_expressions
-from codriver.repls.jupyter.running.evaluator import Evaluator
-from codriver.repls.jupyter.running.kernel import open_kernel
-from codriver.repls.jupyter.running.others_evaluations import OthersEvaluations
+from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, OpTimedOutError, SessionNotOpenError
+from codriver.repls.contract.adapter_values import PICTURES, TEXTS, Display, Ending, StackTrace, Value, data_of
+from codriver.repls.contract.questions import Complete, LastError, Lookup
+from codriver.repls.contract.reports import read_frame
+from codriver.repls.jupyter.connection_files import KernelProcess
+from codriver.repls.jupyter.evaluator import Evaluator
+from codriver.repls.jupyter.kernel import Kernel, open_kernel
+from codriver.repls.jupyter.kernel_questions import KernelSeam, Questions, expression, leave_subshell
+from codriver.repls.jupyter.others_evaluations import OthersEvaluations
+from codriver.repls.jupyter.python_questions import KernelTestRunner, PythonQuestions, edited_in, in_frame, load
 from codriver.repls.jupyter.subshell_evaluations import SubshellEvaluations, has_subshells
-from codriver.repls.jupyter.zeromq.zmq_channel import open_zmq
+from codriver.repls.jupyter.zmq_channel import open_zmq
 from codriver.repls.seam import seam_providers
+from codriver.wire.untrusted import NOTHING, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from codriver.core.values import PrintLimits, Request, ValuePart
+    from codriver.core.values import Failure, PrintLimits, Request, ValuePart
     from codriver.repls.contract.adapter_values import (
         Bundle,
         CellRun,
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     )
     from codriver.repls.contract.questions import Answer, Question
     from codriver.repls.jupyter.messages import Carrier
-    from codriver.repls.jupyter.running.kernel import Kernel
 
 
 def connect_jupyter(
@@ -398,3 +399,123 @@ async def _told_process(kernel: Kernel) -> int | None:
         process = reply.content.get("pid")
         return process if isinstance(process, int) else None
     return None
+
+
+OP_S: Final = 10.0
+PROBE_S: Final = 0.5
+"""How long a kernel that is not known may take to show that it runs Python expressions."""
+BY_EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
+OF_PYTHON: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
+NOT_TOLD: Final = "this kernel tells nothing about names: evaluate code of its own language that does"
+ONLY_PYTHON: Final = "in a kernel only Python's tests are run: evaluate the code that runs them"
+
+
+async def runs_expressions(kernel: Kernel) -> bool:
+    """Whether the kernel runs Python and answers expressions; one that is not known is asked."""
+    if kernel.info.language != "python" or kernel.info.quirks.runs_expressions:
+        return kernel.info.quirks.runs_expressions
+    try:
+        told = await expression(kernel, "1", timeout_s=PROBE_S)
+    except OpTimedOutError:
+        return False
+    return text_of(mapping_of(told, "data"), "text/plain") == "1"
+
+
+def abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
+    """The capabilities that questions give, and what would provide those that they do not."""
+    found = {
+        "complete": Capability("complete_request"),
+        "lookup": Capability("inspect_request"),
+        "stacktrace": Capability("error", adapted=True),
+    }
+    if is_python:
+        return {**found, **dict.fromkeys(OF_PYTHON, BY_EXPRESSIONS)}, {}
+    missing = {"test": ONLY_PYTHON}
+    if not kernel.info.quirks.inspects:
+        del found["lookup"]
+        missing["lookup"] = NOT_TOLD
+    return found, missing
+
+
+class KernelIntrospection:
+    """The questions of the contract to one kernel, for the life of its connection."""
+
+    def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
+        self.questions = Questions(kernel, op_timeout_s=OP_S)
+        self.python: PythonQuestions | None = None
+        """Where the kernel answers expressions."""
+        if is_python:
+            self.python = PythonQuestions(kernel, self.questions, op_timeout_s=OP_S, workspace=workspace)
+        self._failure: Failure | None = None
+
+    async def prepare_load(self) -> None:
+        """Have the kernel ready for the code that loads a file."""
+        if self.python is not None:
+            await self.python.bring_in_now()
+
+    def asking_edited(self, code: str) -> Mapping[str, str]:
+        """The expressions that code is sent with, which tell what it used and was edited since its load."""
+        return {} if self.python is None else self.python.asking_edited(code)
+
+    def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
+        """The modules that these expressions told, in words."""
+        return edited_in(told) if told else ()
+
+    async def record(self, request: Request) -> None:
+        """Have recorded from now on what a request asks for."""
+        if self.python is not None:
+            await self.python.record(request.trace, profiles=request.profiles)
+
+    async def recorded(self) -> str | None:
+        """The calls that were recorded since, as JSON."""
+        return None if self.python is None else await self.python.recorded()
+
+    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
+        """The plain locals of the place where an execution failed."""
+        if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
+            return ()  # names of a module are no locals
+        return await self.python.plain_locals(cell)
+
+    def load_code(self, request: Request) -> str:
+        """The code that loads a file: in Python under its path, so that places in it are told; else its text."""
+        if self.python is None:
+            return request.code
+        return load(request.file or "<file>", request.code, request.lines, request.hold, request.how)
+
+    def frame_code(self, request: Request) -> str:
+        """The code that evaluates in a frame."""
+        return in_frame(request.code, request.frame or 0, of_test=request.is_in_test)
+
+    def noting(self, ended: Ended) -> Ended:
+        """The listener of an end, behind ours: we keep its failure as the kernel's last error."""
+
+        def note(how: Ending | Exception) -> None:
+            if isinstance(how, Ending) and how.failure is not None:
+                self._failure = how.failure
+            ended(how)
+
+        return note
+
+    async def told(self, question: Question[Any]) -> Mapping[str, object]:
+        """The kernel's answer to a question of the contract; a map without any entries if it cannot tell."""
+        if self.python is not None:
+            return await self.python.told(question)
+        if isinstance(question, Complete):
+            return await self.questions.complete(question.prefix)
+        if isinstance(question, LastError):
+            return self._last_error()
+        return await self.questions.inspect(question.symbol) if isinstance(question, Lookup) else NOTHING
+
+    async def fault_of(self, code: str) -> SyntaxFault | None:
+        """Why the kernel cannot read `code`."""
+        return await (self.python or self.questions).fault_of(code)
+
+    async def stacks(self) -> ThreadDump | None:
+        """The stacks of the kernel's threads."""
+        return await self.python.stacks() if self.python else None
+
+    def _last_error(self) -> Mapping[str, object]:
+        if (failure := self._failure) is None:
+            return NOTHING
+        frames = tuple(read_frame(text, ()) for text in failure.trace)
+        return {"trace": StackTrace(failure.type, failure.message, frames, failure.data, failure.notes)}

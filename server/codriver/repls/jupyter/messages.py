@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, Protocol, cast
 from uuid import uuid4
 
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.wire.framing import left_out_mark
 from codriver.wire.untrusted import NOTHING, mapping_of, text_of
 

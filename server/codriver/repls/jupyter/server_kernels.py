@@ -18,8 +18,9 @@ from urllib.parse import urlsplit
 import anyio
 
 from codriver.errors import CodriverError, refused
-from codriver.repls.jupyter.finding.connection_files import LOOPBACK, OWN_PREFIX, RuntimeFolder, runtime_folder
-from codriver.repls.jupyter.finding.named_kernels import (
+from codriver.repls.jupyter.connection_files import LOOPBACK, OWN_PREFIX, RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.kernel_discovery import is_alive
+from codriver.repls.jupyter.named_kernels import (
     IN_THE_OPEN,
     KernelNameError,
     KernelUrl,
@@ -27,8 +28,7 @@ from codriver.repls.jupyter.finding.named_kernels import (
     TokenSource,
     read_url,
 )
-from codriver.repls.jupyter.finding.notebook_servers import is_alive
-from codriver.repls.jupyter.servers.server_api import KernelGoneError, ServerApi
+from codriver.repls.jupyter.server_api import KernelGoneError, ServerApi
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -95,7 +95,7 @@ class ServerKernels:
 
     @asynccontextmanager
     async def _open_file(self, file: Path, found_by: Path | None, on_message: OnMessage) -> AsyncIterator[Channel]:
-        from codriver.repls.jupyter.zeromq.zmq_channel import open_zmq  # noqa: PLC0415  # as above
+        from codriver.repls.jupyter.zmq_channel import open_zmq  # noqa: PLC0415  # as above
 
         async with open_zmq(str(file), on_message, found_by=found_by, keep_up=self._keep_up) as channel:
             kernel = file.stem.removeprefix("kernel-")
@@ -130,7 +130,7 @@ class ServerKernels:
     @asynccontextmanager
     async def _connected(self, text: str, listener: Listener) -> AsyncIterator[Adapter]:
         from codriver.repls.jupyter.jupyter_adapter import connect  # noqa: PLC0415  # as above
-        from codriver.repls.jupyter.servers.server_channel import open_server_channel  # noqa: PLC0415  # as above
+        from codriver.repls.jupyter.server_channel import open_server_channel  # noqa: PLC0415  # as above
 
         try:
             url = read_url(text)

@@ -15,17 +15,17 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import Ending, Interruption
-from codriver.repls.contract.errors import CapabilityMissingError
-from codriver.repls.jupyter.questions.kernel_questions import expression, leave_subshell
-from codriver.repls.jupyter.running.evaluator import Evaluator
+from codriver.repls.jupyter.evaluator import Evaluator
+from codriver.repls.jupyter.kernel_questions import expression, leave_subshell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from codriver.core.values import Failure, Request
     from codriver.repls.contract.adapter_values import Ended, Listener
-    from codriver.repls.jupyter.running.kernel import Kernel
+    from codriver.repls.jupyter.kernel import Kernel
 
 FEATURE: Final = "kernel subshells"
 """In a kernel's account of itself. Source: JEP 91."""

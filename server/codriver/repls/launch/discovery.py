@@ -23,7 +23,7 @@ from codriver.core.values import ListeningProgram
 from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls import kinds
-from codriver.repls.jupyter.finding.connection_files import key_of_kernel
+from codriver.repls.jupyter.connection_files import key_of_kernel
 from codriver.repls.launch.processes import find, watch
 from codriver.repls.launch.projects import repls_to_start
 from codriver.repls.launch.recipes import RecipeError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
-    from codriver.repls.jupyter.finding.named_kernels import NamedKernel
+    from codriver.repls.jupyter.named_kernels import NamedKernel
     from codriver.repls.launch.processes import Found
     from codriver.repls.launch.recipes import Recipe
 

@@ -18,6 +18,7 @@ from codriver.core.values import Failure, PrintLimits, Request
 from codriver.errors import CodriverError, StartError
 from codriver.net.tasks import own_tasks
 from codriver.repls import kinds
+from codriver.repls.contract.adapter import Adapter, Connector, NotAnReplError, ReplUnreachableError
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     TEXTS,
@@ -29,15 +30,13 @@ from codriver.repls.contract.adapter_values import (
     Value,
     text_of,
 )
-from codriver.repls.contract.errors import NotAnReplError, ReplUnreachableError
-from codriver.repls.jupyter.finding.started_kernels import StartedKernels, say_farewell
+from codriver.repls.jupyter.connection_files import StartedKernels, say_farewell
 from codriver.repls.launch import processes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Event, TestRun
     from codriver.repls.launch.processes import ReplProcess
     from codriver.repls.launch.recipes import Recipe

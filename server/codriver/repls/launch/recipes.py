@@ -21,7 +21,7 @@ from codriver.errors import StartError, install_extra
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
 from codriver.lisp.reader import top_level_forms
-from codriver.repls.jupyter.finding.connection_files import (
+from codriver.repls.jupyter.connection_files import (
     OWN_PREFIX,
     KernelSpecError,
     command_of,
@@ -31,7 +31,7 @@ from codriver.repls.jupyter.finding.connection_files import (
 )
 from codriver.repls.kinds import KINDS, NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of, title_of
 from codriver.repls.launch.processes import SUPERVISED
-from codriver.repls.launch.project_python import (
+from codriver.repls.launch.projects import (
     AUTO,
     Interpreter,
     checkouts,

@@ -28,8 +28,7 @@ from codriver.core.records import Recent, dataclass
 from codriver.errors import PeerError, ReplDisconnectedError
 from codriver.net.tasks import Turns
 from codriver.net.tcp_transport import TcpTransport
-from codriver.repls.contract.adapter import check_listener
-from codriver.repls.contract.errors import OpTimedOutError, ReplUnreachableError, RequestUnsafeError
+from codriver.repls.contract.adapter import OpTimedOutError, ReplUnreachableError, RequestUnsafeError, check_listener
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 from codriver.wire.untrusted import NOTHING, as_text
 

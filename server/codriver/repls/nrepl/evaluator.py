@@ -21,8 +21,8 @@ import anyio
 from codriver.core.records import dataclass
 from codriver.core.values import Failure
 from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.repls.contract.adapter import Looks, RequestUnsafeError, SessionLostError
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
-from codriver.repls.contract.errors import RequestUnsafeError, SessionLostError
 from codriver.repls.contract.questions import LastError
 from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from codriver.core.values import Form, PrintLimits, Request
-    from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Listener
-    from codriver.repls.nrepl.call_traces import CallTraces, Recording
     from codriver.repls.nrepl.connection import Exchange, NreplConnection
     from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
+    from codriver.repls.nrepl.test_runner import CallTraces, Recording
     from codriver.wire.bencode import Value
 
 

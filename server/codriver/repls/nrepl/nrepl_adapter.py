@@ -16,17 +16,14 @@ import anyio
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
-from codriver.repls.contract.adapter import KernelOperations
+from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
-from codriver.repls.contract.errors import CapabilityMissingError, OpTimedOutError
-from codriver.repls.nrepl.call_traces import LEASE_S, CallTraces
 from codriver.repls.nrepl.evaluator import Evaluator
-from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection
+from codriver.repls.nrepl.introspection import DefinitionHolds, Introspection, SeamQuestions
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
 from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, SENSITIVE_OP, Reply, read_sensitive
-from codriver.repls.nrepl.seam_questions import SeamQuestions
 from codriver.repls.nrepl.session_pool import OURS, Heartbeat, SessionPool, keep_watch
-from codriver.repls.nrepl.test_runner import TestRunner
+from codriver.repls.nrepl.test_runner import LEASE_S, CallTraces, TestRunner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import Capability, PrintLimits, Profile, Request
-    from codriver.repls.contract.adapter import Adapter
     from codriver.repls.contract.adapter_values import Ended, Listener
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.session_pool import SessionRecord

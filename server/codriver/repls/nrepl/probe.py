@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.core.values import Capability, PrintLimits, Profile
 from codriver.errors import few
 from codriver.repls import dialects
+from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.repls.contract.errors import OpTimedOutError
 from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, SEAM_OP, TRY
 from codriver.repls.seam import seam_providers
 from codriver.wire.untrusted import as_int, as_map, as_text

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.values import Capability, Failure
 from codriver.repls.contract import adapter_values
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.adapter_values import (
     AppEvents,
     CallsRecorded,
@@ -27,7 +28,6 @@ from codriver.repls.contract.adapter_values import (
     TestRun,
     TestTime,
 )
-from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.nrepl.connection import FAILED, Message
 from codriver.repls.nrepl.failures import SentFailure, read_failure
 from codriver.repls.shared import result_of, run_of

@@ -28,7 +28,7 @@ import anyio
 from codriver import files
 from codriver.core.values import MAIN_SESSION, TEST_SESSION
 from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls.contract.errors import CapabilityMissingError, NotAnReplError, OpTimedOutError, SessionNotOpenError
+from codriver.repls.contract.adapter import CapabilityMissingError, NotAnReplError, OpTimedOutError, SessionNotOpenError
 from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, dial
 
 if TYPE_CHECKING:

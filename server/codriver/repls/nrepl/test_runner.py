@@ -1,45 +1,156 @@
-"""The tests of one nREPL server, run: by our own code in a session of ours, else by the server's op.
+"""The tests of one nREPL server, run, and calls recorded: by our own code in a session of ours, else by an op.
 
 The test files of a workspace in Clojure's dialects are found with their namespaces, and so are the files of test
 results.
+
+Calls are recorded in Clojure on the JVM, of tests and of other evaluations: the functions of a project are wrapped by
+our own code while one run lasts, under a lease that is renewed from here. When nobody renews it, as after a kill, the
+REPL puts back by itself what it wrapped.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
 
 import anyio
 
 from codriver import files
 from codriver.core.pictures import DATA
-from codriver.core.values import TEST_SESSION, TestSelection
+from codriver.core.values import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import working_trees
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, UNKNOWN_TEST, Display, Output, TestResult, TestRun
-from codriver.repls.contract.errors import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.net.tasks import TaskSet
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.adapter_values import (
+    NAMESPACE_MISSING,
+    UNKNOWN_TEST,
+    CallsRecorded,
+    Display,
+    Ended,
+    Listener,
+    Output,
+    StackFrame,
+    TestResult,
+    TestRun,
+)
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
 from codriver.repls.nrepl.responses import COVER, RUN, TRACE, Reply, check, read_data, require
-from codriver.repls.nrepl.session_pool import TOOL_SESSION
+from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
 from codriver.repls.shared import TestEvaluations, alternatives, frames_of, marked, tests_of
-from codriver.wire.untrusted import as_map
+from codriver.wire.untrusted import as_map, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
-    from codriver.core.values import Request
-    from codriver.repls.contract.adapter_values import Ended, Listener, StackFrame
     from codriver.repls.dialects.server_dialect import Words
-    from codriver.repls.nrepl.call_traces import CallTraces
     from codriver.repls.nrepl.probe import ProbeResult
-    from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire import bencode
+    from codriver.wire.bencode import Value
+
+
+LEASE_S: Final = 60.0
+RENEWALS: Final = 4
+"""In the time of a lease: a REPL that stands still meanwhile, as for its memory, must not lose it."""
+PRINT: Final = "nrepl.middleware.print/print"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The functions of the REPL by which code is evaluated and its values are printed so that their calls are recorded.
+
+    Without `printer`, calls of lazy values are not seen where these are computed as they are printed.
+    """
+
+    evaluator: str
+    printer: str | None
+
+    def fields(self, others: Mapping[str, Value]) -> dict[str, Value]:
+        """The fields of a request that evaluates, with these functions in the places of others."""
+        printed: dict[str, Value] = {PRINT: self.printer} if self.printer and PRINT in others else {}
+        return {**others, "eval": self.evaluator, **printed}
+
+
+class CallTraces:
+    """The recordings of one REPL. Lives as long as its adapter."""
+
+    def __init__(
+        self,
+        sessions: SessionPool,
+        probed: ProbeResult,
+        listener: Listener,
+        *,
+        workspace: Path | None,
+        lease_s: float = LEASE_S,
+    ) -> None:
+        self._sessions = sessions
+        self._dialect = probed.dialect
+        self._listener = listener
+        self._folders = (str(workspace),) if workspace is not None else ()
+        self._lease_s = lease_s
+
+    @asynccontextmanager
+    async def recording(self, evaluation: str, names: Sequence[str] | None) -> AsyncIterator[Recording | None]:
+        """A context in which calls are recorded, and told at its end; None where nothing is recorded by our own code.
+
+        Raises:
+            CodriverError: the REPL could not begin.
+        """
+        if names is None or "trace" not in self._dialect.ask:
+            yield None
+            return
+        identity = uuid4().hex
+        begun = await self._begin(identity, names)
+        if (evaluator := as_text(begun.get("eval"))) is None:
+            self._tell(evaluation, begun)
+            yield None
+            return
+        renewing = TaskSet()
+        renewing.start(self._renew(identity))
+        try:
+            yield Recording(evaluator, as_text(begun.get("print")))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await renewing.end()
+                with suppress(CodriverError):  # what is not ended here ends with its lease
+                    answer = await self._sessions.ask(TOOL_SESSION, self._step("end", identity))
+                    # The record of many calls is long.
+                    told = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
+                    self._tell(evaluation, as_map(told))
+
+    async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
+        """Begin a run, by the program of runs, which the REPL drops when it has had none for a while."""
+        step = self._step("begin", identity, names=names)
+        begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
+        if begun.get("missing"):
+            await self._sessions.ask(TOOL_SESSION, self._dialect.expression("traces"))
+            begun = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
+        return begun
+
+    async def _renew(self, identity: str) -> None:
+        while True:
+            await anyio.sleep(self._lease_s / RENEWALS)
+            with suppress(CodriverError):
+                await self._sessions.ask(TOOL_SESSION, self._step("renew", identity))
+
+    def _step(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
+        lease = str(int(self._lease_s * 1000))
+        words = {"names": tuple(names), "folders": self._folders, "lease": lease}
+        return self._dialect.expression("trace", step=step, id=identity, **words)
+
+    def _read(self, answer: Sequence[Message]) -> object:
+        return read_data("the recording", answer, self._dialect)
+
+    def _tell(self, evaluation: str, run: Mapping[str, object]) -> None:
+        self._listener(evaluation, CallsRecorded(json.dumps(run)))
 
 
 SO_FAR_S: Final = 1.0

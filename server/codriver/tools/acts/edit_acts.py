@@ -15,7 +15,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, FormerFile
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, refused
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose, with_no_time, words_of_passes

@@ -21,7 +21,7 @@ from codriver.core.records import replace
 from codriver.core.values import Form, Request
 from codriver.errors import RefusedError, few, refused
 from codriver.lisp.definitions import definitions
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import removal
 from codriver.systems.file_system import as_spelled
 from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits

@@ -13,7 +13,7 @@ from codriver.core.actions import Evaluate
 from codriver.core.state import queue_at, queue_of
 from codriver.core.values import HELD, NO_LIMITS, PrintLimits, place_of
 from codriver.errors import RefusedError, refused
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import ways_out
 from codriver.tools.truth.conflicts import note_sent

@@ -22,8 +22,8 @@ from codriver.core.values import Request, TestSelection
 from codriver.errors import CodriverError, RefusedError, cut, refused
 from codriver.files.working_trees import walk
 from codriver.log.transcripts import read
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
-from codriver.repls.contract.errors import CapabilityMissingError
 from codriver.repls.contract.reports import report_text
 from codriver.tools.acts.edited_files import Loaded, load_edited
 from codriver.tools.acts.since_green import after

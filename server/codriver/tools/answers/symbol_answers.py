@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codriver.editing.references import Wanted, find_references
 from codriver.errors import RefusedError, cut
 from codriver.lisp.reader import top_level_forms
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Complete, FindSource, ListNames, Lookup
 from codriver.repls.kinds import KINDS
 from codriver.tools.answers.answer_budget import budget, fit, head

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from codriver.errors import RefusedError
 from codriver.log.recorded_runs import UnreadableRunError
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.answers.answer_budget import json_bytes
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import anyio
 
 from codriver.core.values import LISP, PYTHON
 from codriver.errors import RefusedError, refused
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import JUPYTER
 from codriver.settings.model import spelled
 

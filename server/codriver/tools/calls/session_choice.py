@@ -15,7 +15,7 @@ from codriver.core.state import Session, free_name, without_merely_found
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.net.client_sessions import OWN_NAMES
-from codriver.repls.contract.errors import CapabilityMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.gate import LOOK_S, to_name_one
 

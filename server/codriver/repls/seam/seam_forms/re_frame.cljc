@@ -1,7 +1,7 @@
 (ns codriver.re-frame
   "Accessors of the seam over re-frame, version 1 or 2: expressions that Codriver evaluates in the application.
 
-  Nothing of it is loaded there. `seam_forms` sends an accessor as one expression, with the functions that it mentions,
+  Nothing of it is loaded there. `re_frame.py` sends an accessor as one expression, with the functions that it mentions,
   those of values.cljc among them; `rf` holds what the probe found of the framework, by role, and nil for the rest. Answers are plain maps of texts,
   numbers and truth values. Runs on the JVM, in ClojureScript and nbb; needs clojure.core and clojure.string alone.")
 

@@ -1,7 +1,7 @@
 (ns codriver.seam-values
   "Values of an application as an agent may see them, for forms that Codriver evaluates in it. Pure.
 
-  Nothing of it is loaded there: `seam_forms` puts what a form mentions into it. Runs on the JVM, in ClojureScript and
+  Nothing of it is loaded there: `re_frame.py` puts what a form mentions into it. Runs on the JVM, in ClojureScript and
   nbb; needs clojure.core and clojure.string alone.")
 
 ;; Refusals

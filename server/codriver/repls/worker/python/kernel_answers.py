@@ -1,7 +1,7 @@
 """Answers within a Jupyter kernel of Python: names, source, drift, loads, tests, and the last error with its locals.
 
 The modules of this package that are needed for it are brought into the kernel as texts, see
-`codriver.repls.jupyter.questions.python_questions`. Code of the user's runs in loads and tests alone.
+`codriver.repls.jupyter.python_questions`. Code of the user's runs in loads and tests alone.
 """
 
 from __future__ import annotations

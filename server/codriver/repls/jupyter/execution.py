@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from codriver.repls.contract.adapter_values import Event
+    from codriver.repls.jupyter.kernel import Quirks
     from codriver.repls.jupyter.messages import Message
-    from codriver.repls.jupyter.running.kernel import Quirks
 
 
 PLAIN: Final = "text/plain"

@@ -31,17 +31,15 @@ import anyio
 from codriver.errors import PeerError
 from codriver.net.tasks import in_turns
 from codriver.net.tcp_transport import probe_when_silent
-from codriver.repls.contract.errors import NotAnReplError, PackageMissingError, ReplUnreachableError
+from codriver.repls.contract.adapter import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.jupyter.messages import SHORT_BYTES, TooHeavyError, UnreadableError, reading
-from codriver.repls.jupyter.servers.server_api import say
+from codriver.repls.jupyter.server_api import ServerApi, say
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
     from websockets.asyncio.client import ClientConnection, connect
     from websockets.protocol import Event
-
-    from codriver.repls.jupyter.servers.server_api import ServerApi
 
 
 SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"

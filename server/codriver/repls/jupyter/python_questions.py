@@ -1,9 +1,11 @@
-"""Introspection of one kernel: each question of the contract, asked in the way that this kernel answers.
+"""Questions to a Python kernel, and its project's tests: both by the embedded worker's own modules, brought into it.
 
-A Python kernel answers by the embedded worker's own modules, which are brought into it once. They answer as the
-embedded worker does, in any Python from 3.8 on and with the standard library alone. They live in a private package that
-the kernel keeps until it ends; a name in the user's namespace there is none. Other kernels answer by the protocol's own
-messages, and their last error is the one that they told.
+They are brought in once, and answer as the embedded worker does, in any Python from 3.8 on and with the standard
+library alone. They live in a private package that the kernel keeps until it ends; a name in the user's namespace there
+is none.
+
+Tests run by our own program on the kernel's main thread, silently: the run waits for its turn as an evaluation does,
+no client sees its code, and what the tests print is told as it comes.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import warnings
 import zlib
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from graphlib import TopologicalSorter
 from hashlib import blake2b
 from pathlib import Path
@@ -25,28 +27,44 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import anyio
 
 from codriver import files
-from codriver.core.values import Capability, Failure
+from codriver.core.values import Failure, Request, TestSelection
 from codriver.errors import CodriverError
-from codriver.repls.contract.adapter_values import Ending, StackTrace, SyntaxFault
-from codriver.repls.contract.errors import EvaluationFailedError, OpTimedOutError
-from codriver.repls.contract.questions import Complete, LastError, Lookup
-from codriver.repls.contract.reports import read_frame
+from codriver.repls.contract.adapter import EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.adapter_values import (
+    UNKNOWN_TEST,
+    CallsRecorded,
+    Display,
+    Ended,
+    Event,
+    Interruption,
+    Listener,
+    Output,
+    SyntaxFault,
+    TestResult,
+    TestRun,
+    ThreadDump,
+)
+from codriver.repls.contract.questions import Complete, LastError, Question
+from codriver.repls.contract.reports import TestProgress
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.server_dialect import dump_of, read_python
-from codriver.repls.jupyter.questions.kernel_questions import MOST_CHECKED, Questions, expression, expression_now
-from codriver.repls.jupyter.running.execution import OUR_FOLDER
+from codriver.repls.jupyter.execution import OUR_FOLDER, Execution, stop
+from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
+from codriver.repls.jupyter.kernel_questions import (
+    MOST_CHECKED,
+    Questions,
+    expression,
+    expression_now,
+    silently,
+    told_by,
+)
 from codriver.repls.programs import python_text
-from codriver.repls.shared import marked, read_trace, with_locals
+from codriver.repls.shared import TestEvaluations, alternatives, frames_of, marked, read_trace, tests_of, with_locals
 from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text, mapping_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
-
-    from codriver.core.values import Request
-    from codriver.repls.contract.adapter_values import Ended, ThreadDump
-    from codriver.repls.contract.questions import Question
-    from codriver.repls.jupyter.running.kernel import Kernel
 
 
 class AskExpression(Protocol):
@@ -265,7 +283,7 @@ def read_answer(question: str, answer: object) -> object:
     return fields.get("data")
 
 
-WORKER: Final = Path(__file__).parents[2] / "worker"
+WORKER: Final = Path(__file__).parents[1] / "worker"
 TEXT: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
 DOOR: Final = "python.kernel_answers"
 """The module whose answers a kernel gives."""
@@ -349,121 +367,146 @@ def _literal(value: object) -> str:
     return ascii(value)
 
 
-OP_S: Final = 10.0
-PROBE_S: Final = 0.5
-"""How long a kernel that is not known may take to show that it runs Python expressions."""
-BY_EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
-OF_PYTHON: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
-NOT_TOLD: Final = "this kernel tells nothing about names: evaluate code of its own language that does"
-ONLY_PYTHON: Final = "in a kernel only Python's tests are run: evaluate the code that runs them"
+IDLE_S: Final = 2.0
+"""How long after its reply a run waits for what the tests printed last."""
+WHAT: Final = "the test run"
+STOPPED: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
 
-async def runs_expressions(kernel: Kernel) -> bool:
-    """Whether the kernel runs Python and answers expressions; one that is not known is asked."""
-    if kernel.info.language != "python" or kernel.info.quirks.runs_expressions:
-        return kernel.info.quirks.runs_expressions
-    try:
-        told = await expression(kernel, "1", timeout_s=PROBE_S)
-    except OpTimedOutError:
-        return False
-    return text_of(mapping_of(told, "data"), "text/plain") == "1"
+class KernelTestRunner:
+    """Runs the tests of one Python kernel, for the life of its connection. `interrupt` stops what the kernel runs."""
+
+    __test__ = False  # for pytest: it is none
+
+    def __init__(
+        self, kernel: Kernel, python: PythonQuestions, listener: Listener, interrupt: Callable[[], Awaitable[str]]
+    ) -> None:
+        self._kernel = kernel
+        self._python = python
+        self._listener = listener
+        self._interrupt_kernel = interrupt
+        self._under_way: list[_Run] = []
+        self._evaluations = TestEvaluations(self._run, interrupt, listener)
+        self.run_tests = self._evaluations.run_tests
+        self.end = self._evaluations.end
+
+    def start(self, request: Request, ended: Ended) -> None:
+        """Run tests as an evaluation."""
+        self._kernel.check_open()
+        self._evaluations.start(request, ended)
+
+    def so_far(self, evaluation: str) -> TestRun | None:
+        """The tests that have ended of a run under way."""
+        found = next((run.progress.run for run in self._under_way if run.evaluation == evaluation), None)
+        return self._marked(found) if found is not None else None
+
+    async def interrupt(self) -> Interruption:
+        """Stop the run that was begun first, or take it back where it waits for its turn."""
+        if not self._under_way:
+            return Interruption("idle")
+        run = self._under_way[0]
+        return await stop(run.waiting, run.over, self._interrupt_kernel)
+
+    async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+        del session  # a kernel has one
+        run = _Run(evaluation, self._listener, self._kernel)
+        self._under_way.append(run)
+        try:
+            run.waiting = anyio.CancelScope()
+            with run.waiting:
+                async with self._kernel.turn():
+                    run.waiting = None
+                    await self._python.bring_in_now()
+                    is_recorded = asked.trace is not None or asked.covers
+                    if is_recorded:
+                        await self._python.record(asked.trace, covers=asked.covers)
+                    try:
+                        reply = await run.send(self._python.test_expression(code_of(asked)))
+                    finally:
+                        if is_recorded and evaluation is not None:
+                            await self._tell_recorded(evaluation)
+                return self._marked(run_of(reply, asked, "".join(run.printed)))
+            return STOPPED
+        finally:
+            self._under_way.remove(run)
+            run.over.set()
+
+    async def _tell_recorded(self, evaluation: str) -> None:
+        calls = await self._python.recorded()
+        if calls is not None:
+            self._listener(evaluation, CallsRecorded(calls))
+
+    def _marked(self, run: TestRun) -> TestRun:
+        """The run with the frames in files of the workspace as the user's."""
+        workspace = self._python.workspace
+        results = [replace(result, frames=marked(result.frames, workspace)) for result in run.results]
+        return replace(run, results=tuple(results))
 
 
-def abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
-    """The capabilities that questions give, and what would provide those that they do not."""
-    found = {
-        "complete": Capability("complete_request"),
-        "lookup": Capability("inspect_request"),
-        "stacktrace": Capability("error", adapted=True),
-    }
-    if is_python:
-        return {**found, **dict.fromkeys(OF_PYTHON, BY_EXPRESSIONS)}, {}
-    missing = {"test": ONLY_PYTHON}
-    if not kernel.info.quirks.inspects:
-        del found["lookup"]
-        missing["lookup"] = NOT_TOLD
-    return found, missing
+class _Run:
+    """One test run under way."""
+
+    def __init__(self, evaluation: str | None, listener: Listener, kernel: Kernel) -> None:
+        self.printed: list[str] = []
+        self.progress = TestProgress(partial(frames_of, dialect=WORKER_PYTHON))
+        self.waiting: anyio.CancelScope | None = None
+        """Of its wait for a turn, as long as the code can be taken back."""
+        self.over = anyio.Event()
+        self.evaluation = evaluation
+        self._listener = listener
+        self._kernel = kernel
+
+    async def send(self, expression: str) -> Mapping[str, object]:
+        """Send the expression, and wait for its end; what the kernel tells of it."""
+        execution = Execution(self._heard, self._kernel.info.quirks)
+        exchange = self._kernel.post("shell", EXECUTE, silently(expression), Exchange(execution.take))
+        try:
+            await exchange.replied.wait()
+            with anyio.move_on_after(IDLE_S):
+                await exchange.idle.wait()
+        finally:
+            self._kernel.finish(exchange)
+        self._kernel.check_open()
+        return told_by(exchange.reply)
+
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, Output) and (text := self.progress.take(event.text)):
+            self.printed.append(text)
+            if self.evaluation is not None:
+                self._listener(self.evaluation, Output("out", text))
+        elif isinstance(event, Display) and self.evaluation is not None:
+            self._listener(self.evaluation, event)
 
 
-class KernelIntrospection:
-    """The questions of the contract to one kernel, for the life of its connection."""
+def code_of(asked: TestSelection) -> str:
+    """The expression that runs the tests, in Python."""
+    return WORKER_PYTHON.expression(
+        "test-fresh" if asked.fresh else "test",
+        ns=asked.namespace or "",
+        name=asked.test or "",
+        match=asked.match or "",
+        words=alternatives(asked.match or ""),
+        only=asked.only,
+        root="",
+        former=[one.words() for one in asked.former],
+    )
 
-    def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
-        self.questions = Questions(kernel, op_timeout_s=OP_S)
-        self.python: PythonQuestions | None = None
-        """Where the kernel answers expressions."""
-        if is_python:
-            self.python = PythonQuestions(kernel, self.questions, op_timeout_s=OP_S, workspace=workspace)
-        self._failure: Failure | None = None
 
-    async def prepare_load(self) -> None:
-        """Have the kernel ready for the code that loads a file."""
-        if self.python is not None:
-            await self.python.bring_in_now()
+def run_of(told: Mapping[str, object], asked: TestSelection, printed: str) -> TestRun:
+    """The run that the kernel's answer reports.
 
-    def asking_edited(self, code: str) -> Mapping[str, str]:
-        """The expressions that code is sent with, which tell what it used and was edited since its load."""
-        return {} if self.python is None else self.python.asking_edited(code)
-
-    def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
-        """The modules that these expressions told, in words."""
-        return edited_in(told) if told else ()
-
-    async def record(self, request: Request) -> None:
-        """Have recorded from now on what a request asks for."""
-        if self.python is not None:
-            await self.python.record(request.trace, profiles=request.profiles)
-
-    async def recorded(self) -> str | None:
-        """The calls that were recorded since, as JSON."""
-        return None if self.python is None else await self.python.recorded()
-
-    async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
-        """The plain locals of the place where an execution failed."""
-        if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
-            return ()  # names of a module are no locals
-        return await self.python.plain_locals(cell)
-
-    def load_code(self, request: Request) -> str:
-        """The code that loads a file: in Python under its path, so that places in it are told; else its text."""
-        if self.python is None:
-            return request.code
-        return load(request.file or "<file>", request.code, request.lines, request.hold, request.how)
-
-    def frame_code(self, request: Request) -> str:
-        """The code that evaluates in a frame."""
-        return in_frame(request.code, request.frame or 0, of_test=request.is_in_test)
-
-    def noting(self, ended: Ended) -> Ended:
-        """The listener of an end, behind ours: we keep its failure as the kernel's last error."""
-
-        def note(how: Ending | Exception) -> None:
-            if isinstance(how, Ending) and how.failure is not None:
-                self._failure = how.failure
-            ended(how)
-
-        return note
-
-    async def told(self, question: Question[Any]) -> Mapping[str, object]:
-        """The kernel's answer to a question of the contract; a map without any entries if it cannot tell."""
-        if self.python is not None:
-            return await self.python.told(question)
-        if isinstance(question, Complete):
-            return await self.questions.complete(question.prefix)
-        if isinstance(question, LastError):
-            return self._last_error()
-        return await self.questions.inspect(question.symbol) if isinstance(question, Lookup) else NOTHING
-
-    async def fault_of(self, code: str) -> SyntaxFault | None:
-        """Why the kernel cannot read `code`."""
-        return await (self.python or self.questions).fault_of(code)
-
-    async def stacks(self) -> ThreadDump | None:
-        """The stacks of the kernel's threads."""
-        return await self.python.stacks() if self.python else None
-
-    def _last_error(self) -> Mapping[str, object]:
-        if (failure := self._failure) is None:
-            return NOTHING
-        frames = tuple(read_frame(text, ()) for text in failure.trace)
-        return {"trace": StackTrace(failure.type, failure.message, frames, failure.data, failure.notes)}
+    Raises:
+        NamespaceMissingError: there is no such module or file.
+        EvaluationFailedError: there is no such test, or it does not load.
+    """
+    if text_of(told, "ename") == "KeyboardInterrupt":
+        return STOPPED
+    answer = read_told(WHAT, told)
+    if text_of(mapping_of(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
+        return STOPPED
+    data = as_map(read_answer(WHAT, answer))
+    if not data:
+        raise EvaluationFailedError(WHAT, Failure("unreadable", "the kernel told nothing of it"))
+    if data.get("missing"):
+        raise NamespaceMissingError(asked.namespace or "")
+    return tests_of(data, WORKER_PYTHON, output=printed)

@@ -23,7 +23,7 @@ from codriver import files
 from codriver.errors import RefusedError
 from codriver.files import Links, Rules
 from codriver.net.admission import is_loopback
-from codriver.repls.jupyter.finding.connection_files import key_of_kernel, key_of_notebook
+from codriver.repls.jupyter.connection_files import key_of_kernel, key_of_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

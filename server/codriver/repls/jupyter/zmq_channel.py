@@ -28,13 +28,13 @@ from codriver.errors import ReplDisconnectedError
 from codriver.files import Links, Rules
 from codriver.net.kernel_sockets import objection_at, objection_to, plain
 from codriver.net.tasks import Turns, in_turns, own_tasks
-from codriver.repls.contract.errors import (
+from codriver.repls.contract.adapter import (
     NotAnReplError,
     PackageMissingError,
     ReplUnreachableError,
     StrangeListenerError,
 )
-from codriver.repls.jupyter.finding.started_kernels import find_process
+from codriver.repls.jupyter.connection_files import KernelProcess, find_process
 from codriver.repls.jupyter.messages import (
     LEFT_OUT,
     SHORT_BYTES,
@@ -47,13 +47,7 @@ from codriver.repls.jupyter.messages import (
     read_message,
     reading,
 )
-from codriver.repls.jupyter.zeromq.zmq_socket import (
-    CLOSED,
-    Dropped,
-    Numbers,
-    Signer,
-    open_socket,
-)
+from codriver.repls.jupyter.zmq_socket import CLOSED, Dropped, Numbers, Received, Signer, ZmqSocket, open_socket
 from codriver.wire.framing import left_out_mark
 from codriver.wire.untrusted import NOTHING, text_of
 from codriver.wire.zmtp import SIGNATURE_BYTES, is_greeting
@@ -62,9 +56,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
-    from codriver.repls.jupyter.finding.started_kernels import KernelProcess
     from codriver.repls.jupyter.messages import KeepUp, Message, OnMessage, Socket
-    from codriver.repls.jupyter.zeromq.zmq_socket import Received, ZmqSocket
 
 KERNEL: Final = "Jupyter kernel"
 FILE_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)

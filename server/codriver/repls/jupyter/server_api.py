@@ -20,14 +20,14 @@ import anyio
 
 from codriver.errors import RefusedError
 from codriver.log.control_characters import one_line
-from codriver.repls.contract.errors import ReplUnreachableError
-from codriver.repls.jupyter.finding.notebook_servers import HttpExchange
+from codriver.repls.contract.adapter import ReplUnreachableError
+from codriver.repls.jupyter.kernel_discovery import HttpExchange
 from codriver.wire.untrusted import as_map, as_maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codriver.repls.jupyter.finding.named_kernels import TokenSource
+    from codriver.repls.jupyter.named_kernels import TokenSource
 
 CALL_S: Final = 10.0
 START_S: Final = 120.0

@@ -23,7 +23,7 @@ import anyio
 from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.net.tasks import own_tasks
-from codriver.repls.contract.errors import NotAnReplError, OpTimedOutError
+from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
 from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.records import Recent
 from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
-from codriver.repls.jupyter.running.execution import Execution, failure_of, report_of
+from codriver.repls.jupyter.execution import Execution, failure_of, report_of
 from codriver.wire.untrusted import text_of
 
 if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Event, Listener
+    from codriver.repls.jupyter.kernel import KernelInfo
     from codriver.repls.jupyter.messages import Message
-    from codriver.repls.jupyter.running.kernel import KernelInfo
 
 KEPT: Final = 200
 """Executions whose late output is still told as theirs."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 
 from codriver.core.values import MAIN_SESSION, Failure
+from codriver.repls.contract.adapter import CapabilityMissingError, Looks, SessionNotOpenError
 from codriver.repls.contract.adapter_values import (
     LOAD_IT,
     CallsRecorded,
@@ -25,18 +26,18 @@ from codriver.repls.contract.adapter_values import (
     Interruption,
     Output,
 )
-from codriver.repls.contract.errors import CapabilityMissingError, SessionNotOpenError
-from codriver.repls.jupyter.running.execution import (
+from codriver.repls.jupyter.execution import (
     AFTER_INTERRUPT_S,
     CUT_BY_SERVER,
     Execution,
+    Told,
     failure_of,
     left_out_note,
     not_run,
     report_of,
     stop,
 )
-from codriver.repls.jupyter.running.kernel import EXECUTE, Exchange
+from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
 from codriver.repls.shared import Evaluations, one_namespace, placed
 from codriver.wire.untrusted import mapping_of, text_of, texts_of
 
@@ -45,11 +46,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from codriver.core.values import Form, Request
-    from codriver.repls.contract.adapter import Looks
     from codriver.repls.contract.adapter_values import Ended, Event, Listener
     from codriver.repls.jupyter.messages import Message
-    from codriver.repls.jupyter.running.execution import Told
-    from codriver.repls.jupyter.running.kernel import Kernel
 
 
 IDLE_S: Final = 2.0

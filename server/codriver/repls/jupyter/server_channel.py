@@ -24,17 +24,15 @@ import anyio.lowlevel
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.net.tasks import own_tasks
-from codriver.repls.contract.errors import NotAnReplError
+from codriver.repls.contract.adapter import NotAnReplError
 from codriver.repls.jupyter.messages import RATE_LIMIT, SOCKETS, Channel, Message, new_header, read_message
-from codriver.repls.jupyter.servers.server_api import KernelGoneError, TokenRefusedError
-from codriver.repls.jupyter.servers.server_socket import Frame, FrameError, SocketLostError, open_socket
+from codriver.repls.jupyter.server_api import KernelGoneError, ServerApi, TokenRefusedError
+from codriver.repls.jupyter.server_socket import Frame, FrameError, ServerSocket, SocketLostError, open_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from codriver.repls.jupyter.messages import OnMessage, Socket
-    from codriver.repls.jupyter.servers.server_api import ServerApi
-    from codriver.repls.jupyter.servers.server_socket import ServerSocket
 
 FIRST_S: Final = 90.0
 """How long a kernel may take until it says its first word: a server opens the WebSocket of one that just starts."""

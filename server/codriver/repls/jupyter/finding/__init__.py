@@ -1,1 +1,0 @@
-"""Kernels found, named and started: connection files, kernelspecs, processes, and the sessions of notebook servers."""

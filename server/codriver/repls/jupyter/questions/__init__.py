@@ -1,1 +1,0 @@
-"""Questions to a kernel: those that any answers, and those that Python answers by modules of ours."""

@@ -1,1 +1,0 @@
-"""The channel to a kernel over ZeroMQ: sockets, signed messages, and inboxes within bounds."""
