@@ -2,6 +2,7 @@
 
 import pytest
 import regex  # type: ignore[import-untyped]  # it has no annotations
+from alike import rounds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from regex import _regex_core as library
@@ -139,7 +140,7 @@ PIECES = (
 
 
 @pytest.mark.slow
-@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(2000, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["", "(?R)", "(?:a){e<=1}", "a{e}]", "(?1))"]))
 def test_no_construct_hides_from_us_that_the_library_finds(pieces, last):
     pattern = "".join(pieces) + last

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from alike import CLIENTS, REPLS, is_whole, left_out
+from alike import CLIENTS, REPLS, is_whole, left_out, rounds
 
 
 class Item:
@@ -50,3 +50,10 @@ def test_all_run_where_it_is_asked_for_and_where_tests_are_named(monkeypatch):
     assert is_whole(config("tests", keyword="leiningen"))
     monkeypatch.setenv("CODRIVER_TESTS", "all")
     assert is_whole(config("tests"))
+
+
+def test_of_the_rounds_of_a_test_some_run_and_all_where_it_is_asked_for(monkeypatch):
+    monkeypatch.delenv("CODRIVER_TESTS", raising=False)
+    assert rounds(100, 40) == 40
+    monkeypatch.setenv("CODRIVER_TESTS", "all")
+    assert rounds(100, 40) == 100

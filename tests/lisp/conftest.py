@@ -7,6 +7,7 @@ from importlib.metadata import files
 from pathlib import Path
 
 import pytest
+from alike import rounds
 from needs import do_without, node
 
 CLOJURE_JAR = Path("/usr/share/java/clojure.jar")
@@ -33,6 +34,13 @@ def sources():
     found = clojure_sources() | package_sources("basilisp", ".lpy")
     assert len(found) > 40
     return found
+
+
+@pytest.fixture(scope="session")
+def some_sources(sources):
+    """All texts with all rounds, else each fourth by length: the second longest, and shorter ones."""
+    longest_first = sorted(sources, key=lambda name: (len(sources[name]), name), reverse=True)
+    return {name: sources[name] for name in longest_first[rounds(0, 1) :: rounds(1, 4)]}
 
 
 @pytest.fixture(scope="session")

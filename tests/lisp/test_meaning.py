@@ -5,6 +5,7 @@ import random
 import subprocess
 
 import pytest
+from alike import rounds
 from needs import do_without, program
 
 from codriver.lisp.binding_forms import occurrences
@@ -13,7 +14,7 @@ from codriver.lisp.source_text import Document, Target
 from lisp.conftest import CLOJURE_JAR
 
 JARS = [CLOJURE_JAR.with_name(f"{name}.jar") for name in ("clojure", "spec.alpha", "core.specs.alpha")]
-COUNT = 40
+COUNT = rounds(40, 12)
 
 RUN = r"""
 (doseq [line (line-seq (java.io.BufferedReader. *in*))]

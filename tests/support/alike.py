@@ -61,6 +61,11 @@ def is_whole(config):
     return bool(named) or os.environ.get("CODRIVER_TESTS") == "all"
 
 
+def rounds(all_of_them, some):
+    """How many rounds of the same a test has: all of them with `CODRIVER_TESTS=all`, else some."""
+    return all_of_them if os.environ.get("CODRIVER_TESTS") == "all" else some
+
+
 @cache
 def may_run(member):
     """Whether a Python, of which nobody has to have all, may be there; anything else is taken to be."""

@@ -15,7 +15,7 @@ import types
 
 from ..basics.held_definitions import home_of, is_class, space_of
 from .python_names import own_space
-from .renewal import is_same_code, own_code, referring
+from .renewal import are_all, is_same_code, own_code, referring
 from .statements import CLASS, GUARD, span_of
 
 TYPE_CHECKING = False
@@ -155,8 +155,9 @@ class LivingCode:
         self._caches: list[Any] = []
         self._known: set[int] = set()
         # In a fork that tries something the collector tells of no object that was there before.
-        self._is_whole = not gc.get_freeze_count()
-        self._take(gc.get_objects())
+        objects = gc.get_objects()
+        self._is_whole = are_all(objects)
+        self._take(objects)
         if not self._is_whole:
             self._take(reached(space))
 

@@ -198,7 +198,8 @@ def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]], he
         return
     renewed = dict.fromkeys(classes, 0)
     of_old = [pair[0] for pair in classes.values()]
-    for one in referring(*of_old) if gc.get_freeze_count() else gc.get_objects():
+    found = gc.get_objects()
+    for one in found if are_all(found) else referring(*of_old):
         pair = classes.get(id(type(one)))
         if pair is not None and type(one) is pair[0]:
             try:
@@ -296,12 +297,20 @@ def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType
     return any(is_same_code(closure.__code__, code) for code in codes)
 
 
+def are_all(objects: list[Any]) -> bool:
+    """Whether the objects of which the collector tells are all that there are, and none is frozen.
+
+    The oldest mapping is among them then. To count those that are frozen takes as long as to look at each of them.
+    """
+    return any(one is sys.__dict__ for one in objects)
+
+
 def referring(*objects: object) -> list[Any]:
     """The objects that refer to some, those as well that were frozen, as in a fork that tries something.
 
     It only reads them: to list all objects would copy the pages of all that the worker holds.
     """
-    if not gc.get_freeze_count():
+    if are_all(gc.get_objects()):
         return gc.get_referrers(*objects)
     is_enabled = gc.isenabled()
     gc.disable()
