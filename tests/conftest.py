@@ -60,7 +60,7 @@ SLOW = {
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen seam_streams",
     "repls/worker": "connections embedded_port_file interpreters minimal_load python_drift tries",
-    "seam": "applications clojure clojure_events copies filters framework_forms other_repls page re_frame2 shop",
+    "seam": "applications clojure clojure_events copies framework_forms other_repls re_frame2 shop",
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",
     "skills": "skills_live",

@@ -1,6 +1,5 @@
 """The page on the seam: its application runs as it stands there."""
 
-import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -28,16 +27,3 @@ def test_the_application_of_the_page_shows_itself():
 def test_the_page_names_every_filter():
     [named] = re.findall(r"`filter` of `trace` takes `([^`]+)`", PAGE)
     assert sorted(named.split()) == sorted(FILTERS)
-
-
-def test_the_application_of_the_page_in_clojure_shows_itself(lisp):
-    [code] = re.findall(r"<!-- seam-clojure -->\n```clojure\n(.*?)```\n<!-- /seam-clojure -->", PAGE, re.DOTALL)
-    code = re.sub(r"; .*", "", code)
-    lisp.run(f"(do (seam/forget!) (load-string {json.dumps(code)}) nil)" if lisp.dialect == "jvm" else "(seam/forget!)")
-    if lisp.dialect == "nbb":
-        lisp.run(f"(nbb.core/load-string {json.dumps(code)})")
-    answer = lisp.ask("dispatch", event="[:order/add 2]", sync=True)
-    assert answer["changes"] == [{"op": "changed", "path": "[:count]", "before": "0", "after": "2"}]
-    assert lisp.ask("reset", value="{}")["reason"] == "schema-mismatch"
-    assert lisp.ask("state", path="user.token")["value"] == ":codriver/redacted"
-    assert lisp.ask("handlers")["handlers"][0]["id"] == ":order/add"

@@ -5,6 +5,7 @@ it. A server that is not installed skips the test, and fails it on CI.
 """
 
 import os
+import shlex
 import shutil
 import socket
 import sys
@@ -30,6 +31,8 @@ NOT_THEIRS = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 java = ["java", SHORT_LIVED]
 """Half the processor at its start: what tests ask is over before a second compiler pays. Benchmarks set another one."""
+node = ["node", "--no-opt"]
+"""Two thirds of what nbb takes to load the seam, for the same reason."""
 
 
 @dataclass
@@ -88,6 +91,48 @@ def compiled(command):
     return [*program, "-cp", os.pathsep.join([*jars, *paths[len(jars) :]]), *command[at + 1 :]]
 
 
+RECIPES = {
+    "java": """#!/bin/sh
+for word do
+    shift
+    case $word in
+        {jars}) word={compiled} ;;
+        *:{jars}) word={compiled}:${{word%:{jars}}} ;;
+    esac
+    set -- "$@" "$word"
+done
+exec {program} "$@"
+""",
+    "node": """#!/bin/sh
+exec {program} "$@"
+""",
+}
+
+
+@contextmanager
+def short_lived_recipes():
+    """Have recipes start programs as the REPLs of tests are started, which takes less, for the length of the context.
+
+    A folder in front of `PATH` has a `java` that takes a compiled nREPL where it is told of Debian's, in front of what
+    else is there, and a `node` that compiles less.
+    """
+    folder, jars = new_folder("recipes"), recipes._debian_jars()
+    programs = {"node": (node, ())}
+    if jars is not None:
+        programs["java"] = compiled_once.nrepl(java, jars)
+    for name, (words, taken) in programs.items():
+        if found := shutil.which(name):
+            program = shlex.join([found, *words[1:]])
+            script = RECIPES[name].format(
+                program=program, jars=os.pathsep.join(jars or ()), compiled=os.pathsep.join(taken)
+            )
+            (folder / name).write_text(script)
+            (folder / name).chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", os.pathsep.join([str(folder), os.environ["PATH"]]))
+        yield
+
+
 def _jvm():
     return clojure("-m", "nrepl.cmdline")
 
@@ -130,7 +175,7 @@ def _node(package, script):
     def command():
         if words := missing_node(package, script):
             return words
-        return ["node", str(NODE_MODULES / package / script), "nrepl-server", ":port", str(_free_port())]
+        return [*node, str(NODE_MODULES / package / script), "nrepl-server", ":port", str(_free_port())]
 
     return command
 

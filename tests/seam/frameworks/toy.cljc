@@ -14,7 +14,7 @@
     (doseq [heard (vals @listeners)] (heard event))))
 
 (defn noise []
-  (doseq [i (range 499)]
+  (doseq [i (range 119)]
     (let [pick (fn [step from] (nth from (mod (quot (* i step) 3) (count from))))]
       (emit (pick 7 [:event :fx :error :warning :info]) (pick 5 [:db/write :http/get :timer])
             (cond-> {:frame (pick 4 [:toy/main :toy/other]) :dispatch-id (quot i 5)}
