@@ -4,7 +4,6 @@ import contextlib
 import functools
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import forked
 import lent_servers
+import pytest
 from forked import Forked, can_fork
 
 import codriver_relay
@@ -36,22 +36,25 @@ EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.argumen
 def _own_python():
     """A folder with a `python3` for projects, as that of PATH may be a script, or without pytest; and its place.
 
-    A script, as pyenv has them, searches for the Python to run, which takes more of the processor than to start it, and
-    each of a thousand REPLs would search. The place is the folder of PATH before which it comes, so that what a test
+    A script, as pyenv has them, searches for the Python to run, and what else is installed there may have each start
+    import more: both take more of the processor than to start it, a thousand times a run. So it is an environment with
+    nothing but the packages beside pytest. The place is the folder of PATH before which it comes, so that what a test
     puts in front stays there.
     """
     of_path = shutil.which("python3", path=PATH)
     place = str(Path(of_path).parent) if of_path else PATH.partition(os.pathsep)[0]
+    base, packages = sys.executable, str(Path(pytest.__file__).parents[1])
     if of_path:
-        asked = [of_path, "-c", "import sys, pytest; print(sys.executable)"]
+        asked = [of_path, "-c", "import sys, pytest; print(sys.executable, pytest.__file__, sep='\\n')"]
         found = subprocess.run(asked, capture_output=True, text=True, check=False)
-        folder = Path(found.stdout.strip()).parent
-        if found.returncode == 0 and (folder / "python3").exists():
-            return str(folder), place
+        if found.returncode == 0:
+            base, file = found.stdout.splitlines()
+            packages = str(Path(file).parents[1])
     folder = lent_servers.new_folder("python")
-    (folder / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
-    (folder / "python3").chmod(0o755)
-    return str(folder), place
+    subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
+    (own,) = folder.glob("lib/python*/site-packages")
+    (own / "beside_pytest.pth").write_text(f"{packages}\n")
+    return str(folder / "bin"), place
 
 
 def _path_with_own_python(path):

@@ -26,6 +26,8 @@ from codriver.commands import cli
 assert sys.platform != "win32"
 
 MAX_BYTES = 1 << 20
+LATE = ("anyio._backends._asyncio", "platformdirs")
+"""What each server imports of other packages once it runs."""
 FLUSH_FAILED = 120
 """The status of an interpreter whose last words nobody takes. Source: CPython, `Py_RunMain`."""
 
@@ -65,6 +67,8 @@ def load():
     """Import what the commands import when they run, as the server is imported already."""
     for module in pkgutil.iter_modules(codriver.commands.__path__):
         importlib.import_module(f"codriver.commands.{module.name}")
+    for name in LATE:
+        importlib.import_module(name)
     # What lives already is not looked through, and so not copied, by each.
     gc.collect()
     gc.freeze()

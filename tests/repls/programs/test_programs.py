@@ -30,6 +30,12 @@ def name_of(path):
     return str(path.relative_to(PLACE))
 
 
+def test_whether_there_is_a_program_is_told_without_writing_it():
+    of_tests = programs.Programs({"test": programs.Written(lambda: pytest.fail("nobody asked for its text"))})
+    assert "test" in of_tests
+    assert "source" not in of_tests
+
+
 @pytest.mark.parametrize("path", LISP, ids=name_of)
 def test_a_file_of_a_lisp_is_one_form_behind_a_comment_about_it(path):
     text = path.read_text("utf-8")

@@ -78,6 +78,10 @@ class Programs(Mapping[str, str]):
         """The code of a capability."""
         return str(self._codes[capability])
 
+    def __contains__(self, capability: object) -> bool:
+        """True where there is code for a capability, which is not read for that."""
+        return capability in self._codes
+
     def __iter__(self) -> Iterator[str]:
         """The capabilities."""
         return iter(self._codes)
