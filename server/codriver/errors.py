@@ -10,7 +10,7 @@
     └── StartError            a server, REPL or command could not start: becomes a line on stderr
 
 An exception says what happened, why, and what to do, with the values of its situation; one with a class carries them
-and builds its own sentence. They become answers in one place, `codriver.tools.calls.envelope`, and are told apart by
+and builds its own sentence. They become answers in one place, `codriver.tools.calls.gate`, and are told apart by
 type, never by text.
 """
 

@@ -11,10 +11,9 @@ from mcp_types.jsonrpc import INTERNAL_ERROR
 
 from codriver.net.client_sessions import ClientSession, Outbox
 from codriver.protocol import plain_requests
-from codriver.protocol.calls import Answered
+from codriver.protocol.calls import Answered, Replies
 from codriver.protocol.error_messages import FAULT, TOO_MANY
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
-from codriver.protocol.replies import Replies
 from codriver.tools.manifest import BY_NAME
 
 pytestmark = pytest.mark.served(durations="progress_s=0.3")

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from live_server import WAIT_S, Bare, serving, until
 
-from codriver.tools.lean_toolset import ARGUMENTS, NAMES, SKILLS, WITHOUT_MEANING, address
-from codriver.tools.manifest import BY_NAME
+from codriver.tools.manifest import ARGUMENTS, BY_NAME, NAMES, SKILLS, WITHOUT_MEANING, address
 
 PAGE = Path(__file__).parents[2] / "server" / "BACKSEAT_DRIVER.md"
 

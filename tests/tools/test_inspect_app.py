@@ -10,8 +10,7 @@ from live_server import own_settings, serving, until
 import codriver_seam
 from codriver.core.state import State
 from codriver.settings.model import Settings
-from codriver.tools.calls.envelope import REASONS
-from codriver.tools.calls.gate import on_offer
+from codriver.tools.calls.gate import REASONS, on_offer
 from codriver.tools.manifest import BY_NAME, MANIFEST
 
 CHANGED = "notifications/tools/list_changed"

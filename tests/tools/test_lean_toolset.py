@@ -3,8 +3,7 @@
 import pytest
 from live_server import own_settings, serving, until
 
-from codriver.tools.lean_toolset import ACTIONS, LEAN
-from codriver.tools.manifest import BY_NAME, MANIFEST
+from codriver.tools.manifest import ACTIONS, BY_NAME, LEAN, MANIFEST
 
 NAMES = ["evaluate_code", "get_evaluation", "repl_output_log", "edit_files", "codriver"]
 LOOP = "import time\nwhile True: time.sleep(0.01)"

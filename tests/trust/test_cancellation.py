@@ -21,7 +21,7 @@ from codriver.app import serve
 from codriver.protocol import calls
 from codriver.settings.layers import load
 from codriver.settings.model import Durations
-from codriver.tools.calls import envelope
+from codriver.tools.calls import gate
 
 pytestmark = [
     pytest.mark.slow,
@@ -130,7 +130,7 @@ class Inside:
 
 def play(workspace, monkeypatch, loop, client):
     """Run a server in this thread and `client` in another one, until that has ended."""
-    inside, real = Inside(workspace), envelope.answer
+    inside, real = Inside(workspace), gate.answer
 
     async def answer(tool, call, arguments):
         with anyio.CancelScope() as scope:

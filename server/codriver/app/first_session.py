@@ -27,7 +27,7 @@ from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
 from codriver.files.working_trees import kinds_held
 from codriver.log.redaction import Redactor
-from codriver.protocol.first_answers import FirstAnswers
+from codriver.protocol.results import FirstAnswers
 from codriver.repls.kinds import kind_of
 from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.projects import repl_of_project
@@ -38,7 +38,7 @@ from codriver.settings.model import named_kernels
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import to_name_one
-from codriver.tools.lean_toolset import tools_offered
+from codriver.tools.manifest import tools_offered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -24,7 +24,7 @@ from codriver.settings.layers import held_back
 from codriver.settings.model import named_kernels
 from codriver.skills import Selection, switched_off
 from codriver.tools.calls.base import Call
-from codriver.tools.calls.envelope import answer
+from codriver.tools.calls.gate import answer
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.manifest import BY_NAME, MANIFEST
 

@@ -16,12 +16,10 @@ import anyio
 from pydantic_core import from_json
 
 from codriver.errors import PeerError
-from codriver.protocol.broadcast import Broadcast, Subscriptions
-from codriver.protocol.calls import Caller
+from codriver.protocol.broadcast import Broadcast, LogMessages, Subscriptions
+from codriver.protocol.calls import Caller, Replies, has_halves, with_plain_ids, without_halves
 from codriver.protocol.error_messages import BATCHED, INVALID_REQUEST, HugeInteger, Refusal, read_json
-from codriver.protocol.log_messages import LogMessages
 from codriver.protocol.plain_requests import PlainRequests
-from codriver.protocol.replies import Replies, has_halves, with_plain_ids, without_halves
 from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
 from codriver.protocol.trust_question import TrustQuestions

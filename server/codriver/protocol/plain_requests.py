@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from codriver.core.records import dataclass
 from codriver.net.tasks import TaskSet
-from codriver.protocol.calls import as_json, result_of
+from codriver.protocol.calls import Caller, Replies, as_json, result_of
 from codriver.protocol.error_messages import (
     CANCELLED,
     CAPABILITIES_KEY,
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
     from codriver.net.client_sessions import ClientSession
-    from codriver.protocol.calls import Caller
-    from codriver.protocol.replies import Replies
     from codriver.tools.calls.base import Tool
 
     Params: TypeAlias = dict[str, Any]

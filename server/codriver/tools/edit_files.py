@@ -26,7 +26,7 @@ from codriver.lisp.source_text import Target
 from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
 from codriver.repls.jupyter.kernel_discovery import where_open
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
-from codriver.tools.acts.edit_loads import Gone, unwatched
+from codriver.tools.acts.file_loads import Gone, unwatched
 from codriver.tools.acts.since_green import after
 from codriver.tools.acts.test_runs import runs_of_repl
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail

@@ -27,9 +27,8 @@ from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
-from codriver.tools.calls.envelope import SEAM_REASONS
 from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.gate import switched_off_by
+from codriver.tools.calls.gate import SEAM_REASONS, switched_off_by
 from codriver.tools.calls.session_choice import Target, check_tree, in_lane, resolve
 
 if TYPE_CHECKING:

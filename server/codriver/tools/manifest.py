@@ -1,14 +1,24 @@
-"""The one manifest: every tool there is, in the order clients see them."""
+"""The one manifest: every tool there is, in the order clients see them, and the lean toolset that reaches all of them.
+
+The lean toolset is five tools, for models whose tokens are dear. Calls go through the same gate and give the same
+answers as by the tools' own names. Names and arguments of Backseat Driver, which many agents know, are answered, too,
+though never listed.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote, unquote
 
+from pydantic import Field
+
+from codriver.core.values import LISP
+from codriver.errors import refused
 from codriver.tools import (
     edit_files,
     evaluate_code,
-    get_evaluation,
     inspect_app,
     list_cells,
     list_sessions,
@@ -19,15 +29,20 @@ from codriver.tools import (
     symbol_info,
     try_code,
 )
+from codriver.tools.calls.base import Answer, Arguments, Call, Tool, answer_schema
+from codriver.tools.calls.gate import on_offer, refusal, run
+from codriver.tools.evaluate_code import GetArguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from codriver.tools.calls.base import Tool
+    from codriver.core.state import State
+    from codriver.settings.model import Settings
+
 
 MANIFEST: tuple[Tool, ...] = (
     *evaluate_code.TOOLS,
-    *get_evaluation.TOOLS,
+    *evaluate_code.BEGUN,
     *symbol_info.TOOLS,
     *evaluate_code.TESTING,
     *stacktrace.TOOLS,
@@ -45,3 +60,192 @@ BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in MANI
 
 FOR_HOOKS: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in note_edit.TOOLS})
 """The tools that only clients' hooks call, by name: they are listed to nobody, so that no model reads of them."""
+
+
+ACTIONS: Mapping[str, str] = MappingProxyType(
+    {"get": "get_evaluation", "interrupt": "interrupt_evaluation", "input": "send_input"}
+)
+"""The tool behind each action."""
+
+
+class ActionArguments(GetArguments):
+    """Arguments of the lean `get_evaluation`: those of the tool behind the action."""
+
+    evaluation_id: str | None = None  # type: ignore[assignment]  # an interrupt may name a session instead
+    action: Literal["get", "interrupt", "input"] = "get"
+    text: str | None = None
+    allow_restart: bool = False
+    repl_session_key: str | None = None
+
+
+class RunArguments(Arguments):
+    """Arguments of `codriver`."""
+
+    tool: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    help: bool = False
+
+
+async def act(call: Call, arguments: ActionArguments) -> Answer:
+    """Get, interrupt, or give input to, an evaluation."""
+    tool = BY_NAME[ACTIONS[arguments.action]]
+    given = arguments.model_dump(by_alias=True, exclude_unset=True)
+    given.pop("action", None)
+    return await run(tool, call, given)
+
+
+async def run_tool(call: Call, arguments: RunArguments) -> Answer:
+    """Run a tool by its name, or say how it is called."""
+    if arguments.tool is None:
+        return _names(tool for tool in MANIFEST if refusal(tool, call.state, call.services.live.settings) is None)
+    caller = {} if arguments.who is None else {"who": arguments.who}
+    name, given = translated(arguments.tool, {**caller, **arguments.arguments})
+    tool = BY_NAME.get(name)
+    if tool is None:
+        raise refused(
+            "unknown-tool",
+            f"there is no tool {name!r} to run",
+            hint="call codriver with help: true alone for the names, with tool for the arguments of one",
+        )
+    if arguments.help:
+        return Answer({"tool": tool.name, "description": tool.description, "inputSchema": tool.schema})
+    return await run(tool, call, given)
+
+
+def _names(tools: Iterable[Tool]) -> Answer:
+    rows = [{"name": tool.name, "description": tool.description} for tool in tools]
+    return Answer({"tools": rows, "count": len(rows)})
+
+
+def _with_less(tool: Tool, *unlisted: str) -> Tool:
+    """The tool, whose schema leaves out arguments that are seldom given; it takes them all the same."""
+    shorter = replace(tool)
+    kept = {name: value for name, value in tool.schema["properties"].items() if name not in unlisted}
+    object.__setattr__(shorter, "schema", {**tool.schema, "properties": kept})
+    return shorter
+
+
+_BEHIND = [BY_NAME[name] for name in ACTIONS.values()]
+
+LEAN: tuple[Tool, ...] = (
+    _with_less(BY_NAME["evaluate_code"], "allowRestart", "frame", "isolate", "maxImages"),
+    _with_less(
+        replace(
+            BY_NAME["get_evaluation"],
+            description="Status and result of an evaluation, or part of its text; waitMs waits. "
+            "action: interrupt, or a line of input as text.",
+            arguments=ActionArguments,
+            run=act,
+            read_only=False,
+            destructive=any(tool.destructive for tool in _BEHIND),
+            idempotent=False,
+            open_world=any(tool.open_world for tool in _BEHIND),
+        ),
+        "maxImages",
+        "diffWith",
+        "replSessionKey",
+    ),
+    _with_less(BY_NAME["repl_output_log"], "maxImages", "maxTextBytes"),
+    replace(BY_NAME["edit_files"], languages=(LISP,), elsewhere=None),  # of Python, clients' own tools are good editors
+    Tool(
+        name="codriver",
+        title="Other tools",
+        description=(
+            "Run any other tool: load_file {filePath}, symbol_info {symbol}, run_tests {namespace}, stacktrace, "
+            "list_sessions, restart_repl and more. help: true tells all."
+        ),
+        arguments=RunArguments,
+        output=answer_schema(),
+        run=run_tool,
+        destructive=True,
+        open_world=True,
+        is_core=True,
+    ),
+)
+"""At most five, in the order in which clients see them; annotated by the strongest of what each can run."""
+LEAN_BY_NAME: Mapping[str, Tool] = MappingProxyType({tool.name: tool for tool in LEAN})
+
+
+def is_lean(settings: Settings, client_name: str) -> bool:
+    """Whether the client gets the lean toolset: by the settings, all clients do, or those whose names begin so."""
+    return settings.toolset == "lean" or client_name.startswith(settings.lean_clients)
+
+
+def tools_offered(state: State, settings: Settings, client_name: str, *, lists_once: bool = False) -> tuple[Tool, ...]:
+    """The tools to list to the client of this name now, of the set that it gets. `lists_once`: as `on_offer` says."""
+    return on_offer(LEAN if is_lean(settings, client_name) else MANIFEST, state, settings, lists_once=lists_once)
+
+
+def tool_called(
+    settings: Settings, client_name: str, name: str, arguments: dict[str, Any]
+) -> tuple[Tool, dict[str, Any]] | None:
+    """The tool that a client means by a name, also an unlisted one, and its arguments; None where there is none."""
+    name, arguments = translated(name, arguments)
+    tool = LEAN_BY_NAME.get(name) if is_lean(settings, client_name) else None
+    tool = tool or BY_NAME.get(name) or FOR_HOOKS.get(name)
+    return None if tool is None else (tool, arguments)
+
+
+NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "clojure_evaluate_code": "evaluate_code",
+        "clojure_load_file": "load_file",
+        "clojure_edit_files": "edit_files",
+        "clojure_balance_brackets": "balance_brackets",
+        "clojure_repl_output_log": "repl_output_log",
+        "clojure_symbol_info": "symbol_info",
+        "clojure_list_sessions": "list_sessions",
+        "clojuredocs_info": "clojuredocs_info",
+    }
+)
+"""Its tools, and ours that do what they do."""
+ARGUMENTS: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
+"""Its arguments, where ours have other names."""
+WITHOUT_MEANING = frozenset({"targetRuntimeId", "includeAllRuntimes"})
+"""Its arguments that choose between the windows of an editor, of which there are none here."""
+SKILLS: Mapping[str, str] = MappingProxyType(
+    {"backseat-driver": "live-repl", "editing-clojure-files": "editing-lisp-files"}
+)
+"""Its skills, and ours."""
+
+
+PAGES: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})
+"""The page of its skill, and ours that says the same."""
+SYMBOL_PARTS = 3
+
+
+def translated(name: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Our tool that a call means, and its arguments; those of a name that is not of Backseat Driver as they are."""
+    ours = NAMES.get(name)
+    if ours is None:
+        return name, arguments
+    kept = {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in WITHOUT_MEANING}
+    return ours, kept
+
+
+def address(uri: str) -> str:
+    """The address of ours that one of Backseat Driver means; any other as it is.
+
+    Source: Backseat Driver, `resources/templates/list`: `/symbol-info/{symbol}@{session-key}@{namespace}`,
+    `/clojuredocs/{symbol}`, `/skills/{name}/{file}`.
+    """
+    scheme, _, rest = uri.partition("://")
+    if scheme == "skill":
+        name, slash, path = rest.partition("/")
+        return f"skill://{SKILLS.get(name, name)}{slash}{PAGES.get(path, path)}"
+    kind, _, rest = uri.removeprefix("/").partition("/") if uri.startswith("/") else ("", "", "")
+    if kind == "skills":
+        return address(f"skill://{rest}")
+    if kind == "clojuredocs" and rest:
+        return f"codriver://clojuredocs/{_part(rest)}"
+    if kind == "symbol-info":
+        parts = rest.rsplit("@", 2)
+        if len(parts) == SYMBOL_PARTS:
+            symbol, key, namespace = map(_part, parts)
+            return f"codriver://symbol/{key}/{namespace}/{symbol}"
+    return uri
+
+
+def _part(text: str) -> str:
+    """A part of an address of ours, in which slashes are encoded; what was encoded already stays."""
+    return quote(unquote(text), safe="")

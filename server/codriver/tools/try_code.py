@@ -23,7 +23,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import program_of_tests
 from codriver.tools.acts.affected_tests import targets_of
 from codriver.tools.acts.edit_acts import AFFECTED, LiveSteps
-from codriver.tools.acts.edit_loads import changed_files
+from codriver.tools.acts.file_loads import changed_files
 from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_runs import TestArguments, report_of, run_tests
 from codriver.tools.answers.evaluation_answers import describe

@@ -23,8 +23,8 @@ from mcp_types.jsonrpc import INVALID_PARAMS
 from codriver.core.values import HELD
 from codriver.errors import CodriverError
 from codriver.protocol.resources import DOCS, EVALUATION, HANDOFF_FOR, LOG_SINCE, PARTS, SKILL, SYMBOL, hidden_skills
-from codriver.tools.answers.symbol_answers import SPACES, candidates, names_like
 from codriver.tools.calls.session_choice import resolve
+from codriver.tools.symbol_info import SPACES, candidates, names_like
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -1,7 +1,10 @@
 """Tasks: evaluations that outlast their calls, for clients that declare that they know tasks; for others nothing.
 
-In 2025-11-25 the client asks for a task with its call, which is answered at once. In 2026-07-28, with the extension
-`io.modelcontextprotocol/tasks`, the server decides: a call that is over within `Durations.task_s` is answered as ever.
+In 2025-11-25 a client declares that it knows tasks in the handshake, and asks for one with its call, which is answered
+at once. Since 2026-07-28 they are an extension, `io.modelcontextprotocol/tasks`, which each request declares, and the
+server decides: a call that is over within `Durations.task_s` is answered as ever. Who declares nothing is offered
+nothing.
+
 A task is another door to the evaluation that its call began: `get_evaluation`, `send_input` and `interrupt_evaluation`
 work beside it. It is its client's own, and is gone with its connection, while the evaluation runs on as any whose
 client left. Source: MCP 2025-11-25, tasks, and the extension of 2026-07-28, whose words for the same things differ a
@@ -16,22 +19,22 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
-from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from codriver.core.values import HELD
+from codriver.core.values import HELD, Evaluation
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.tasks import TaskSet
-from codriver.protocol.calls import result_of
-from codriver.protocol.error_messages import FAULT, MODERN, OLDER, TOKEN, TOO_MANY
-from codriver.protocol.first_answers import WITH_TASKS
-from codriver.protocol.sdk.task_offers import ABLE, ERAS, capabilities_of, check_offered, offered, token_of
+from codriver.protocol.calls import Answered, Caller, result_of
+from codriver.protocol.error_messages import CAPABILITIES_KEY, FAULT, MODERN, OLDER, TASKS, TOKEN, TOO_MANY, meta_of
+from codriver.protocol.results import WITH_TASKS
 from codriver.protocol.trust_question import takes_forms
-from codriver.tools.calls.base import Call, LastingCall
+from codriver.tools.calls.base import Call, LastingCall, Services, Tool
 from codriver.tools.calls.evaluation_waits import give_input, stop
 
 if TYPE_CHECKING:
@@ -39,13 +42,61 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from codriver.core.values import Evaluation
     from codriver.net.client_sessions import ClientSession
     from codriver.protocol.broadcast import Subscriptions
-    from codriver.protocol.calls import Answered, Caller
-    from codriver.tools.calls.base import Services, Tool
 
     Context = ServerRequestContext[ClientSession]
+
+
+ABLE = WITH_TASKS | {"codriver"}
+"""The tools whose calls may become tasks."""
+BOTH = frozenset({OLDER, MODERN})
+ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "tasks/get": BOTH,
+        "tasks/cancel": BOTH,
+        "tasks/result": frozenset({OLDER}),
+        "tasks/list": frozenset({OLDER}),
+        "tasks/update": frozenset({MODERN}),
+    }
+)
+"""The requests about tasks, by method, with the versions that have it."""
+
+
+def offered(ctx: Context) -> bool:
+    """Whether there are tasks for the client of this request."""
+    if ctx.protocol_version == MODERN:
+        extensions = capabilities_of(ctx).get("extensions")
+        return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
+    return ctx.lifespan_context.takes_tasks
+
+
+def check_offered(ctx: Context) -> None:
+    """Let pass what a client asks about tasks.
+
+    Raises:
+        MCPError: there are none for it, or none that are asked for in this way.
+    """
+    if ctx.protocol_version not in ERAS.get(ctx.method, BOTH):
+        raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
+    if offered(ctx):
+        return
+    if ctx.protocol_version == MODERN:
+        missing: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        words = f"declare the extension {TASKS} in the request's client capabilities"
+        raise MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, words, missing)
+    raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
+
+
+def token_of(ctx: Context) -> object:
+    """The token that ties progress to the request, if it asks for any."""
+    return meta_of(ctx.params).get(TOKEN)
+
+
+def capabilities_of(ctx: Context) -> Mapping[str, Any]:
+    """The capabilities that a request of 2026-07-28 declares."""
+    found = meta_of(ctx.params).get(CAPABILITIES_KEY)
+    return found if isinstance(found, dict) else {}
 
 
 logger = logging.getLogger(__name__)

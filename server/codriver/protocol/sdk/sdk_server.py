@@ -55,11 +55,10 @@ from codriver.protocol.error_messages import (
     refusal,
     version_of,
 )
-from codriver.protocol.first_answers import NAME, TITLE
 from codriver.protocol.plain_requests import METHODS
+from codriver.protocol.results import NAME, TITLE
 from codriver.protocol.sdk.completions import Completions
-from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks
-from codriver.protocol.sdk.task_offers import offered
+from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks, offered
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping

@@ -19,8 +19,8 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.affected_tests import COLLECTION, Choice, TestsRun, choose, with_no_time, words_of_passes
-from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
 from codriver.tools.acts.edited_files import in_new_process
+from codriver.tools.acts.file_loads import EditLoads, Gone, unwatched_save
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_runs import TestArguments, ended_anew, is_named, look_again, report_of, run_tests
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.editing import Outcome, PutBack
     from codriver.tools.acts.affected_tests import Test
-    from codriver.tools.acts.edit_loads import Gone
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.base import Call
 

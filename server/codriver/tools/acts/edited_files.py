@@ -28,8 +28,7 @@ from codriver.errors import CodriverError, RefusedError, few
 from codriver.files import Links, Rules
 from codriver.lisp.parinfer import balance
 from codriver.lisp.reader import TooManyFormsError, explain, read
-from codriver.tools.acts.edit_loads import EditLoads, unwatched_save
-from codriver.tools.acts.file_loads import read_source
+from codriver.tools.acts.file_loads import EditLoads, read_source, unwatched_save
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.evaluation_waits import wait

@@ -1,12 +1,15 @@
-"""The load of a source file into a session, and with it, if asked for, of the namespaces that depend on it.
+"""Loads of files into sessions: of a whole source file, or of what a batch of edits changed in several.
 
-Names that the file has no more are taken out. Dependents are the loaded namespaces that require a Lisp file's, directly
-or not, by their `ns` forms; each is loaded after those that it requires. All loads are evaluations of their own, which
-the log has as any other; the first that is not done ends the rest.
+With a source file come, if asked for, the namespaces that depend on it: the loaded ones that require a Lisp file's,
+directly or not, by their `ns` forms; each is loaded after those that it requires. Names that the file has no more are
+taken out. Of an edited file the top-level forms that changed are loaded, in the session that serves the file. All loads
+are evaluations of their own, which the log has as any other; the first that is not done ends the rest.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,24 +21,34 @@ from pydantic import Field
 from codriver import files
 from codriver.core import evaluation_queue
 from codriver.core.records import replace
-from codriver.core.values import Form, Request
-from codriver.errors import RefusedError, few, refused
+from codriver.core.values import MAIN_SESSION, Evaluation, Form, Request
+from codriver.editing import HY, FileResult, Outcome
+from codriver.editing.file_languages import is_python
+from codriver.editing.python_edits import changed_statements, imported_names
+from codriver.errors import RefusedError, ReplDisconnectedError, few, refused
+from codriver.lisp.binding_forms import namespace_of, ns_form
 from codriver.lisp.definitions import definitions
+from codriver.lisp.reader import top_level_forms
+from codriver.lisp.source_text import Document
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.dialects.server_dialect import removal
+from codriver.repls.kinds import dialects_by_suffix
 from codriver.systems.file_system import as_spelled
 from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
+from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.base import UNLISTED, Answer, Call
-from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
+from codriver.tools.calls.base import UNLISTED, Answer, Call, Services
+from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait, way_to_end
+from codriver.tools.calls.gate import await_search
+from codriver.tools.calls.session_choice import Target, await_server, check_tree, chosen, in_lane, server_of
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
 from codriver.tools.truth.drift_notes import drift_of, notes_of_load
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+
     from codriver.core.state import Repl
-    from codriver.core.values import Evaluation
 
 
 FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
@@ -218,3 +231,214 @@ async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune:
                 return Followed(tuple(notes), evaluation)
         notes += [f"loaded, too: {few([name for name, _ in waiting], len(waiting))}"] if waiting else []
     return Followed(tuple(notes))
+
+
+FAILURE = ("reason", "error", "hint")
+"""The fields of a failed load that are those of the whole answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The code that a batch changed in one file, the file's place among the results and its name as answers show it.
+
+    `forms` are the top-level forms that were not there before, the `ns` form first; `header` is the text of that form
+    as the file has it now, or of Python the names that it imports. `fault` says why the text cannot be read.
+    """
+
+    place: int
+    name: str
+    text: str
+    namespace: str | None
+    header: str
+    forms: tuple[Form, ...]
+    fault: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A name that a renaming took away, and the namespace that it was defined in."""
+
+    name: str
+    home: str
+
+
+class EditLoads:
+    """The loads of one batch, for the caller `who`: what the row of each file says of it, and the failure, if any."""
+
+    def __init__(
+        self,
+        call: Call,
+        who: str,
+        asked: Evaluating,
+        *,
+        by: str = "edit_files",
+        wait_s: float | None = None,
+        hold: str = "",
+    ) -> None:
+        """`by` is what edited, for the log; `wait_s` how long loads are waited for, if not as any evaluation is.
+
+        `hold`: the id under which the REPLs keep what the loads change, which are then ended when their time is over.
+        """
+        self.rows: dict[int, dict[str, object]] = {}
+        self.is_done = True
+        """Whether all that was to be loaded is."""
+        self.failure: dict[str, object] = {}
+        self._call = call
+        self._who = who
+        self._asked = asked
+        self._by = by
+        self._hold = hold
+        self.repls: dict[str, tuple[str, int]] = {}
+        """The REPLs that were asked to load something: by id, the key and the generation that it had."""
+        self._wait_s = call.services.live.settings.evaluate_timeout_ms / 1000 if wait_s is None else wait_s
+
+    async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
+        """Load the changed forms of each file, those files first that others require; the first failure ends it.
+
+        The names that are `gone`, by the file's place, are taken out of its namespace when it is loaded.
+
+        Nothing is sent twice. Each file that was not loaded says so, with the way to load it.
+        """
+        call, held_up = self._call, ""
+        await await_search(call.services.core)
+        files = await call.services.work.texts.run(call.client, partial(changed_files, results))
+        ends_at = anyio.current_time() + self._wait_s
+        for file in files:
+            path = results[file.place].change.path
+            await await_server(call, path, max(0.0, ends_at - anyio.current_time()))
+            why = held_up or file.fault
+            repl = None if why else server_of(path, call.state.repls.values(), call.services.workspace)
+            if repl is None or isinstance(repl, str):
+                self.rows[file.place] = {"notLoaded": why or _unserved(path, repl)}
+            elif not await self._load(file, path, repl, ends_at, gone.get(file.place, ())):
+                self.is_done = False
+                held_up = f"{file.name} comes first, and its load is not done: load_file afterwards"
+
+    async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float, gone: Sequence[Gone]) -> bool:
+        """Whether the load of a file is done when its time is over."""
+        call = self._call
+        found = (removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
+        removals = [Form(code, 1, 1, said) for code, said in filter(None, found)]
+        is_of_python = is_python(path)
+        request = Request(
+            id=evaluation_queue.next_id(call.state),
+            code=file.text,
+            namespace=None if is_of_python else file.namespace,
+            forms=() if is_of_python else (*file.forms, *removals),
+            file=str(path),
+            kind="load-file" if is_of_python else "load-forms",
+            lines=tuple(form.line for form in file.forms) if is_of_python else None,
+            hold=self._hold,
+            description=f"{self._by} loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
+        )
+        self.repls[repl.id] = repl.key, repl.generation
+        try:
+            target = in_lane(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
+            begin(call, target, self._who, replace(request, session=target.session.name))
+            current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
+            if self._hold and not current.over:
+                self.failure = self._of_time(current, file.name)
+                await stop(call, request.id, "it took too long")
+                current = evaluation_of(call.state, request.id)
+        except (RefusedError, ReplDisconnectedError) as error:
+            self.rows[file.place] = {"notLoaded": f"{error}: load_file when that is mended"}
+            if self._hold:
+                reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
+                self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
+            return False
+        told = await describe(call, current, self._asked, max_bytes=budget(call) // 2)
+        self.rows[file.place] = {"load": {key: value for key, value in told.fields.items() if key not in FAILURE}}
+        if not told.ok:
+            self.failure = {key: told.fields[key] for key in FAILURE if key in told.fields} | self.failure
+        return current.status == "done"
+
+    def _of_time(self, current: Evaluation, name: str) -> dict[str, object]:
+        """The failure of a load that is not over when its time is, by whether it has begun."""
+        if current.status != "queued":
+            return {"reason": "timed-out", "message": f"{name} took longer to load than is waited for"}
+        why = queue_notes(self._call, current)[0].partition(";")[0]
+        ends = way_to_end(self._call, current)
+        return {
+            "reason": "timed-out",
+            "message": f"the load of {name} never began and was taken out of the queue: {why}",
+            "hint": f"send the edits again when that is over: get_evaluation waits, {ends} ends it",
+        }
+
+
+async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    """The outcome of an edit whose files are loaded afterwards, so that no watcher loads them once more."""
+    saves = call.services.ledger.saves
+    with saves.writing():
+        outcome = await edit()
+        if call.services.live.settings.watch:
+            paths = [result.change.path for result in outcome.files]
+            await call.services.work.files.run(call.client, partial(saves.note, paths))
+        return outcome
+
+
+def unwatched_save(services: Services, path: Path) -> None:
+    """Have the watcher leave the file as it is now to whoever loads it. Blocks."""
+    if services.live.settings.watch:
+        services.ledger.saves.note([path])
+
+
+def changed_files(results: Sequence[FileResult]) -> list[Changed]:
+    """The changed files that are still there, each behind those that it requires."""
+    waiting = [_changed(place, result) for place, result in enumerate(results) if result.change.after is not None]
+    ordered: list[Changed] = []
+    while waiting:
+        names = {file.namespace for file in waiting}
+        free = [file for file in waiting if not (_words(file.header) & (names - {file.namespace}))]
+        ordered += free[:1] or waiting[:1]  # those that require one another come as they were named
+        waiting.remove(ordered[-1])
+    return ordered
+
+
+def _words(header: str) -> set[str | None]:
+    return set(re.findall(r"[^\s()\[\]{}\"';,]+", header))
+
+
+def _changed(place: int, result: FileResult) -> Changed:
+    change = result.change
+    if is_python(change.path):
+        return _changed_python(place, result)
+    text = (change.after or b"").decode("utf-8-sig", "replace")
+    document = Document(text, is_hy=change.path.suffix == HY)
+    header = ns_form(document)
+    shown = "" if header is None else text[header.start : header.end]
+    before = (change.before.data or b"").decode("utf-8-sig", "replace")
+    forms = sorted(_new_forms(before, text), key=lambda form: form.text != shown)
+    fault = None if forms else "no form of it changed that can be run"
+    if document.complaint is not None:
+        fault = f"its brackets do not balance: {document.complaint}"
+    return Changed(place, result.shown, text, namespace_of(document), shown, tuple(forms), fault)
+
+
+def _changed_python(place: int, result: FileResult) -> Changed:
+    change = result.change
+    try:
+        text, found = changed_statements(change.before.data or b"", change.after or b"")
+    except (SyntaxError, ValueError) as error:
+        return Changed(place, result.shown, "", None, "", (), f"it does not parse: {error}")
+    fault = None if found is not None else "no code of it changed"
+    forms = tuple(Form(said, line, 1) for line, said in found or ())
+    return Changed(place, result.shown, text, change.path.stem, " ".join(imported_names(text)), forms, fault)
+
+
+def _new_forms(before: str, after: str) -> Iterator[Form]:
+    """The top-level forms of a text that another one has not."""
+    old = Counter(before[span.start : span.end] for span in top_level_forms(before))
+    for span in top_level_forms(after):
+        text = after[span.start : span.end]
+        old[text] -= 1
+        if old[text] < 0:
+            yield Form(text, span.line, span.column)
+
+
+def _unserved(path: Path, why: str | None) -> str:
+    """Why no session loads a file, and what to do."""
+    if why is not None:
+        return f"{why}: load_file with replSessionKey"
+    if not dialects_by_suffix().get(path.suffix):
+        return f"no REPL loads files that end in {path.suffix}"
+    return "no connected REPL serves it: start one (see list_sessions), then load_file"
