@@ -4,14 +4,13 @@
 
     MCP client ──stdin, stdout──> relay ──TCP, one JSON-RPC message a line──> codriver serve
 
-It passes whole lines on, untouched, and survives the server: `reconnect` has the
-loop, `conversation` the two sides. The modules are one straight line::
+It passes whole lines on, untouched, and survives the server: `reconnect` has the loop and the two sides. The modules
+are one straight line::
 
-    durations  messages  streams  own_files  workspace  peer  target
-    connection  handshake  conversation  reconnect  command_line
+    durations  messages  streams  own_files  peer  target  connection  reconnect  command_line
 
-Imported where they are needed alone: `starter`, `kept_lists`, `roots`, `without_poll`, and `windows`. `hook` is the
-program of clients' hooks, a line of its own from `target` on.
+Imported where they are needed alone: `starter`, `kept_lists`, `roots`, and `windows`. `hook` is the program of
+clients' hooks, a line of its own from `target` on.
 
 Clients wait for a relay to start, so all of it keeps to modules of the standard library that cost nothing to import
 (hence `_socket`, and no dataclasses, typing, pathlib, argparse or threading), and imports `json` and `subprocess` only

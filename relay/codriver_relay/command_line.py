@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from codriver_relay.conversation import Conversation
 from codriver_relay.durations import WrongDurationError, from_environment
 from codriver_relay.own_files import PLACE
-from codriver_relay.reconnect import Relay
+from codriver_relay.reconnect import Conversation, Relay
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, ignore, open_streams, report
 from codriver_relay.target import Target, find_workspace, workspace_of
 

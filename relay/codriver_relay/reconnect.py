@@ -1,4 +1,10 @@
-"""The loop of the relay: connect, converse, and connect again. It survives the server.
+"""The relay itself: connect, converse with both sides, and connect again. It survives the server.
+
+What comes from the client goes to the server, and what comes from the server to the client. One thread waits for both
+sides: to hand a message from one thread to another takes as long as all else that is done with it. It never waits for
+one side alone. What the server does not take yet waits in a backlog; what the client does not read yet is written by a
+second thread. Thus a client that does not read is still heard, and a server that does not read still gets its answers
+out.
 
 When the connection is lost, every request that was sent and has no answer gets an error with its own id, nothing is
 ever sent twice, and what was not sent yet waits for the next connection. There the client's handshake is repeated; an
@@ -19,18 +25,221 @@ from __future__ import annotations
 
 import time
 
-from codriver_relay.messages import encode_error
+from codriver_relay.connection import Connection, Handshake
+from codriver_relay.messages import Backlog, Message, encode_error, survey
+from codriver_relay.streams import POLLIN, POLLOUT, READ_BYTES, Input, Output, Watch
 from codriver_relay.target import UnreachableError, workspace_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket as socket
     from collections.abc import Callable
 
-    from codriver_relay.conversation import Conversation
     from codriver_relay.durations import Durations
-    from codriver_relay.messages import Message
+    from codriver_relay.kept_lists import KeptAnswers
+    from codriver_relay.roots import RootsTalk
     from codriver_relay.starter import Starter
     from codriver_relay.target import Target
+
+FIRST = (b"initialize", b"server/discover")
+"""What a client asks first: one that is refused it seldom asks again."""
+
+
+class Conversation:
+    """The conversation of one client with the servers that it gets, one after the other. Lives as long as the relay.
+
+    `talk`: what was said before it was known which server is meant.
+    """
+
+    def __init__(self, durations: Durations, say: Callable[[str], None], talk: RootsTalk | None = None) -> None:
+        self.durations = durations
+        self.say = say
+        self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
+        self.handshake, self.backlog = (talk.handshake, talk.backlog) if talk else (Handshake(), Backlog())
+        """What was sent that a new server has to hear, and what was not sent yet, not even in part."""
+        self.watch = Watch(self.output)
+        self.connection = Connection()
+        self.kept: KeptAnswers | None = None
+        """What the client is answered from, from the first time that a server is started."""
+        self.has_heard = False
+        """Whether the server said anything over this connection."""
+
+    def begin(self, server: socket.socket, address: str) -> None:
+        """Introduce the client to a server that does not know it, and let requests through.
+
+        Raises:
+            OSError: the connection broke, or the server did not answer in time.
+        """
+        self.connection.start_anew(address)
+        self.handshake.repeat(server, self.connection, self.output, self.durations.handshake_s)
+        if self.kept:
+            self.kept.end(server, self.handshake)
+        server.setblocking(False)  # noqa: FBT003 - the standard library's own signature
+        self.connection.socket = server
+
+    def answer_meanwhile(self, starter: Starter) -> None:
+        """Answer the client what is kept, as long as a server is being started."""
+        if self.kept is None and starter.is_starting:
+            from codriver_relay.kept_lists import KeptAnswers
+
+            self.kept = KeptAnswers(starter)
+
+    def pause(self, seconds: float) -> None:
+        """Wait so long, while the client is heard. The end of all work also ends it."""
+        end = time.monotonic() + seconds
+        while not self.is_done() and (left := end - time.monotonic()) > 0:
+            self.take_turn(left)
+
+    def wait_for_request(self) -> None:
+        """Wait for what makes another round of attempts worth while."""
+        while not self.input.has_ended and not any(message.is_request for message in self.backlog.messages):
+            if self.backlog.is_full:
+                return  # stdin is not heard any more
+            self.take_turn(None)
+
+    def converse(self) -> bool:
+        """Pass on what comes from both sides, until the connection ends (False) or all is said (True)."""
+        has_parted = self.has_heard = False
+        self.connection.note_step()
+        while self.connection.socket is not None:
+            self.send_backlog()
+            if not has_parted and self.is_done():
+                has_parted = True
+                self.connection.note_step()
+                self.connection.part()
+            # As long as the client does not read, its answers are not read either.
+            if self.input.has_ended and not self.output.is_busy:
+                longest = self.durations.goodbye_s if has_parted else self.durations.answers_s
+                left = self.connection.last_step + longest - time.monotonic()
+                if left <= 0:
+                    self.stop_waiting()
+                    return True
+                self.take_turn(left)
+            else:
+                self.take_turn(None)
+        return has_parted
+
+    def take_turn(self, seconds: float | None) -> None:
+        """Wait until something comes or can be sent, at most so long, and take it."""
+        wants_client = not self.input.has_ended and not self.backlog.is_full
+        self.watch.set(self.input.fd, POLLIN if wants_client else 0)
+        server = self.connection.socket
+        if server is not None:
+            events = 0 if self.output.is_busy else POLLIN
+            self.watch.set(server.fileno(), events | POLLOUT if self.connection.unsent else events)
+        for fd, events in self.watch.wait(seconds):
+            if fd == self.input.fd:
+                self.hear_client()
+            elif fd == self.output.bell:
+                self.connection.note_step()
+            elif events & POLLOUT:
+                self.send(None)
+            else:
+                self.hear_server()
+
+    def hear_client(self) -> None:
+        """Queue what the client wrote. What answers a server that is gone is dropped."""
+        for line in self.input.read_lines():
+            message, is_connected = survey(line), self.connection.socket is not None
+            if not is_connected and self.answer_from_kept(message):
+                continue
+            if is_connected or not message.is_response:
+                self.backlog.add(message)
+        if self.input.has_ended:
+            self.connection.note_step()
+
+    def answer_from_kept(self, message: Message) -> bool:
+        """Answer, while a server is being started, what is kept from the last one; whether it was answered."""
+        answer = self.kept and self.kept.answer(message, self.handshake, is_behind=bool(self.backlog.messages))
+        if answer:
+            self.output.write(answer)
+        return bool(answer)
+
+    def send_backlog(self) -> None:
+        """Send what waits, as far as the server takes it. What is sent in part counts as sent."""
+        while self.backlog.messages and not self.connection.unsent and self.connection.socket is not None:
+            messages = self.backlog.take(READ_BYTES)
+            lines = [message.line for message in messages]
+            for message in messages:
+                self.note_sent(message)
+            self.send(lines)
+
+    def send(self, lines: list[bytes] | None) -> None:
+        """Send these lines, or more of what was sent in part."""
+        try:
+            self.connection.send_on() if lines is None else self.connection.send(lines)
+        except OSError:
+            while self.hear_server():  # what it said before it went counts
+                pass
+            self.lose()
+
+    def note_sent(self, message: Message) -> None:
+        """Remember what a lost connection would ask for: open requests, and the handshake."""
+        for part in message.parts:
+            self.note_sent(part)
+        self.handshake.note_sent(message)
+        if self.kept:
+            self.kept.note_sent(message)
+        self.connection.note_sent(message)
+
+    def hear_server(self) -> bool:
+        """Pass on what the server wrote; False when there was nothing more. Its end is the connection's."""
+        try:
+            lines = self.connection.receive()
+        except OSError:
+            self.lose()
+            return False
+        if lines:
+            self.has_heard = True
+            if self.kept:
+                has_handshake = self.handshake.initialize is not None
+                lines = self.kept.compare(lines, self.connection.in_flight, has_handshake=has_handshake)
+            lines = self.handshake.without_level(lines)
+            self.output.write(b"".join(lines))
+            self.connection.strike_out_answered(lines)
+        return lines is not None
+
+    def is_done(self) -> bool:
+        """Whether stdin has ended and every request has its answer. A subscription never gets one."""
+        return self.input.has_ended and not self.backlog.messages and not self.connection.awaits_answers
+
+    def lose(self) -> None:
+        """Give up a connection that has ended."""
+        if self.connection.socket is None:
+            return
+        self.say(f"lost the connection to {self.connection.address}")
+        self.watch.set(self.connection.socket.fileno(), 0)
+        self.connection.close()
+        self.backlog.drop(lambda message: message.is_response)
+        cause = f"the connection to the Codriver server at {self.connection.address} was lost"
+        # An `initialize` is left for the next connection to answer.
+        self.write(self.connection.take_lost(cause, "server-lost", self.handshake.initialize))
+
+    def take_waiting(self) -> list[Message]:
+        """All that waits for a server, also an `initialize` that was never answered: there is no handshake then."""
+        waiting = [*self.connection.in_flight.values(), *self.backlog.take_all()]
+        if self.connection.in_flight:
+            self.connection.in_flight.clear()
+            self.handshake.initialize = None
+        return waiting
+
+    def take_requests(self) -> list[Message]:
+        """The requests that wait for a server, but for a client's first, for which the next one may still come."""
+        taken = [message for message in self.backlog.messages if message.is_request and message.method not in FIRST]
+        self.backlog.drop(lambda message: any(message is one for one in taken))
+        return taken
+
+    def stop_waiting(self) -> None:
+        """Answer all that the server left unanswered, or never took, after stdin has ended."""
+        for message in self.backlog.messages:
+            self.note_sent(message)
+        cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
+        self.write(self.connection.take_lost(cause, "unanswered", None))
+
+    def write(self, lines: list[bytes]) -> None:
+        """Write answers of our own to the client."""
+        for line in lines:
+            self.output.write(line)
 
 
 class Relay:

@@ -99,7 +99,7 @@ class Input:
         if not CAN_POLL:
             self.passed, other = socket_pair()
             self.fd = self.passed.fileno()
-            from codriver_relay.without_poll import pass_on
+            from codriver_relay.windows import pass_on
 
             start_new_thread(run_or_end, (lambda: pass_on(CLIENT_IN, read_client, other),))
 
@@ -160,7 +160,7 @@ def new_poll() -> Poll:
     """A poll of what can be waited for."""
     if sys.platform != "win32" and CAN_POLL:
         return select.poll()
-    from codriver_relay.without_poll import SocketPoll
+    from codriver_relay.windows import SocketPoll
 
     return SocketPoll()
 

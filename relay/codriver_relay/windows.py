@@ -1,12 +1,15 @@
-"""Windows' own ways in place of folders held open, owners and modes of files, and sessions of processes.
+"""Windows' own ways in place of `poll`, folders held open, owners and modes of files, and sessions of processes.
 
-Imported there alone. A folder is its path, checked now and believed until it is used; whose a file is, and who else may
-read it, is for the access lists of the folders above it, which no mode tells.
+Imported there alone. Sockets alone are waited for, and a thread reads stdin. A folder is its path, checked now and
+believed until it is used; whose a file is, and who else may read it, is for the access lists of the folders above it,
+which no mode tells.
 """
 
 from __future__ import annotations
 
+import _socket as socket
 import os
+import select
 import sys
 import time
 
@@ -29,6 +32,8 @@ Source: Microsoft, System Error Codes.
 """
 REPARSE_POINT = 0x400
 """The attribute of a link, or a junction. Source: Microsoft, File Attribute Constants."""
+POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
+
 
 if sys.platform == "win32":
     import ctypes
@@ -148,3 +153,27 @@ if sys.platform == "win32":
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
 
         return DETACHED_PROCESS | CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
+
+
+class SocketPoll:
+    """`select.poll` for sockets alone, by what every system has. Errors are not waited for."""
+
+    def __init__(self) -> None:
+        self.events: dict[int, int] = {}
+        self.register, self.unregister = self.events.__setitem__, self.events.__delitem__
+
+    def poll(self, wait_ms: float | None = None) -> list[tuple[int, int]]:
+        """The descriptors that are ready, after waiting at most so long."""
+        readers, writers = ([fd for fd, events in self.events.items() if events & kind] for kind in (POLLIN, POLLOUT))
+        readers, writers, _ = select.select(readers, writers, [], None if wait_ms is None else wait_ms / 1000)
+        return [(fd, POLLIN * (fd in readers) | POLLOUT * (fd in writers)) for fd in {*readers, *writers}]
+
+
+def pass_on(fd: int, read: Callable[[], bytes | None], other: socket.socket) -> None:
+    """Send what comes from `fd`, which `read` reads, until its end; while that is not taken, nothing is read."""
+    while (data := read()) != b"":
+        if data is None:
+            select.select([fd], [], [])
+        else:
+            other.sendall(data)
+    other.shutdown(socket.SHUT_WR)

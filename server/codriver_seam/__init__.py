@@ -8,19 +8,8 @@ without `install` nothing is kept but which function handles what.
 from __future__ import annotations
 
 from .changes import call, show
-from .failures import note_error
 from .frames import epoch, frame, look, sensitive_texts
-from .recording import (
-    bind,
-    emit,
-    handler,
-    install,
-    loaded,
-    machine,
-    origin,
-    predicate,
-    seam,
-)
+from .recording import bind, emit, handler, install, loaded, machine, note_error, origin, predicate, seam
 from .repl import start_repl
 from .sources import (
     trace_calls,

@@ -11,8 +11,7 @@ import copy
 import pickle
 import time
 
-from .failures import add_facts, event_of, note_error
-from .recording import cause, emit, is_reading, origin, seam
+from .recording import add_facts, cause, emit, event_of, is_reading, note_error, origin, seam
 from .values import is_mutable, texts_at, words_of
 
 TYPE_CHECKING = False

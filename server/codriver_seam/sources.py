@@ -13,8 +13,20 @@ import sys
 import threading
 import time
 
-from .failures import add_facts, failure_in, is_own, note_error, own_place, unmark
-from .recording import cause, emit, handler_row, is_reading, origin, seam
+from .recording import (
+    add_facts,
+    cause,
+    emit,
+    failure_in,
+    handler_row,
+    is_own,
+    is_reading,
+    note_error,
+    origin,
+    own_place,
+    seam,
+    unmark,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from live_server import serving, until
 from python_projects import project
 
 from codriver.commands import testing
-from codriver.commands.running_evaluation import RunningTests
+from codriver.commands.followers import RunningTests
 from codriver.commands.testing import Case, annotation, cases_of, xml_of
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -46,7 +46,7 @@ from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
 from codriver.settings.layers import Reloader, held_back, load
 from codriver.settings.model import Durations, Settings, check_encrypted, durations_from, named_kernels
-from codriver.systems import stop_signals
+from codriver.systems import terminals
 from codriver.systems.machine import TELLS_USERS
 
 if TYPE_CHECKING:
@@ -326,7 +326,7 @@ class Server:
             await anyio.sleep(ARRIVALS_S)
 
     async def _heed_signals(self) -> None:
-        await stop_signals.heed(lambda name: self._core.report(Stop(f"signal {name}")))
+        await terminals.heed(lambda name: self._core.report(Stop(f"signal {name}")))
 
     async def _exit_when_idle(self) -> None:
         idle_since = anyio.current_time()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from codriver.commands.followers import UNANSWERED, Running
 from codriver.commands.options import (
     PICTURE,
     Number,
@@ -26,7 +27,6 @@ from codriver.commands.options import (
     quiet_option,
     workspace_option,
 )
-from codriver.commands.running_evaluation import UNANSWERED, Running
 from codriver.commands.terminal import NOT_ENDED, patience, reading, say, say_json, terminal_columns
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible

@@ -28,7 +28,7 @@ COMMANDS = {
     "test": "testing",
     "drift": "call",
     "export": "export",
-    "replay": "replay",
+    "replay": "export",
     "call": "call",
     "tools": "call",
     "log": "log",

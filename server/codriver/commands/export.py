@@ -1,12 +1,15 @@
-"""`codriver export`: a part of the output log as a test file, a script, a comment, a notebook or a recording.
+"""`codriver export`, `replay`: a part of the log as a document or a recording, and a recorded session run once more.
 
-Exit status: 0 it was written, 1 it was not, 2 wrong usage, 3 no server.
+A document is a test file, a script, a comment or a notebook. A replay runs in a fresh REPL, and its results are
+compared with the recorded ones. Exit status of `export`: 0 it was written, 1 it was not, 2 wrong usage, 3 no server;
+of `replay`: 0 all is the same, 1 something differs, 2 wrong usage.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,16 +18,28 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from codriver.commands.call import session_option
+from codriver import files
+from codriver.commands.call import FAILED, session_option
+from codriver.commands.followers import WHOLE, FollowError
 from codriver.commands.log import bare, run_entries
-from codriver.commands.log_follower import WHOLE, FollowError
-from codriver.commands.options import STRICT, Number, Whole, pictures_option, python_option, workspace_option
-from codriver.commands.terminal import patience, reading, say
+from codriver.commands.options import (
+    STRICT,
+    Number,
+    Whole,
+    pictures_option,
+    python_option,
+    quiet_option,
+    workspace_option,
+)
+from codriver.commands.terminal import patience, reading, say, write_file
+from codriver.commands.testing import Case, xml_of
 from codriver.documents.layout import Format, Origin, summary
 from codriver.documents.recordings import (
     NothingChosenError,
     Recording,
+    RecordingError,
     as_lines,
+    from_lines,
     last_that_define,
     names_unknown,
     of_ids,
@@ -32,8 +47,9 @@ from codriver.documents.recordings import (
     since_checkpoint,
 )
 from codriver.errors import CodriverError
-from codriver.files import Links, whole_files
+from codriver.files import MEBIBYTE, Links, Rules, whole_files
 from codriver.files.own_folders import workspace_state_folder
+from codriver.log.control_characters import one_line
 from codriver.net import client
 from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of, split_address
 
@@ -41,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from codriver.commands.fresh_runs import FreshRuns
+    from codriver.commands.testing import Outcome
     from codriver.documents.recordings import Recorded
     from codriver.documents.verification import Checked
     from codriver.net.client import Connection
@@ -51,6 +68,7 @@ MOST_ENTRIES = 10_000
 STDOUT = "-"
 _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 """The keys of sessions of Python's kernels, and of notebooks."""
+MOST_BYTES = 64 * MEBIBYTE
 
 
 class ExistsError(CodriverError):
@@ -326,3 +344,102 @@ def _found(connection: Connection, query: str) -> Iterator[str]:
             waiting += one
         elif isinstance(one, dict):
             waiting += one.values()
+
+
+@click.command(
+    "replay",
+    short_help="Run a recorded session in a fresh REPL.",
+    epilog="Exit status: 0 all is the same, 1 something differs, 2 wrong usage.",
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`; by default as recorded.")
+@python_option
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
+@click.option(
+    "--timeout",
+    type=Number(1, 600),
+    default=60.0,
+    metavar="SECONDS",
+    help="How long each step may take, 1 to 600 (60).",
+)
+@pictures_option
+@workspace_option
+@quiet_option("Print what differs, and nothing else.")
+def replay_command(
+    *,
+    file: Path,
+    repl: str | None,
+    python: str,
+    junit: Path | None,
+    timeout: float,
+    pictures: str,
+    workspace: Path,
+    is_quiet: bool,
+) -> None:
+    """Run the code of FILE, which `codriver export --format recording` wrote, in a fresh REPL, and compare.
+
+    The code runs with all its effects, so read a recording that is not yours first. Values that differ in nothing but
+    addresses, times and their like are the same; so are pictures of the same kind and size, with a word on it. What the
+    code prints goes to standard error as it comes.
+    """
+    import anyio  # noqa: PLC0415  # as below
+
+    from codriver.commands.fresh_runs import FreshRuns  # noqa: PLC0415  # it loads what REPLs are started by
+
+    workspace, began, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
+    recording = _read(file)
+    if repl is None and kind_of(recording.repl) is None:
+        raise click.UsageError(f"the recording names a command line, {recording.repl!r}: say it yourself with --repl")
+    runs = FreshRuns(
+        workspace,
+        repl or recording.repl,
+        timeout,
+        is_strict=pictures == STRICT,
+        is_quiet=is_quiet,
+        is_chosen=bool(repl),
+        python=python,
+    )
+    with patience(lambda: runs.progress.words(runs.words)):
+        checked = anyio.run(runs.verify, recording)
+    cases = _cases(recording, checked, file.stem)
+    if junit is not None:
+        write_file(junit, xml_of(cases, began), workspace)
+    for case in cases:
+        if case.outcome == "fail":
+            say(one_line(case.name))
+            say("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
+    for one in () if is_quiet else checked:
+        if one.is_alike and one.reproduces:
+            say(one_line(f"{one.of.id} {one.note}"), hang=2)
+    wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
+    if not is_quiet:
+        say(f"{_told(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
+    sys.exit(FAILED if wrong else 0)
+
+
+def _told(count: int, wrong: int, skipped: int) -> str:
+    told = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
+    return f"{told}, {skipped} cannot run again" if skipped else told
+
+
+def _read(file: Path) -> Recording:
+    try:
+        return from_lines(files.read(file, Rules(Links.OWN, MOST_BYTES)).decode())
+    except UnicodeDecodeError as error:
+        raise RecordingError("it is no text") from error
+
+
+def _cases(recording: Recording, checked: Sequence[Checked], name: str) -> list[Case]:
+    """A case for each evaluation: skipped where the log holds no more of it than a name for a secret."""
+    cases = []
+    for evaluation in recording.evaluations:
+        steps = [one for one in checked if one.of is evaluation]
+        wrong = [one for one in steps if not one.reproduces]
+        outcome: Outcome = "fail" if wrong else "pass"
+        if wrong and all(one.is_hidden for one in wrong):
+            outcome = "skip"
+        head = evaluation.code.strip().partition("\n")[0][:60]
+        details = "\n".join(f"{one.step.text.strip()}\n  {one.note}" for one in wrong)
+        message = wrong[0].note if wrong else ""
+        cases.append(Case(name, f"{evaluation.id} {head}", outcome, message=message, details=details))
+    return cases

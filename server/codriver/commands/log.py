@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import click
 
-from codriver.commands.log_follower import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
+from codriver.commands.followers import APP_EVENT, GAP, STREAM_OVER, WHOLE, Follower, FollowError, followed
 from codriver.commands.options import PICTURE, Whole, color_option, images_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, reading, say, say_bytes, say_json, write_file
 from codriver.core.pictures import marked, without_data

@@ -42,8 +42,8 @@ from codriver.commands.call import (
     start_option,
     without_repl,
 )
+from codriver.commands.followers import RunningTests
 from codriver.commands.options import Number, color_option, images_option, quiet_option, workspace_option
-from codriver.commands.running_evaluation import RunningTests
 from codriver.commands.terminal import Styled, patience, reading, say, write_file
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible

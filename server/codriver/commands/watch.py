@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from codriver.commands.followers import APP_EVENT, GAP, RETRY_S, Follower, FollowError, followed
 from codriver.commands.log import INTERRUPTED, SHOWN_BYTES, shown
-from codriver.commands.log_follower import APP_EVENT, GAP, RETRY_S, Follower, FollowError, followed
 from codriver.commands.options import workspace_option
 from codriver.commands.terminal import reading, say
 from codriver.commands.watch_board import ASKED_AT_START, Board, View, next_filter

@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from codriver.commands.log_follower import APP_EVENT
+from codriver.commands.followers import APP_EVENT
 from codriver.commands.terminal import NOT_ENDED, Styled
 from codriver.core.pictures import marked, pictures_in
 from codriver.log.control_characters import visible

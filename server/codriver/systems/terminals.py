@@ -1,4 +1,7 @@
-"""Terminals and pipes: keys by which a terminal answers, text as UTF-8, ends of a pipe that never wait."""
+"""Terminals, pipes, and signals to stop: keys by which a terminal answers, text as UTF-8, ends of a pipe, Ctrl-C.
+
+Ends of a pipe never wait. The signals are told as the event loop of each system takes them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 if sys.platform == "win32":
@@ -55,3 +58,28 @@ def never_block(end: int) -> None:
     """Have reads from and writes to this end of a pipe fail where they would wait. On Windows they go on waiting."""
     if sys.platform != "win32":
         os.set_blocking(end, False)  # the standard library takes it by position only
+
+
+async def heed(tell: Callable[[str], None]) -> None:
+    """Tell the name of each signal that asks for the end, until cancelled. On the main thread."""
+    import asyncio  # noqa: PLC0415  # no command but the server has an event loop
+    import signal  # noqa: PLC0415  # as above
+
+    import anyio  # noqa: PLC0415  # as above
+
+    if sys.platform == "win32":  # whose event loops take no signals
+        loop = asyncio.get_running_loop()
+        send, receive = anyio.create_memory_object_stream[int](8)
+
+        def note(number: int, _frame: object) -> None:
+            loop.call_soon_threadsafe(send.send_nowait, number)
+
+        for wanted in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
+            signal.signal(wanted, note)
+        with send, receive:
+            async for number in receive:
+                tell(signal.Signals(number).name)
+    else:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for number in signals:
+                tell(signal.Signals(number).name)
