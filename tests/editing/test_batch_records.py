@@ -2,14 +2,17 @@
 
 import contextlib
 import json
+import os
 import random
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 import anyio
 import posix_only
 import pytest
+from alike import rounds
 from live_server import serving
 
 from codriver.editing import BatchRecords, Create, Editor, Limits, Wanted
@@ -72,9 +75,47 @@ def everything(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
+def run(script, *arguments):
+    """The status of a process that runs a script, and what it printed: one that is forked, where that can be.
+
+    It has imported all that it needs, which takes most of the time of one that starts from nothing.
+    """
+    words = [*map(str, arguments)]
+    if not hasattr(os, "fork"):
+        command = [sys.executable, "-c", script, *words]
+        done = subprocess.run(
+            command, timeout=60, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        return done.returncode, done.stdout
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _be(script, words, theirs)
+    os.close(theirs)
+    with os.fdopen(ours) as output:
+        said = output.read()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
+
+
+def _be(script, words, output):
+    """Run a script as the process of `python -c` does, and end."""
+    status = 1
+    try:
+        for number in (1, 2):
+            os.dup2(output, number)
+        sys.stdout = sys.stderr = os.fdopen(output, "w")
+        sys.argv = ["-c", *words]
+        exec(script, {"__name__": "__main__"})
+        status = 0
+    except BaseException:  # noqa: BLE001  # it is told, as the interpreter does
+        traceback.print_exc()
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os._exit(status)
+
+
 def run_killed(folder, steps, records=None):
-    command = [sys.executable, "-c", KILLED, str(folder), str(steps), str(records or folder.parent / "records")]
-    return subprocess.run(command, timeout=60, check=False).returncode
+    return run(KILLED, folder, steps, records or folder.parent / "records")[0]
 
 
 def kept(folder):
@@ -223,7 +264,7 @@ print("over")
 """
 
 
-EDITS = 100 if HAS_DESCRIPTORS else 30  # where `tests/windows` has whole servers for as many as are wanted
+EDITS = rounds(100, 50) if HAS_DESCRIPTORS else 30  # where `tests/windows` has whole servers for as many as are wanted
 MOST_STEPS = 700 if HAS_DESCRIPTORS else 250
 """Within which a server is killed. One edit takes some 80, and 25 where no folders are opened on the way."""
 KEEPS_OPEN = {"": False, **({"as-windows": True} if sys.platform == "linux" else {})}  # which tells what is open
@@ -238,12 +279,11 @@ def test_an_edit_that_was_acknowledged_stays_whenever_its_server_is_killed(folde
         (folder / f"{name}.clj").write_text("(def n 0)")
     while len(acknowledged) < EDITS:
         given = [number, number + dice.randint(1, 12), dice.randint(1, MOST_STEPS), int(keeps_open_files)]
-        command = [sys.executable, "-c", LIVES, str(folder), *map(str, given)]
-        done = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True)
-        is_over = done.stdout.endswith("over\n")
-        assert is_over or posix_only.was_killed(done.returncode), done.stderr
+        status, said = run(LIVES, folder, *given)
+        is_over = said.endswith("over\n")
+        assert is_over or posix_only.was_killed(status), said
         kills += not is_over
-        told = done.stdout.removesuffix("over\n").splitlines()[1:]
+        told = said.removesuffix("over\n").splitlines()[1:]
         acknowledged += told
         records.recover()
         [text] = {(folder / f"{name}.clj").read_text() for name in ("a", "b")}

@@ -276,3 +276,59 @@ def test_a_run_that_ends_while_tests_are_looked_for_names_none(python, py):
     assert "test_late.py" in answer["stacks"]
     said = [row["text"] for row in py.call("repl_output_log", category=["otherErrorOutput"])["result"]]
     assert said[-1].endswith("stopped in no test that the REPL knows of")
+
+
+PLUGINS = {
+    "xdist": """
+def pytest_addoption(parser):
+    parser.addoption("--numprocesses", type=int, default=0)
+
+def pytest_cmdline_main(config):
+    assert config.option.numprocesses == 0, "the tests would run in other processes"
+""",
+    "pytest_cov": """
+def pytest_addoption(parser):
+    parser.addoption("--cov", default=None)
+    parser.addoption("--no-cov", action="store_true")
+
+def pytest_load_initial_conftests(early_config):
+    assert early_config.known_args_namespace.no_cov, "this process would be traced"
+""",
+    "timeout": """
+def pytest_addoption(parser):
+    parser.addoption("--timeout-method", default="thread")
+
+def pytest_configure(config):
+    assert config.option.timeout_method == "signal", "a timeout would end this process"
+""",
+    "late": """
+import pytest
+from _pytest.runner import runtestprotocol
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    for report in runtestprotocol(item, nextitem=nextitem, log=False):
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+""",
+}
+ADDOPTS = {"xdist": "-p xdist --numprocesses 2", "pytest_cov": "-p pytest_cov --cov shop", "timeout": "-p timeout"}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_plugins_that_would_run_the_tests_otherwise_are_told_not_to(python, py, name):
+    files = {
+        "pytest.ini": f"[pytest]\naddopts = {ADDOPTS.get(name, '-p late')}\n",
+        f"{name}.py": PLUGINS[name],
+        "test_plugged.py": "def test_good(): pass\n\ndef test_bad(): assert 1 == 2\n",
+    }
+    write(python, files)
+    try:
+        answer = ask(py, namespace="test_plugged")
+        assert counts(answer) == (2, 1, 1, 0)
+        assert answer["results"][0]["actual"] == "AssertionError: assert 1 == 2"
+    finally:
+        for file in files:
+            (python.workspace / file).unlink()
+        code = f"import sys\nfor name in ({name!r}, 'test_plugged'): sys.modules.pop(name, None)"
+        assert py.call("evaluate_code", code=code)["ok"]

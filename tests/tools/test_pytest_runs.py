@@ -3,7 +3,6 @@
 import pytest
 from live_server import serving, until
 from python_projects import project
-from real_kernels import variables
 from tests_tool import ask, counts
 
 SHOP = "def price(n):\n    return n * 2\n"
@@ -51,8 +50,7 @@ def test_known():
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pytest-runs")
     project(folder, has_pytest=True)
-    # Here pytest has all its plugins, as projects have it.
-    with variables(PYTEST_DISABLE_PLUGIN_AUTOLOAD=""), serving(folder, "--repl", "python") as running:
+    with serving(folder, "--repl", "python") as running:
         with running.client() as client:
             value(client, "1")
         yield running
@@ -289,56 +287,6 @@ def test_settings_that_would_run_the_tests_elsewhere_or_refuse_the_rewriting_do_
         assert counts(ask(client, namespace="test_strict")) == (1, 1, 0, 0)
         answer = ask(client, namespace="test_strict", test="test_slow")
         assert "settings of pytest deselect it" in answer["message"]
-    finally:
-        settings.unlink()
-
-
-PLUGINS = {
-    "xdist": """
-def pytest_addoption(parser):
-    parser.addoption("--numprocesses", type=int, default=0)
-
-def pytest_cmdline_main(config):
-    assert config.option.numprocesses == 0, "the tests would run in other processes"
-""",
-    "pytest_cov": """
-def pytest_addoption(parser):
-    parser.addoption("--cov", default=None)
-    parser.addoption("--no-cov", action="store_true")
-
-def pytest_load_initial_conftests(early_config):
-    assert early_config.known_args_namespace.no_cov, "this process would be traced"
-""",
-    "timeout": """
-def pytest_addoption(parser):
-    parser.addoption("--timeout-method", default="thread")
-
-def pytest_configure(config):
-    assert config.option.timeout_method == "signal", "a timeout would end this process"
-""",
-    "late": """
-import pytest
-from _pytest.runner import runtestprotocol
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item, nextitem):
-    for report in runtestprotocol(item, nextitem=nextitem, log=False):
-        item.ihook.pytest_runtest_logreport(report=report)
-    return True
-""",
-}
-ADDOPTS = {"xdist": "-p xdist --numprocesses 2", "pytest_cov": "-p pytest_cov --cov shop", "timeout": "-p timeout"}
-
-
-@pytest.mark.parametrize("name", PLUGINS)
-def test_plugins_that_would_run_the_tests_otherwise_are_told_not_to(live, client, write, name):
-    settings = live.workspace / "pytest.ini"
-    settings.write_text(f"[pytest]\naddopts = {ADDOPTS.get(name, '-p late')}\n")
-    try:
-        write(**{name: PLUGINS[name], "test_plugged": "def test_good(): pass\n\ndef test_bad(): assert 1 == 2\n"})
-        answer = ask(client, namespace="test_plugged")
-        assert counts(answer) == (2, 1, 1, 0)
-        assert answer["results"][0]["actual"] == "AssertionError: assert 1 == 2"
     finally:
         settings.unlink()
 

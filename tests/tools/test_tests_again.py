@@ -158,7 +158,7 @@ def test_what_outlasted_its_call_runs_again_in_a_new_process_when_it_is_over(liv
 
 
 def test_the_wait_may_be_the_time_that_tests_are_given(client, write):
-    write(test_endless="def test_endless():\n    while True: pass\n")
+    write(test_endless="import time\ndef test_endless():\n    while True: time.sleep(0.01)\n")
     answer = ask(client, namespace="test_endless.py", timeoutMs=1500, onTimeout="interrupt")
     assert (answer["ok"], answer["reason"]) == (False, "timed-out")
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
