@@ -12,7 +12,6 @@ import logging
 from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -25,7 +24,6 @@ from codriver.core.values import TOLD_IN_WORDS, Evaluation, Failure, PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError
 from codriver.log.logbook import AppEvent, AppLog, Logbook, near
 from codriver.log.output_log import NO_LINE, Category, Entry
-from codriver.net.timers import Timeout, Timeouts
 from codriver.repls.contract.adapter import Adapter, OpTimedOutError, SessionNotOpenError
 from codriver.repls.contract.adapter_values import (
     AppEvents,
@@ -451,9 +449,8 @@ class Runner:
         self._interrupter = interrupter
         self._spawn = spawn
         self._clear = clear
-        self._running: dict[str, Timeout] = {}
+        self._running: dict[str, asyncio.TimerHandle] = {}
         """By evaluation: when it will have run too long."""
-        self._timeouts = Timeouts()
         self._overlong: dict[str, str] = {}
         """By evaluation that is being ended because it ran too long: that in words."""
 
@@ -463,9 +460,8 @@ class Runner:
         adapter = self._adapters.get(effect.repl)
         if adapter is None:
             return
-        timeout = Timeout(monotonic() + effect.max_run_ms / 1000, partial(self._overdue, effect))
-        self._running[evaluation] = timeout
-        self._timeouts.set(timeout)
+        loop = asyncio.get_running_loop()
+        self._running[evaluation] = loop.call_later(effect.max_run_ms / 1000, self._overdue, effect)
         ended = partial(self._ended, evaluation)
         try:
             adapter.start_evaluation(effect.request, ended, _limits(effect))
@@ -500,7 +496,7 @@ class Runner:
             ended(error)
 
     def _ended(self, evaluation: str, how: Ending | Exception) -> None:
-        self._timeouts.drop(self._running.pop(evaluation))
+        self._running.pop(evaluation).cancel()
         why = self._overlong.pop(evaluation, None)
         if isinstance(how, ReplDisconnectedError):
             return  # the life of the connection ends all its evaluations at once, with the cause

@@ -20,7 +20,6 @@ from codriver.core.actions import CallerNamed
 from codriver.core.records import dataclass
 from codriver.errors import refused
 from codriver.net.fair_threads import Work
-from codriver.net.timers import Timeouts
 from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.ledgers.ledger import Told, Waits
@@ -137,7 +136,6 @@ class Services:
     waits: Waits = field(default_factory=Waits)
     """The queries that stand."""
     durations: Durations = field(default_factory=Durations)
-    timeouts: Timeouts = field(default_factory=Timeouts)
     """Of the waits for evaluations."""
     told: Told = field(default_factory=Told)
     """Who was told what."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from codriver.core import callers
 from codriver.core.actions import CancelQueued, InputGiven, InputWanted
 from codriver.core.state import holder
 from codriver.errors import RefusedError, refused
-from codriver.net.timers import Timeout
 
 if TYPE_CHECKING:
     from codriver.core.state import State
@@ -73,7 +73,7 @@ async def wait(
                 told = now
                 await call.progress(now - began, _progress(call, evaluation))
             until = min(deadline, told + durations.progress_s)
-            await _changed(call, transcript, min(until, now + durations.behind_input_s) if is_held_up else until)
+            await _changed(transcript, min(until, now + durations.behind_input_s) if is_held_up else until)
     except anyio.get_cancelled_exc_class():
         if owns and not (lasting is not None and lasting.is_detached):
             with anyio.move_on_after(2 * durations.settle_s, shield=True):
@@ -81,14 +81,13 @@ async def wait(
         raise
 
 
-async def _changed(call: Call, transcript: Transcript, until: float) -> None:
+async def _changed(transcript: Transcript, until: float) -> None:
     """Wait until the evaluation changed, or this moment. To wake all who wait costs less than a cancel scope."""
-    timeouts, timeout = call.services.timeouts, Timeout(until, transcript.signal)
-    timeouts.set(timeout)
+    timeout = asyncio.get_running_loop().call_later(max(0.0, until - monotonic()), transcript.signal)
     try:
         await transcript.change()
     finally:
-        timeouts.drop(timeout)
+        timeout.cancel()
 
 
 def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:

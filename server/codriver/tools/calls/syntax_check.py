@@ -1,9 +1,6 @@
 """Code that cannot be read is refused before anything of it is accepted: Lisp by its brackets, Python by its parser.
 
-So is a file whose name says that it is no source of the session's language. Most of what an agent evaluates is one call
-of a few words, and its tree would only tell that its brackets balance. Such a plain form is seen to be one without a
-tree of it being built; what has anything but words, numbers, strings, quotes and brackets in it is for the reader
-(`codriver.lisp.reader`).
+So is a file whose name says that it is no source of the session's language.
 """
 
 from __future__ import annotations
@@ -15,13 +12,13 @@ import warnings
 from contextlib import suppress
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from codriver.core.state import without_merely_found
 from codriver.core.values import NOT_LISP, Form
 from codriver.errors import CodriverError, RefusedError, refused
 from codriver.lisp.parinfer import balance
-from codriver.lisp.reader import CLOSERS, TooManyFormsError, explain, read, top_level_forms
+from codriver.lisp.reader import TooManyFormsError, explain, read, top_level_forms
 from codriver.repls.kinds import session_for, suffixes_of
 from codriver.repls.seam.seam_providers import is_laid_in
 
@@ -279,43 +276,5 @@ async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bo
 
 
 def _lisp_forms(code: str) -> tuple[Form, ...]:
-    if is_plain_form(code):
-        return (Form(code, 1, 1),)
     spans = top_level_forms(code, check_brackets(code))
     return tuple([Form(code[span.start : span.end], span.line, span.column) for span in spans])
-
-
-MAX_CHARACTERS: Final = 2_000
-"""Of a text that is looked at."""
-
-_NOTABLE = re.compile(
-    r"""
-      "[^"\\]*+(?:\\.[^"\\]*+)*+"   # a string
-    | [()\[\]{}]
-    | '(?![\w(\[{])                 # a quote with nothing behind it
-    | [^\w\s'.,:?!*+/<>=&%$-]       # what only the reader knows
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-
-def is_plain_form(text: str) -> bool:
-    """Whether `text` is one balanced form in brackets, from its first character to its last.
-
-    False says nothing: the reader knows.
-    """
-    if text[:1] != "(" or len(text) > MAX_CHARACTERS:
-        return False
-    expected: list[str] = []
-    notable = _NOTABLE.findall(text)
-    last = len(notable) - 1
-    for index, piece in enumerate(notable):
-        if piece in CLOSERS:
-            expected.append(CLOSERS[piece])
-        elif piece == expected[-1]:
-            expected.pop()
-            if not expected:
-                return index == last and text[-1] == piece
-        elif piece[0] != '"' or len(piece) == 1:
-            return False
-    return False
