@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -255,6 +256,7 @@ def is_there(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110  # `Path.exists` raises where it may not look
 
 
+@cache
 def known_clients() -> Mapping[str, Client]:
     """Every client, by its id, in the order they are shown."""
     folder = shipped_folder("wrapper-config")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +57,7 @@ class HookFile:
         return filled.replace("{{words}}", json.dumps(words, ensure_ascii=False))
 
 
+@cache
 def known_hooks() -> Mapping[str, tuple[HookFile, ...]]:
     """The files of each client that has hooks, by the client's id."""
     table = tomllib.loads(shipped_text(f"{FOLDER}/hooks.toml"))
