@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from alike import first_and_last
 from live_server import RELAY, environ
 from real_clients import RUN_S, program
 
@@ -18,7 +19,7 @@ def inspect(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inspector")
     (folder / "workspace").mkdir()
     port_file = folder / "workspace" / ".calva" / "mcp-server" / "port"
-    relay = [sys.executable, RELAY, str(port_file), "--start"]
+    relay = [sys.executable, "-I", "-S", RELAY, str(port_file), "--start"]
     # It hands few variables on to a server, so the server's folders are found by the home folder alone.
     shared = {key: value for key, value in environ(folder).items() if not key.startswith("XDG_")}
     env = {**shared, "HOME": str(folder), "NO_COLOR": "1"}
@@ -55,13 +56,13 @@ def test_it_finds_no_schema_that_some_client_could_refuse(inspect):
 
 
 def test_it_reads_what_is_listed(inspect):
-    for resource in inspect("--method", "resources/list")[0]["resources"]:
+    for resource in first_and_last(inspect("--method", "resources/list")[0]["resources"]):
         (content,) = inspect("--method", "resources/read", "--uri", resource["uri"])[0]["contents"]
         assert content["uri"] == resource["uri"]
         assert content["text"]
 
 
 def test_it_gets_every_prompt(inspect):
-    for prompt in inspect("--method", "prompts/list")[0]["prompts"]:
+    for prompt in first_and_last(inspect("--method", "prompts/list")[0]["prompts"]):
         got, _ = inspect("--method", "prompts/get", "--prompt-name", prompt["name"])
         assert got["messages"]

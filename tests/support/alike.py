@@ -25,6 +25,9 @@ FLOODS_OF_A_KERNEL = (
     ("displays without end", "prints without end"),
     ("one gib of buffers", "one gib before the message", "three million parts"),
 )
+SHAPES_OF_A_CHECKOUT = (
+    ("presence", "project", "all"), ("ZIP_BZIP2", "ZIP_LZMA", "ZIP_DEFLATED"), ("127.0.0.1", "0.0.0.0", "localhost"),
+)  # fmt: skip
 APPLICATIONS = ("jvm", "basilisp", "hy", "ipykernel", "nbb", "squint")
 """REPLs whose application shows itself by the same seam, or which tell the page of their tests."""
 PYTHONS = (("python3.9", "python3.10"), ("python3.11", "python3.12", "python3.13"))
@@ -44,7 +47,7 @@ CHOOSING = (
     ("repls/test_adapter_", REPLS),
     ("trust/test_python_path.py", (PATHS_OF_PYTHON,)),
     ("trust/test_cancellation.py", (("asyncio", "uvloop"),)),
-    ("trust/test_hostile_checkout.py", (("presence", "project", "all"), ("ZIP_BZIP2", "ZIP_LZMA", "ZIP_DEFLATED"))),
+    ("trust/test_hostile_checkout.py", SHAPES_OF_A_CHECKOUT),
     ("tools/test_affected_tests.py", (("python3.11", "python3.12"),)),
     ("trust/test_starving.py", HEAVY_NOTEBOOKS),
     ("trust/test_kernel_floods.py", FLOODS_OF_A_KERNEL),
@@ -58,12 +61,22 @@ SEED = "352"
 def is_whole(config):
     """Whether all members are wanted."""
     named = config.option.keyword or any("::" in argument for argument in config.args)
-    return bool(named) or os.environ.get("CODRIVER_TESTS") == "all"
+    return bool(named) or are_all_wanted()
+
+
+def are_all_wanted():
+    """Whether the run is for everything, as that of CI is."""
+    return os.environ.get("CODRIVER_TESTS") == "all"
 
 
 def rounds(all_of_them, some):
     """How many rounds of the same a test has: all of them with `CODRIVER_TESTS=all`, else some."""
-    return all_of_them if os.environ.get("CODRIVER_TESTS") == "all" else some
+    return all_of_them if are_all_wanted() else some
+
+
+def first_and_last(members):
+    """Of things that go the same way, such as what a list has: the first and the last; all where all tests run."""
+    return members if are_all_wanted() or len(members) < 2 else [members[0], members[-1]]
 
 
 @cache

@@ -12,6 +12,8 @@ import uuid
 from contextlib import contextmanager
 from typing import ClassVar
 
+from live_server import RELAY
+
 WATCHED = b"test://watched-resource", b"codriver://log"
 SESSION = "mcp-session-id"
 LONGEST_S = 120
@@ -76,7 +78,7 @@ def bridged(live):
     """The address of a bridge to a server."""
 
     def relay():
-        command = [sys.executable, "-m", "codriver_relay", str(live.port_file)]
+        command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
         pipe = subprocess.PIPE
         return subprocess.Popen(
             command, env=live.environ, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, bufsize=0

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from alike import rounds
 from live_server import WAIT_S, Bare, until
 from mcp.shared.exceptions import MCPError
 
@@ -228,7 +229,7 @@ def test_a_server_cancelled_at_any_moment_of_its_start_leaves_nothing(workspace,
     cancelled_after(workspace, loop, 0)
     before = files()
     seen = set()
-    for steps in (*range(60), *range(60, 2000, 97)):
+    for steps in (*range(0, 60, rounds(1, 3)), *range(60, 2000, rounds(97, 194))):
         seen.add(cancelled_after(workspace, loop, steps))
         until(lambda: not children(), f"the processes of a server cancelled after {steps} turns to end")
         until(lambda: files() == before, "the threads to close what they look at")
@@ -241,7 +242,7 @@ def test_a_server_cancelled_at_any_moment_of_its_start_leaves_nothing(workspace,
 def test_a_server_that_is_told_to_stop_twice_at_any_moment_of_its_end_leaves_nothing(workspace, loop):
     """The second signal comes while it winds down: that is harmless, and clients are answered all the same."""
     before = files()
-    for turns in range(0, 60, 4):
+    for turns in range(0, 60, rounds(4, 12)):
 
         def client(inside, turns=turns):
             with inside.client() as caller:

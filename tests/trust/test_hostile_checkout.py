@@ -281,7 +281,7 @@ def claiming(jar, size):
 def test_a_jar_made_to_be_unpacked_takes_no_memory(checkout, tmp_path, method, is_honest):
     workspace = checkout("folder", [])
     (workspace / "lib").mkdir()
-    jar = jar_with(method, 2 * MOST_BYTES)
+    jar = jar_with(method, MOST_BYTES)
     (workspace / "lib" / "bomb.jar").write_bytes(jar if is_honest else claiming(jar, 1000))
     said, status, memory = run(["doctor"], tmp_path)
     assert status in (0, 1), said

@@ -12,11 +12,15 @@ from pathlib import Path
 
 import pytest
 import real_kernels
+from alike import rounds
 from live_server import serving, until
 from lying_kernel import LIES, lying_kernel
 from needs import do_without
 
 MOST_MIB = 200
+MOST_OF_ONE_MIB = 150
+"""While one print or display comes that is larger than what is left of this: 90 were measured."""
+LARGE = 1 << 27
 MOST_TIMES_LONGER = 12
 """How much longer than those of an idle server the pings of the flooded one may take together. One stall of seconds, as
 there was before, is more than that; the chance by which a busy machine stops one process is not."""
@@ -24,10 +28,10 @@ there was before, is more than that; the chance by which a busy machine stops on
 LEAST_S = 0.2
 """The pings of the idle server count as no shorter together."""
 
-SECONDS = 4
+SECONDS = rounds(4, 1.5)
 FLOODS = {
-    "one print": "print('begins' + 'y' * (1 << 28) + 'ends')",
-    "one display": "display({'text/plain': 'begins' + 'a' * (1 << 28) + 'ends'}, raw=True)",
+    "one print": f"print('begins' + 'y' * {LARGE} + 'ends')",
+    "one display": f"display({{'text/plain': 'begins' + 'a' * {LARGE} + 'ends'}}, raw=True)",
     "prints without end": f"""
 import time
 over = time.time() + {SECONDS}
@@ -97,6 +101,7 @@ def flooded(tmp_path_factory):
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(flooded, idle, flood):
     with flooded.client() as client, flooded.client() as other:
+        most = max(peak_mib(flooded), MOST_OF_ONE_MIB) if flood.startswith("one") else MOST_MIB
         evaluation = client.begin_call("evaluate_code", code=FLOODS[flood], timeoutMs=600_000)
         here, elsewhere = pings(client, other, idle)
         answer = client.answer(evaluation)["result"]["structuredContent"]
@@ -115,7 +120,7 @@ def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(
         # Where its stream does not get rid of its prints in 10 s, the kernel says that it is idle before they come.
         until(lambda: tail_of(other, asked).rstrip("\n'").endswith("ends") or is_dropped, "the end")
         assert other.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
-        assert peak_mib(flooded) <= MOST_MIB
+        assert peak_mib(flooded) <= most
         assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)
 
 

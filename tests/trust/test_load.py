@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+from alike import rounds
 
 from trust.load import Plan, run
 
@@ -19,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    found = run(tmp_path_factory.mktemp("load"), Plan())
+    found = run(tmp_path_factory.mktemp("load"), Plan(seconds=rounds(5.0, 1.5)))
     sys.stdout.write(found.report())  # shown with a failure
     return found
 

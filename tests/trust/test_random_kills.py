@@ -9,9 +9,10 @@ from collections import Counter
 
 import posix_only
 import pytest
+from alike import rounds
 from live_server import Live, serving
 
-KILLS = int(os.environ.get("CODRIVER_TEST_KILLS", "9"))
+KILLS = int(os.environ.get("CODRIVER_TEST_KILLS", rounds(9, 4)))
 """How often a server is killed; some hundred are for a long look."""
 NAMES = ("a.clj", "b.clj", "deep/c.clj", "notes.md")
 PADDING = "; padding\n" * 20_000
@@ -171,7 +172,7 @@ def test_each_call_of_ten_clients_is_answered_once_and_none_runs_twice_whenever_
         for one in working:
             one.start()
         for _ in range(KILLS):
-            killed_in(live, dice.uniform(0.2, 2.5)).join()
+            killed_in(live, dice.uniform(0.2, 1.5)).join()
             live.stop(posix_only.KILL)
             live = Live(tmp_path, "--repl", "python")
         with live.client() as client:
