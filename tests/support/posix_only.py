@@ -48,6 +48,10 @@ if sys.platform == "win32":
         assert handle != wintypes.HANDLE(-1).value, ctypes.WinError(ctypes.get_last_error())
         return lambda: kernel.CloseHandle(wintypes.HANDLE(handle))
 
+    def limit_memory(_pid, _most_bytes):
+        """Let a process have so much of the address space at most."""
+        pytest.skip("Windows bounds no process that runs")
+
     READ, OPEN_EXISTING = 0x80000000, 3
     """Source: Microsoft, CreateFileW."""
 
@@ -120,6 +124,12 @@ else:
     import resource
     import struct
     import termios
+
+    def limit_memory(pid, most_bytes):
+        """Let a process have so much of the address space at most, where the system bounds one that runs."""
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            if sys.platform == "linux":
+                resource.prlimit(pid, resource.RLIMIT_AS, (most_bytes, most_bytes))
 
     def make_pipe(path):
         """A pipe with a name."""

@@ -236,12 +236,8 @@ def limited_codriver(words, env):
             command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             timeout=WAIT_S, check=False,
         ).stdout  # fmt: skip
-    assert sys.platform == "linux"
-    import resource  # noqa: PLC0415  # Windows has none
-
     process = forked.Forked(words, env=env)
-    with contextlib.suppress(ProcessLookupError):  # it has ended
-        resource.prlimit(process.pid, resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    posix_only.limit_memory(process.pid, MOST_BYTES)
     said, _ = process.communicate(WAIT_S)
     assert process.memory < MOST_BYTES
     return said
