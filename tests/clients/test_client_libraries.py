@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 from live_server import RELAY, environ
 from needs import expect_clients
@@ -31,8 +32,8 @@ def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library
     # A library hands few variables on to a server, so the server's folders are found by the home folder alone.
     shared = {key: value for key, value in environ(tmp_path).items() if not key.startswith("XDG_")}
     env = {**shared, "HOME": str(tmp_path), "OPENAI_AGENTS_DISABLE_TRACING": "1"}
-    accept = [sys.executable, "-m", "codriver", "trust", "--workspace", str(tmp_path / "app")]
-    subprocess.run(accept, env=env, timeout=RUN_S, check=True, capture_output=True)  # else no tests are on offer
+    accepted = forked.run(["trust", "--workspace", str(tmp_path / "app")], env=env, timeout=RUN_S)
+    assert accepted.returncode == 0, accepted  # else no tests are on offer
     start = ["env", "CODRIVER_MCP_SOCKET_SERVER_PORT=0", sys.executable, RELAY, port_file, "--start"]
     try:
         done = subprocess.run(
@@ -42,8 +43,7 @@ def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library
         assert done.returncode == 0, done.stderr
         seen = json.loads(done.stdout)
     finally:
-        stop = [sys.executable, "-m", "codriver", "stop", "--workspace", str(tmp_path / "app")]
-        subprocess.run(stop, env=env, timeout=RUN_S, check=False, capture_output=True)
+        forked.run(["stop", "--workspace", str(tmp_path / "app")], env=env, timeout=RUN_S)
     # A Python REPL has no macros to expand, and no application; all else is there at the first look.
     # Whether it can try in forks it says a moment later.
     assert set(seen["tools"]) | {"try_code"} == {tool.name for tool in MANIFEST} - {

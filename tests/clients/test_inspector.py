@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import forked
 import pytest
 from alike import first_and_last
 from live_server import RELAY, environ
@@ -33,8 +34,8 @@ def inspect(tmp_path_factory):
         return json.loads(done.stdout), done.stderr
 
     yield inspect
-    stop = [sys.executable, "-m", "codriver", "stop", "--workspace", str(folder / "workspace")]
-    subprocess.run(stop, env=env, timeout=RUN_S, check=True, capture_output=True)
+    stopped = forked.run(["stop", "--workspace", str(folder / "workspace")], env=env, timeout=RUN_S)
+    assert stopped.returncode == 0, stopped
 
 
 def evaluate(inspect, code, *options):

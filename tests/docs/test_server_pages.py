@@ -30,7 +30,7 @@ class Copy:
         self.folder = folder
         self.codriver = folder / "server" / "codriver"
         self.workspace = folder / "workspace"
-        shutil.copytree(ROOT / "server" / "codriver", self.codriver, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "server" / "codriver", self.codriver)  # with what is compiled
         for name in ("skills", "wrapper-config"):
             shutil.copytree(ROOT / name, folder / name)
         self.workspace.mkdir()

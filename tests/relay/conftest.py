@@ -1,10 +1,10 @@
 import contextlib
 import os
 import shlex
-import subprocess
 import sys
 from functools import partial
 
+import forked
 import posix_only
 import pytest
 from live_server import WAIT_S, environ
@@ -101,15 +101,7 @@ class Gated:
         }
         self.port_file = workspace / ".calva" / "mcp-server" / "port"
         self.start_relay, self.relays = start_relay, []
-        self.stop = partial(
-            subprocess.run,
-            [sys.executable, "-m", "codriver", "stop"],
-            cwd=workspace,
-            env=os.environ | self.environment,
-            capture_output=True,
-            timeout=WAIT_S,
-            check=False,
-        )
+        self.stop = partial(forked.run, ["stop"], cwd=workspace, env=os.environ | self.environment, timeout=WAIT_S)
 
     def relay(self):
         self.relays.append(self.start_relay(self.port_file, "--start", **self.environment))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import posix_only
 import pytest
 from live_server import environ
@@ -353,8 +354,7 @@ def test_the_greeting_promises_nothing_that_the_server_does_not_keep(stack, proj
     ours = {name: value for name, value in environ(tmp_path).items() if name.startswith(("XDG_", "CODRIVER_"))}
     ours |= {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     relay = RelayProcess("--workspace", "auto", "--start", environment=ours)
-    stack.callback(subprocess.run, [sys.executable, "-m", "codriver", "-w", str(project), "stop"], check=False,
-                   env=os.environ | ours, capture_output=True)  # fmt: skip
+    stack.callback(forked.run, ["-w", str(project), "stop"], env=os.environ | ours)
     stack.callback(relay.close)
     greeted(relay)
     relay.send(roots(project.as_uri()), request(8, name="evaluate_code", arguments={"code": "1+2"}))

@@ -31,11 +31,11 @@ def test_the_agent_evaluates(tmp_path, name):
         (command, *words), variables = AGENTS[name](place, model.url)
         agent = program(command)
         # An agent that is given its task at once does not wait long for servers, so this one is there before.
-        place.run(sys.executable, "-m", "codriver", "eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+        place.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
         try:
             shown = place.run(agent, *words, **variables)
         finally:
-            stopped = place.run(sys.executable, "-m", "codriver", "stop")
+            stopped = place.codriver("stop")
     assert SAID in shown, shown
     assert model.results, f"the tool was not called: {shown}"
     (result,) = model.results
@@ -56,11 +56,11 @@ def test_the_first_session_of_an_agent_that_waits_for_no_server_has_the_tools_fr
     with serving_model({"code": "6 * 7"}) as model:
         (command, *words), variables = AGENTS["codex"](place, model.url)
         agent = program(command)
-        place.run(sys.executable, "-m", "codriver", "init", "--client", "codex")
+        place.codriver("init", "--client", "codex")
         try:
             shown = place.run(agent, *words, **variables)
         finally:
-            place.run(sys.executable, "-m", "codriver", "stop")
+            place.codriver("stop")
     assert "evaluate_code" in model.heard[0], shown
     told = json.dumps(model.results[0]).replace("\\", "").replace('": ', '":')
     assert '"result":"42"' in told, shown

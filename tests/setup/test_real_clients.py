@@ -69,7 +69,7 @@ def test_the_client_itself_connects_where_nobody_started_a_server(place, name):
         shown = place.run(program(command), *words, CODRIVER_MCP_SOCKET_SERVER_PORT="0")
         assert re.search(expected, shown), shown
     finally:
-        place.run(sys.executable, "-m", "codriver", "stop")
+        place.codriver("stop")
 
 
 def test_auggie_connects_and_lists_the_tools(place):
@@ -79,7 +79,7 @@ def test_auggie_connects_and_lists_the_tools(place):
     write_entry(place, "auggie", "user", launch)
     settings = place.home / ".augment" / "settings.json"
     account = {"accessToken": "none", "tenantURL": "http://127.0.0.1:1/", "scopes": ["read"]}
-    place.run(sys.executable, "-m", "codriver", "eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+    place.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
     # It waits longer and longer for its model, which is not there.
     waiting = subprocess.Popen(
         [auggie, "--mcp-config", settings, "--print", "go"],
@@ -87,12 +87,10 @@ def test_auggie_connects_and_lists_the_tools(place):
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        until(
-            lambda: "augment-mcp-client" in place.run(sys.executable, "-m", "codriver", "status"), "auggie to connect"
-        )
-        listed = place.run(sys.executable, "-m", "codriver", "init", "--list")
+        until(lambda: "augment-mcp-client" in place.codriver("status"), "auggie to connect")
+        listed = place.codriver("init", "--list")
     finally:
         waiting.kill()
         waiting.wait()
-        place.run(sys.executable, "-m", "codriver", "stop", "--for-good")
+        place.codriver("stop", "--for-good")
     assert re.search(r"auggie auggie yes \d{4}-", listed), listed

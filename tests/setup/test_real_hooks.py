@@ -84,7 +84,7 @@ def set_up(place, name, monkeypatch):
     settings = place.home / ".config" / "codriver" / "codriver.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text("hookGate = true\n")
-    place.run(sys.executable, "-m", "codriver", "trust")  # else the turn's tests are refused
+    place.codriver("trust")  # else the turn's tests are refused
 
 
 def edits(place, who):
@@ -93,7 +93,7 @@ def edits(place, who):
         "[:find ?line ?text :in $ ?who :where [?e :output/who ?who] [?e :output/text ?text] [?e :output/line ?line]]"
     )
     given = json.dumps({"query": query, "inputs": [who]})
-    shown = place.run(sys.executable, "-m", "codriver", "call", "repl_output_log", given)
+    shown = place.codriver("call", "repl_output_log", given)
     return [text for _, text in sorted(json.loads(shown)["result"]) if " edited " in text]
 
 
@@ -106,12 +106,12 @@ def test_an_edit_by_the_clients_own_tool_reaches_the_log_and_what_is_wrong_its_m
     with serving_model(script=SCRIPTS[name](place.workspace)) as model:
         (command, *words), variables = AGENTS[name](place, model.url)
         agent = program(command)
-        place.run(sys.executable, "-m", "codriver", "eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+        place.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
         try:
             shown = place.run(agent, *words, *MORE.get(name, []), **variables)
             noted = edits(place, WHO.get(name, name))
         finally:
-            place.run(sys.executable, "-m", "codriver", "stop")
+            place.codriver("stop")
     assert SAID in shown, shown
     heard = "".join(model.heard)
     who = WHO.get(name, name)

@@ -48,7 +48,7 @@ def stopping(place):
     try:
         yield
     finally:
-        place.run(sys.executable, "-m", "codriver", "stop", "--for-good")
+        place.codriver("stop", "--for-good")
 
 
 @pytest.mark.parametrize("folder", [ROOT, PLUGIN], ids=["marketplace", "plugin"])
@@ -73,7 +73,7 @@ def test_the_plugin_is_installed_and_its_server_evaluates(place, name):
         installed = place.run(agent, *words)
         assert said in installed, installed
         # An agent that is given its task at once does not wait long for servers, so this one is there before.
-        place.run(sys.executable, "-m", "codriver", "eval", "--start", "0")
+        place.codriver("eval", "--start", "0")
         task = [word.replace("mcp__codriver__", "mcp__plugin_codriver_codriver__") for word in task]
         shown = place.run(agent, *task, **variables)
     assert SAID in shown, shown

@@ -45,10 +45,6 @@ def place(tmp_path):
     return place
 
 
-def codriver(place, *words):
-    return place.run(sys.executable, "-m", "codriver", *words)
-
-
 def write_entry(place, era):
     """The agent's entry, with the filter in front of the relay; the place of the filter's notes."""
     (place.home / "filter.py").write_text(FILTER)
@@ -69,18 +65,18 @@ def test_the_agent_goes_on_where_its_server_was_restarted(place, monkeypatch, na
     def stopping(body, script):
         results, events = speak(body, script)
         if len(results) == 1 and not stops:
-            stops.append(codriver(place, "stop"))
+            stops.append(place.codriver("stop"))
         return results, events
 
     monkeypatch.setitem(scripted_model.INTERFACES, INTERFACES[name], stopping)
     with serving_model(script=SCRIPT) as model:
         (command, *words), variables = AGENTS[name](place, model.url)
         agent = program(command)
-        codriver(place, "eval", "--start", "0")
+        place.codriver("eval", "--start", "0")
         try:
             shown = place.run(agent, *words, **variables)
         finally:
-            codriver(place, "stop", "--for-good")
+            place.codriver("stop", "--for-good")
     assert [stopped.startswith("stopped pid") for stopped in stops] == [True]
     assert SAID in shown, shown
     told = json.dumps(model.results[-1], ensure_ascii=False).replace("\\", "")

@@ -11,6 +11,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import forked
 import live_server
 import pytest
 from live_server import environ
@@ -343,11 +344,10 @@ def test_an_entry_that_init_wrote_starts_a_server_for_its_workspace(workspace, m
     place = f"{machine.variables['PATH']}{os.pathsep}{os.environ['PATH']}"
     ours = environ(tmp_path) | {"PATH": place, "CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     ours.pop("CLAUDE_PROJECT_DIR", None)
-    codriver = [sys.executable, "-m", "codriver", "-w", str(workspace)]
-    done = subprocess.run([*codriver, "init", "--client", "claude-code"], env=ours, capture_output=True, check=False)
+    done = forked.run(["-w", str(workspace), "init", "--client", "claude-code"], env=ours)
     assert done.returncode == 0, done
     command, *words = command_line(json.loads((workspace / ".mcp.json").read_text())["mcpServers"]["codriver"])
-    stack.callback(subprocess.run, [*codriver, "stop"], env=ours, capture_output=True, check=False)
+    stack.callback(forked.run, ["-w", str(workspace), "stop"], env=ours)
     client = RelayProcess(
         *words, command=shutil.which(command, path=place), cwd=workspace / "a" / "b", environment=ours
     )

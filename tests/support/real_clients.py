@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import forked
 from needs import expect_clients
 
 HERE = Path(__file__).parents[1] / "clients"
@@ -40,6 +41,11 @@ def program(name):
     return found
 
 
+def shown(done):
+    """What was printed, as one line without colours."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
+
+
 class Place:
     """A home folder and a workspace, and the clients run there."""
 
@@ -55,7 +61,11 @@ class Place:
             words, cwd=self.workspace, env={**self.environment, **more}, capture_output=True, text=True,
             timeout=RUN_S, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
+        return shown(done)
+
+    def codriver(self, *words, **more):
+        """What a command of `codriver` prints there, in the same way."""
+        return shown(forked.run(words, env={**self.environment, **more}, cwd=self.workspace, timeout=RUN_S))
 
     def trust(self):
         """Tell the clients that read workspace files only in trusted folders that this one is."""

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import forked
 import posix_only
 import pytest
 from live_server import Live, environ, serving, until
@@ -198,8 +199,7 @@ def test_output_that_fits_neither_the_disk_nor_memory_loses_its_beginning_and_sa
 
 def test_init_in_a_folder_that_cannot_be_written_tells_no_next_steps(tmp_path):
     with small_disk(tmp_path / "workspace") as disk, read_only(disk):
-        command = [sys.executable, "-m", "codriver", "init", "--client", "claude-code"]
-        done = subprocess.run(command, cwd=disk, env=environ(tmp_path), capture_output=True, text=True, check=False)
+        done = forked.run(["init", "--client", "claude-code"], cwd=disk, env=environ(tmp_path))
     assert done.returncode == 1
     assert ".mcp.json cannot be written: Read-only file system" in done.stdout
     assert "start claude" not in done.stdout
@@ -221,8 +221,7 @@ def test_a_relay_says_that_a_workspace_is_read_only_and_the_disk_full(tmp_path):
         fill(disk)
         said = refused_by_relay(tmp_path, disk)
         assert "make room" in said
-        command = [sys.executable, "-m", "codriver", "eval", "1", "--start"]
-        done = subprocess.run(command, cwd=disk, env=environ(tmp_path), capture_output=True, text=True, check=False)
+        done = forked.run(["eval", "1", "--start"], cwd=disk, env=environ(tmp_path))
         assert done.returncode == 3
         assert "make room" in done.stderr
 
@@ -267,8 +266,7 @@ def test_a_stop_says_that_the_last_code_may_not_be_kept(tmp_path):
         fill(disk)
         assert client.call("evaluate_code", code="'not written'")["ok"]
         until(lambda: errors_of(client), "the server to say so")
-        command = [sys.executable, "-m", "codriver", "stop", "-w", str(live.workspace)]
-        done = subprocess.run(command, env=environ(tmp_path), capture_output=True, text=True, check=False)
+        done = live.run("stop")
         assert done.returncode == 0
         assert "code that was evaluated last may not be kept: the history cannot be written" in done.stderr
 
