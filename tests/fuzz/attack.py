@@ -239,17 +239,16 @@ class Comparison:
             if one.outcome == "done" and one.begun > since and one.ended < until
         }  # fmt: skip
 
-    def check_log(self, live, began):
-        """The newest rows of a server's log, which has run since `began`."""
+    def check_log(self, live, began, first_line):
+        """The newest rows of a server's log, which has run since `began` and had its first line soon after."""
         asked = time.monotonic()
-        told = live.run("log", "--json", "--limit", str(LOG_ROWS))
-        rows = [json.loads(line) for line in told.stdout.splitlines()]
+        rows = newest_rows(live, LOG_ROWS)
         lines = [row["line"] for row in rows]
         assert lines == sorted(set(lines)), "a line of the log stands twice, or not in its order"
         codes = [row for row in rows if row["category"] == "evaluatedCode"]
         marks = self._check("the log", [(row["text"], row["who"], row["repl-session-key"]) for row in codes])
         sent = self.sent
-        if len(rows) == LOG_ROWS:
+        if lines[0] > first_line:  # more than was asked for, or than the log holds
             began = max([began, *(sent[mark].ended for mark in marks[:1])])
         done = self.done(began, asked)
         assert done <= set(marks), f"the log lacks what was done: {sorted(done - set(marks))[:5]}"
@@ -296,6 +295,13 @@ class Comparison:
         assert not twice, f"{name} has twice: {twice[:5]}"
         self.compared[f"evaluations in {name}"] += len(marks)
         return marks
+
+
+def newest_rows(live, most):
+    """The newest rows of a server's log, the oldest of them first; as many at most."""
+    told = live.run("log", "--json", "--limit", str(most))
+    assert told.returncode == 0, f"the log was not told: {told.stderr}"
+    return [json.loads(line) for line in told.stdout.splitlines()]
 
 
 class Attack:
@@ -346,6 +352,7 @@ class Attack:
     def _begin(self):
         self.began = time.monotonic()
         self.live = Live(self.folder, *self.options)
+        self.first_line = newest_rows(self.live, 1)[0]["line"]
 
     def _begin_again(self):
         with self.stranger.in_place_of(self.port):
@@ -361,7 +368,7 @@ class Attack:
 
     def _stop(self):
         self.port = self.live.port
-        self.comparison.check_log(self.live, self.began)
+        self.comparison.check_log(self.live, self.began, self.first_line)
         self.live.stop()
         self._begin_again()
 
@@ -396,7 +403,7 @@ class Attack:
         assert done <= set(ran), f"answered as done, and did not run: {sorted(done - set(ran))[:5]}"
         others = [(mark, sent[mark]) for mark in done if sent[mark].result.strip("'\"") != mark]
         assert not others, f"{len(others)} answers are another's, or have no value: {others[:3]}"
-        self.comparison.check_log(self.live, self.began)
+        self.comparison.check_log(self.live, self.began, self.first_line)
         self.live.stop()
         self.comparison.check_history(self.folder)
         may_have_run = ("done", "lost", "running", "interrupted")
