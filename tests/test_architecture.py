@@ -1,6 +1,7 @@
 """The rule of the house: which room may know which. Data flows one way; this table is the map."""
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -110,6 +111,16 @@ def room(path):
 def tree(path):
     """The syntax tree of a module, parsed once for all rules."""
     return ast.parse(path.read_text())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees():
+    """Look for no garbage among the trees, which takes longer than to parse them, and leave none to others."""
+    gc.disable()
+    yield
+    gc.enable()
+    for kept in (tree, nodes, imports, opening_words):
+        kept.cache_clear()
 
 
 @cache
@@ -485,6 +496,8 @@ def words_of(call):
 def entrances(path):
     """The functions of a module that make an output log, or append to one."""
     for call, function in calls_with_their_function(path):
+        if getattr(call.func, "attr", getattr(call.func, "id", None)) not in ("OutputLog", "append"):
+            continue
         called = ast.unparse(call.func)
         is_made = called.rpartition(".")[2] == "OutputLog"
         is_appended = called.endswith(".append") and bool(WAYS_TO_THE_LOG.intersection(words_of(call)))
