@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from codriver.setup.agent_files import skill_texts
 from codriver.setup.clients import RELAY
-from codriver.setup.project_files import skill_texts
 
 ROOT: Final = Path(__file__).parents[1]
 README: Final = ROOT / "README.md"

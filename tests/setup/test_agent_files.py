@@ -6,11 +6,11 @@ import sys
 import pytest
 from live_server import environ
 
-from codriver.setup import project_files
+from codriver.setup import agent_files
+from codriver.setup.agent_files import BEGIN, BLOCK, END, SKILL_FOLDERS, Wanted, plan_agent_files, signed, skill_texts
 from codriver.setup.change_plan import apply
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.init import InitOptions, run_init
-from codriver.setup.project_files import BEGIN, BLOCK, END, SKILL_FOLDERS, Wanted, plan_agent_files, signed, skill_texts
 
 SKILLS = Wanted(skills=True, agents_md=False)
 UNSKILLED = Wanted(skills=True, agents_md=False, remove=True)
@@ -280,7 +280,7 @@ def test_the_command_takes_the_options(workspace, tmp_path):
 
 
 def test_no_more_files_are_looked_at_than_said(workspace, monkeypatch):
-    monkeypatch.setattr(project_files, "MOST_SKILL_FILES", 1)
+    monkeypatch.setattr(agent_files, "MOST_SKILL_FILES", 1)
     for name in ("a", "b"):
         file = workspace / SKILL_FOLDERS[0] / name / "SKILL.md"
         file.parent.mkdir(parents=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from codriver.setup.agent_files import known_hooks
 from codriver.setup.clients import Environment, Launch, entry_name, known_clients, printed_clients
-from codriver.setup.hooks import known_hooks
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "wrapper-config" / "README.md"

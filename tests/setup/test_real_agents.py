@@ -9,9 +9,9 @@ from live_server import RELAY
 from real_clients import AGENTS, Place, program
 from scripted_model import SAID, serving_model
 
+from codriver.setup.agent_files import Wanted, plan_agent_files
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
-from codriver.setup.project_files import Wanted, plan_agent_files
 
 pytestmark = pytest.mark.slow
 

@@ -476,7 +476,12 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
 def _told_without_server(workspace: Path, who: str) -> str:
     """The handoff from what lies on the disk."""
     # A server does it where one runs.
-    from codriver.log.handoff_report import Present, compose, names_on_disk, read_story  # noqa: PLC0415  # as it says above  # noqa: PLC0415  # as above
+    from codriver.log.handoff_report import (  # noqa: PLC0415  # as it says above
+        Present,
+        compose,
+        names_on_disk,
+        read_story,
+    )
     from codriver.repls.kinds import dialects_by_suffix  # noqa: PLC0415  # as above
 
     story = read_story(_entries(workspace), {})

@@ -27,7 +27,7 @@ from codriver.commands.terminal import Styled, patience, say, say_json
 from codriver.errors import StartError
 from codriver.files.own_folders import relay_file
 from codriver.log.control_characters import one_line
-from codriver.net import client, client_sessions, relay_install
+from codriver.net import client, relay_install
 
 if TYPE_CHECKING:
     from codriver.setup.clients import Environment, Launch, Scope
@@ -125,7 +125,8 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """
-    from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # only this command needs it
+    from codriver.net import client_sessions  # noqa: PLC0415  # only this command needs it
+    from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # as above
     from codriver.setup.init import InitOptions, client_list  # noqa: PLC0415  # as above
 
     machine = Environment.here()
@@ -362,9 +363,9 @@ def path_command(*, language: str) -> None:
 
     The one for Python is among your caches, and holds codriver_seam alone: no dependency of Codriver's comes with it.
     """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
-    from codriver.setup import project_files  # noqa: PLC0415  # help needs none of it
+    from codriver.setup import seam_copy  # noqa: PLC0415  # help needs none of it
 
-    say(str(project_files.python_path() if language == "python" else project_files.CLOJURE))
+    say(str(seam_copy.python_path() if language == "python" else seam_copy.CLOJURE))
 
 
 @seam_command.command("copy", short_help="Copy the seam into DIR/codriver_seam.")
@@ -375,9 +376,9 @@ def copy_command(*, folder: Path) -> None:
     For a project whose Python is older than 3.11, or has no pip. Run it again to renew the copy. Files there that
     Codriver did not write, or that somebody has changed, are never replaced: then nothing is copied.
     """
-    from codriver.setup import project_files  # noqa: PLC0415  # as above
+    from codriver.setup import seam_copy  # noqa: PLC0415  # as above
 
-    copied = project_files.copy_seam(folder)
+    copied = seam_copy.copy_seam(folder)
     written = f"{len(copied.written)} file{'s' * (len(copied.written) != 1)} written"
     removed = f", {len(copied.removed)} of an earlier version removed" if copied.removed else ""
     say(f"{copied.package}: {written}, {len(copied.same)} there already{removed}")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import sys
 import time
 from contextlib import contextmanager
@@ -22,7 +21,6 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from xml.etree import ElementTree as ET
 
 import click
 
@@ -50,6 +48,7 @@ from codriver.log.control_characters import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from xml.etree import ElementTree as ET
 
     from codriver.net import client
 
@@ -163,6 +162,8 @@ def _shown(file: object, workspace: Path) -> str:
 
 def xml_of(cases: Iterable[Case], began: datetime, output: str = "") -> bytes:
     """The report, a suite for each namespace. `output` is what the tests printed, told where there is one suite."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  # few runs write a report
+
     suites = [(name, list(of)) for name, of in groupby(sorted(cases, key=_namespace), key=_namespace)]
     root = ET.Element("testsuites", {"name": "codriver test", **_counts([case for _, of in suites for case in of])})
     for name, of in suites:
@@ -193,6 +194,8 @@ def _count(cases: Sequence[Case], outcome: Outcome) -> str:
 
 def _element(case: Case) -> ET.Element:
     """A test; its class is its namespace, in which dots part what slashes do in a path."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  # as above
+
     home = case.namespace.removesuffix(".py").replace("/", ".") if case.namespace.endswith(".py") else case.namespace
     named = {"classname": _sayable(home), "name": _sayable(case.name), "time": f"{case.seconds:.3f}"}
     element = ET.Element("testcase", named)
@@ -369,6 +372,8 @@ def _unobeyed() -> Iterator[None]:
     if not os.environ.get("GITHUB_ACTIONS"):
         yield
         return
+    import secrets  # noqa: PLC0415  # only there
+
     word = secrets.token_hex(16)
     say(f"::stop-commands::{word}")
     try:

@@ -14,8 +14,6 @@ from itertools import chain
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.documents.steps import is_constant
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -85,6 +83,8 @@ def _is_above(one: Checked, rebound: frozenset[str], dialect: str) -> bool:
 
 
 def _is_constant(one: Checked, dialect: str) -> bool:
+    from codriver.documents.steps import is_constant  # noqa: PLC0415  # whoever needs the page alone reads no code
+
     return dialect == "python" and is_constant(one.step)
 
 

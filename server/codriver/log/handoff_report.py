@@ -11,7 +11,6 @@ nothing is parsed, as this serves an overview over hundreds of texts, some of th
 
 from __future__ import annotations
 
-import difflib
 import re
 import time
 from dataclasses import dataclass, field
@@ -484,6 +483,8 @@ def _is_corrected(failed: Step, later: Step) -> bool:
     """True for the caller's own correction of a slip of the pen."""
     if later.who != failed.who or not TYPO.match(failed.error):
         return False
+    import difflib  # noqa: PLC0415  # `codriver watch`, which draws steps alone, starts without it
+
     is_short = max(len(failed.code), len(later.code)) <= MOST_TYPO_CHARACTERS
     return is_short and difflib.SequenceMatcher(None, failed.code, later.code, autojunk=False).ratio() >= ALIKE
 

@@ -29,9 +29,9 @@ from codriver.net.kernel_sockets import listening_hosts, objection_at
 from codriver.repls import kinds
 from codriver.repls.launch.projects import port_text
 from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
+from codriver.setup.agent_files import HOOK_FOLDER, PROGRAM, known_hooks, plan_hooks
 from codriver.setup.change_plan import find_entry, plan
 from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay
-from codriver.setup.hooks import FOLDER, PROGRAM, known_hooks, plan_hooks
 from codriver.systems.programs import to_open
 from codriver_relay.hook import CLIENTS
 from codriver_relay.starter import server_environment
@@ -161,9 +161,9 @@ class Report:
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from codriver.setup.agent_files import HookFile
     from codriver.setup.change_plan import Change
     from codriver.setup.clients import Client, Environment, Launch, Scope
-    from codriver.setup.hooks import HookFile
 
     Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 
@@ -264,7 +264,7 @@ PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 
 def check_hooks(launch: Launch, environment: Environment, ask: Ask) -> Iterator[Check]:
     """Checks of the hooks that are installed in the workspace; none of clients without any."""
-    recorded = json.loads(shipped_text(f"{FOLDER}/recorded.json"))
+    recorded = json.loads(shipped_text(f"{HOOK_FOLDER}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]
         changes = plan_hooks([client], launch, environment, force=True)

@@ -24,6 +24,7 @@ from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
 from codriver.repls.launch.projects import Project, find_projects, find_python, is_empty, projects_below, running_repls
+from codriver.setup.agent_files import Wanted, plan_agent_files, plan_hooks, plan_hooks_removal
 from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.clients import (
     RELAY,
@@ -36,8 +37,6 @@ from codriver.setup.clients import (
     known_clients,
     printed_clients,
 )
-from codriver.setup.hooks import plan_hooks, plan_hooks_removal
-from codriver.setup.project_files import Wanted, plan_agent_files
 from codriver.systems.programs import to_open, typed
 from codriver.wire.untrusted import as_map
 from codriver_relay.target import is_workspace

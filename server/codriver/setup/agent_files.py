@@ -1,19 +1,26 @@
-"""Clients' hooks, as `wrapper-config/hooks/` describes them: the plan that puts them in, or takes them out again.
+"""Files for agents beside the entries of their clients: hooks, skills, a block in AGENTS.md; planned, or taken out.
 
-A file that is a client's own settings keeps everything else, other hooks for the same event among it; ours are known by
-what they run. A file of ours is written and removed whole.
+Hooks are as `wrapper-config/hooks/` describes them. A file that is a client's own settings keeps everything else, other
+hooks for the same event among it; ours are known by what they run. A file of ours is written and removed whole. A
+skill's file ends in a line with the digest of what was written, so that one which nobody has changed can be replaced
+and removed, and every other is left alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import re
 import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.files.own_folders import hook_file
+from codriver.files.own_folders import hook_file, shipped_folder
+from codriver.repls.kinds import JUPYTER, PYTHON
+from codriver.repls.launch.projects import find_projects, projects_below
 from codriver.setup import jsonc
 from codriver.setup.change_plan import Change, read_file
 from codriver.setup.clients import Client, entry_name, is_versioned, shipped_text
@@ -21,15 +28,33 @@ from codriver.setup.jsonc import FileFaultError
 from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from codriver.setup.change_plan import State
     from codriver.setup.clients import Environment, Launch, Scope
 
-FOLDER: Final = "hooks"
+HOOK_FOLDER: Final = "hooks"
 PROGRAM: Final = "codriver-hook"
 OURS: Final = (PROGRAM, "codriver_hook", "note_edit")
 """What the text of a hook of ours has one of: its program, or the tool that it calls."""
+SKILL_FOLDERS: Final = (".agents/skills", ".claude/skills")
+"""Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, Claude Code the second. Source: observed."""
+OF_LISP: Final = "editing-lisp-files"
+"""The skill that is of no use where all projects are of Python."""
+SIGNATURE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
+MOST_SKILL_FILES: Final = 200
+"""How many files of the folders are looked at for those of a skill that codriver no longer has."""
+BEGIN: Final = "<!-- codriver: by `codriver init --agents-md` -->"
+END: Final = "<!-- /codriver -->"
+BLOCK: Final = """\
+## Live REPL: the MCP server `codriver`
+- The program runs in a REPL: try code there before you write it to a file. `list_sessions` shows what is there.
+- `evaluate_code` one small form, look at the result, build on it; write it to the file and `load_file`.
+- Status running or queued is no failure: `get_evaluation` waits for the end. Never send the same code twice.
+- `repl_output_log` has what people and other agents evaluated and printed: read it before you rely on state.
+- Edit Lisp by whole forms with `edit_files`. `run_tests` before you say that it works.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +78,14 @@ class HookFile:
         """The whole file with our hooks alone."""
         command = typed(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
-        filled = shipped_text(f"{FOLDER}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
+        filled = shipped_text(f"{HOOK_FOLDER}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
         return filled.replace("{{words}}", json.dumps(words, ensure_ascii=False))
 
 
 @cache
 def known_hooks() -> Mapping[str, tuple[HookFile, ...]]:
     """The files of each client that has hooks, by the client's id."""
-    table = tomllib.loads(shipped_text(f"{FOLDER}/hooks.toml"))
+    table = tomllib.loads(shipped_text(f"{HOOK_FOLDER}/hooks.toml"))
     return MappingProxyType({name: tuple(map(_hook_file, rows)) for name, rows in table.items()})
 
 
@@ -240,3 +265,166 @@ def _hook_file(row: Mapping[str, Any]) -> HookFile:
         is_executable=row.get("runs", False),
         next=row["next"],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The files to be written, or with `remove` to be taken out. `is_named`: whether the user named these files."""
+
+    skills: bool
+    agents_md: bool
+    remove: bool = False
+    force: bool = False
+    is_named: bool = True
+
+
+def plan_agent_files(workspace: Path, wanted: Wanted) -> tuple[Change, ...]:
+    """The changes to the files for agents. What a removal finds absent is told only if it was named."""
+    changes: list[Change] = []
+    if wanted.skills:
+        changes += _plan_skills(workspace, wanted)
+    if wanted.agents_md:
+        changes.append(_plan_block(workspace, remove=wanted.remove))
+    return tuple(change for change in changes if wanted.is_named or change.state in ("remove", "skipped"))
+
+
+def skill_texts() -> Mapping[str, str]:
+    """The skills that come with Codriver as files for clients, by their path below a folder of skills."""
+    shipped = shipped_folder("skills")
+    return {
+        # A file beside it is what a client can read without a server.
+        path.relative_to(shipped).as_posix(): path.read_text("utf-8").replace(f"skill://{path.parent.name}/", "")
+        for path in sorted(shipped.glob("*/*.md"))
+    }
+
+
+def signed(text: str) -> str:
+    """A text with the line that says what was written."""
+    return f"{text}<!-- codriver init {_digest(text)} -->\n"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_skill_of_ours(text: str) -> bool:
+    """Whether a file is as codriver wrote it, whichever version; git may have changed its line ends."""
+    text = text.replace("\r\n", "\n")
+    found = SIGNATURE.search(text)
+    return found is not None and found.group(1) == _digest(text[: found.start()])
+
+
+def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
+    seen: set[str] = set()
+    projects = (*find_projects(workspace), *projects_below(workspace))
+    is_lisp = wanted.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
+    for name in SKILL_FOLDERS:
+        folder = workspace / name
+        # One may be a link to the other.
+        if os.path.realpath(folder) in seen:
+            continue
+        seen.add(os.path.realpath(folder))
+        texts = {folder / path: signed(text) for path, text in skill_texts().items()}
+        for file, text in texts.items():
+            if is_lisp or file.parent.name != OF_LISP or os.path.lexists(file):
+                yield _plan_skill(file, text, workspace, wanted)
+        for file in sorted(folder.glob("*/*.md"))[:MOST_SKILL_FILES]:
+            if file not in texts and (change := _plan_left_over(file, workspace)):
+                yield change
+
+
+def _plan_skill(file: Path, text: str, workspace: Path, wanted: Wanted) -> Change:
+    """The change of one file of a skill."""
+    try:
+        before = read_file(file, workspace)
+    except (OSError, UnicodeDecodeError) as error:
+        return _refused("skills", file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace)
+    if before is None:
+        return Change("skills", file, "absent" if wanted.remove else "add", None, _unless(wanted, text), root=workspace)
+    if before.replace("\r\n", "\n") == text and not wanted.remove:
+        return Change("skills", file, "same", before, before, root=workspace)
+    if wanted.force or _is_skill_of_ours(before):
+        state: State = "remove" if wanted.remove else "replace"
+        return Change("skills", file, state, before, _unless(wanted, text), root=workspace)
+    problem = "it is not as codriver wrote it"
+    fix = "--remove --skills --force removes it" if wanted.remove else "--skills --force replaces it"
+    state = "refused" if wanted.is_named else "skipped"
+    return Change("skills", file, state, before, before, problem, f"codriver init {fix}", root=workspace)
+
+
+def _unless(wanted: Wanted, text: str) -> str | None:
+    """The text that a file is to have."""
+    return None if wanted.remove else text
+
+
+def _plan_left_over(file: Path, workspace: Path) -> Change | None:
+    """The removal of a file that an older codriver wrote, if nobody has changed it."""
+    try:
+        before = read_file(file, workspace)
+    except (OSError, UnicodeDecodeError):
+        return None  # it is none of ours
+    if before is None or not _is_skill_of_ours(before):
+        return None
+    return Change("skills", file, "remove", before, None, root=workspace)
+
+
+def _refused(title: str, file: Path, problem: str, workspace: Path) -> Change:
+    fix = "mend the file and run the command again"
+    return Change(title, file, "refused", None, None, problem, fix, root=workspace)
+
+
+def _plan_block(workspace: Path, *, remove: bool) -> Change:
+    """The change of AGENTS.md: only what stands between the marks, and the line ends around it, is codriver's."""
+    file = workspace / "AGENTS.md"
+    title = file.name
+    try:
+        before = read_file(file, workspace)
+        span = _span(before or "")
+    except (OSError, UnicodeDecodeError) as error:
+        return _refused(title, file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace)
+    except ValueError as error:
+        return _refused(title, file, str(error), workspace)
+    if remove:
+        after = None if span is None else _without(before or "", *span)
+        return Change(title, file, "absent" if span is None else "remove", before, after or None, root=workspace)
+    after = _with_block(before or "", span)
+    if after == before:
+        return Change(title, file, "same", before, before, root=workspace)
+    return Change(title, file, "add" if span is None else "replace", before, after, root=workspace)
+
+
+def _span(text: str) -> tuple[int, int] | None:
+    """The place of the block, marks included; None where there is none.
+
+    Raises:
+        ValueError: there are marks that make no block.
+    """
+    begins, ends = text.count(BEGIN), text.count(END)
+    if not begins and not ends:
+        return None
+    begin, end = text.find(BEGIN), text.find(END)
+    if (begins, ends) != (1, 1) or end < begin:
+        raise ValueError(f"its marks {BEGIN} and {END} are no pair")
+    return begin, end + len(END)
+
+
+def _line_end(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _with_block(text: str, span: tuple[int, int] | None) -> str:
+    line_end = _line_end(text)
+    block = f"{BEGIN}\n{BLOCK}{END}".replace("\n", line_end)
+    if span is not None:
+        return text[: span[0]] + block + text[span[1] :]
+    if not text.removeprefix("\ufeff"):
+        return text + block + line_end
+    # Without a line end at the end of the file there is none behind the block either: a removal sees the difference.
+    return f"{text}{line_end}{block}{line_end if text.endswith(line_end) else ''}"
+
+
+def _without(text: str, begin: int, end: int) -> str:
+    """The text as it was before the block was added."""
+    line_end = _line_end(text)
+    before, behind = text[:begin], text[end:]
+    return before.removesuffix(line_end) + behind.removeprefix(line_end)

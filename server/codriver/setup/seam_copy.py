@@ -1,0 +1,142 @@
+"""Copies of `codriver_seam` for a project: the seam of Python and Clojure, with the REPL that `start_repl` starts.
+
+A record beside the files has the digest of each as it was written, so that a later version replaces and removes what
+nobody has changed, and every other file is left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import codriver
+from codriver import files
+from codriver.errors import StartError
+from codriver.files import Links, Rules
+from codriver.files.own_folders import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+NAME: Final = "codriver_seam"
+PACKAGE: Final = Path(codriver.__file__).resolve().parents[1] / NAME
+"""The package, beside ours."""
+CLOJURE: Final = PACKAGE / "clojure"
+"""The folder for a classpath: nothing but the seam is in it."""
+WORKER: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
+RECORD: Final = "copied-files.txt"
+"""The record, as `sha256sum --check` reads it, too."""
+OUR_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+RULES: Final = Rules(Links.NEVER, files.MEBIBYTE)
+_HEADER: Final = "# Files of codriver "
+_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
+"""A line of the record. Its paths have no dots but the last: they stay in the folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy that was made, or renewed. The names are below `package`."""
+
+    package: Path
+    written: tuple[str, ...]
+    removed: tuple[str, ...]
+    same: tuple[str, ...]
+
+
+def python_path() -> Path:
+    """A folder for PYTHONPATH that holds the package alone: a copy among the user's caches, made or renewed now.
+
+    The folder where Codriver is installed has its dependencies, too, which would take the place of the application's.
+    """
+    folder = cache_folder() / f"seam-{codriver.__version__}"
+    folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    copy_seam(folder, is_folder_ours=True)
+    return folder
+
+
+def copy_seam(folder: Path, *, is_folder_ours: bool = False) -> Copied:
+    """Copy the package into `folder`, or renew the copy there. `is_folder_ours`: whatever is there is replaced.
+
+    Raises:
+        StartError: a file is not as it was copied, or was never copied. Nothing is changed then.
+            Or it is where the package comes from.
+        OSError: a file cannot be read or written.
+    """
+    folder = folder.resolve()
+    if folder == PACKAGE.parent:
+        raise StartError(f"nothing was copied: {folder} has codriver_seam itself; name a folder of your project")
+    wanted = {name: files.read(path, OUR_RULES) for name, path in _sources().items()}
+    found = _found(folder, (RECORD,))
+    recorded = _recorded(found.get(RECORD, b""))
+    found |= _found(folder, wanted.keys() | recorded.keys())
+    same = {name for name, data in found.items() if name in wanted and _digest(data) == _digest(wanted[name])}
+    strangers = [name for name in found.keys() - same if not _is_ours(name, found[name], recorded)]
+    if strangers and not is_folder_ours:
+        first, *others = sorted(strangers)
+        more = f" and {len(others)} more" if others else ""
+        raise StartError(
+            f"nothing was copied: {folder / NAME / first}{more} would be replaced, and codriver did not write it like "
+            "that; move it away, or name another folder"
+        )
+    gone = tuple(sorted(found.keys() - wanted.keys() - {RECORD}))
+    new = tuple(name for name in wanted if name not in same)
+    for name in new:
+        _write(folder, name, wanted[name])
+    for name in gone:
+        with files.locate(Path(NAME, name), Links.NEVER, root=folder) as place:
+            place.remove()
+    record = _record(wanted)
+    if record != found.get(RECORD):
+        _write(folder, RECORD, record)
+    return Copied(folder / NAME, new, gone, tuple(sorted(same)))
+
+
+def _sources() -> Mapping[str, Path]:
+    """The files that come with us, by their names in a copy: the REPL lies where `codriver_seam.repl` looks for it."""
+    return {
+        **{path.name: path for path in sorted(PACKAGE.glob("*.py"))},
+        **{path.relative_to(PACKAGE).as_posix(): path for path in sorted(CLOJURE.glob("*/*.cljc"))},
+        **{f"worker/{path.relative_to(WORKER).as_posix()}": path for path in sorted(WORKER.rglob("*.py"))},
+    }
+
+
+def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """The files that are there."""
+    found: dict[str, bytes] = {}
+    for name in names:
+        try:
+            found[name] = files.read(Path(NAME, name), RULES, root=folder)
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _is_ours(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
+    """True of a file that is as an earlier copy left it."""
+    return data.startswith(_HEADER.encode()) if name == RECORD else recorded.get(name) == _digest(data)
+
+
+def _digest(data: bytes) -> str:
+    """The digest of a file, whose line ends git may have changed."""
+    return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def _recorded(record: bytes) -> Mapping[str, str]:
+    """The digests that a record has, by name."""
+    lines = map(_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
+    return {line[2]: line[1] for line in lines if line}
+
+
+def _record(wanted: Mapping[str, bytes]) -> bytes:
+    header = (
+        f"{_HEADER}{codriver.__version__} (MIT License, Copyright (c) 2026 The Codriver authors), written by\n"
+        "# `codriver seam copy`, which replaces those that nobody has changed.\n"
+    )
+    return (header + "".join(f"{_digest(data)}  {name}\n" for name, data in wanted.items())).encode()
+
+
+def _write(folder: Path, name: str, data: bytes) -> None:
+    files.replace(Path(NAME, name), data, links=Links.NEVER, root=folder, mode=None, make_mode=0o777)
