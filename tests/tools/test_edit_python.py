@@ -178,7 +178,10 @@ class TestAsOneAct:
 
     @pytest.mark.parametrize(
         ("code", "reason"),
-        [("made = 1\n\n\nrate = made / 0", "evaluation-failed"), ("while True:\n    rate = 1", "timed-out")],
+        [
+            ("made = 1\n\n\nrate = made / 0", "evaluation-failed"),
+            ("import time\nwhile True:\n    rate = time.sleep(0.01)", "timed-out"),
+        ],
     )
     def test_a_load_that_fails_or_does_not_end_is_put_back(self, client, shop, picture, code, reason):
         answer = edit(client, shop, {**RATE, "code": code}, HALF, load=True, onFailure="restore")

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from live_server import serving, until
-from real_repls import fresh, repl
+from real_repls import repl
 
 pytestmark = pytest.mark.served(settings="goneClientGraceMs = 500\n")
 
@@ -99,7 +99,7 @@ def test_on_the_jvm_what_a_client_left_is_interrupted_not_done(tmp_path):
     with serving(tmp_path, "--nrepl", str(repl("jvm").endpoint.port)) as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         leaver = live.client(name="leaver")
-        running = leaver.call("evaluate_code", code="(while true)", isolate=True, timeoutMs=1000)
+        running = leaver.call("evaluate_code", code="(while true (Thread/sleep 5))", isolate=True, timeoutMs=1000)
         assert "a session of your own: namespaces and what is defined in them are shared" in str(running["notes"])
         beside = client.call("evaluate_code", code="(+ 1 2)")
         assert (running["status"], beside["result"]) == ("running", "3")
@@ -164,8 +164,7 @@ class Tunnel:
 
 
 def test_a_session_that_loses_the_connection_of_its_own_says_so_and_goes_on(tmp_path):
-    with fresh("basilisp") as found:  # a shared one may know tests by now
-        _lose_connections(tmp_path, Tunnel(found.endpoint.port))
+    _lose_connections(tmp_path, Tunnel(repl("basilisp").endpoint.port))
 
 
 def _lose_connections(tmp_path, tunnel):
@@ -182,9 +181,12 @@ def _lose_connections(tmp_path, tunnel):
             assert (lost["status"], lost["error"]["class"]) == ("failed", "repl-disconnected")
             assert client.call("evaluate_code", code="(+ 1 2)", **asked)["result"] == "3"
             assert client.call("evaluate_code", code="(+ 1 3)", replSessionKey="bas", who="main")["result"] == "4"
-            assert client.call("run_tests", replSessionKey="bas")["reason"] == "no-tests"
+            # One that others have used may know tests by now.
+            tests = {"replSessionKey": "bas", "namespace": "lonely"}
+            assert client.call("evaluate_code", code="(ns lonely) (ns user)", replSessionKey="bas")["ok"]
+            assert client.call("run_tests", **tests)["reason"] == "no-tests"
             tunnel.cut_newest()
             again = "a test run on a new connection"
-            until(lambda: client.call("run_tests", replSessionKey="bas")["reason"] == "no-tests", again)
+            until(lambda: client.call("run_tests", **tests)["reason"] == "no-tests", again)
     finally:
         tunnel.close()

@@ -58,7 +58,7 @@ def test_definitions_are_shared_and_the_last_error_is_each_clients_own(pair, kin
 def test_an_endless_loop_of_one_client_stops_nobody_else(live, pair, kind):
     alpha, beta = pair
     beta.call("evaluate_code", code="1")
-    endless = alpha.call("evaluate_code", code=LOOP[kind], timeoutMs=1000)
+    endless = alpha.call("evaluate_code", code=LOOP[kind], timeoutMs=300)
     beside = beta.call("evaluate_code", code="(+ 1 2)")
     assert (endless["status"], beside["result"]) == ("running", "3")
     assert "alpha" in beside["otherWhosSinceLast"]
@@ -66,7 +66,7 @@ def test_an_endless_loop_of_one_client_stops_nobody_else(live, pair, kind):
     assert rows(beta)[endless["sessionKey"]]["running"]["evaluationId"] == endless["evaluationId"]
     held = beta.call("interrupt_evaluation", replSessionKey=KEYS[kind])
     assert endless["evaluationId"] in held["notes"][0]
-    behind = alpha.call("evaluate_code", code="5", timeoutMs=1000)
+    behind = alpha.call("evaluate_code", code="5", timeoutMs=300)
     assert (behind["reason"], behind["evaluationId"]) == ("busy", endless["evaluationId"])
     alpha.call("interrupt_evaluation", evaluationId=endless["evaluationId"])
     assert alpha.call("evaluate_code", code="5")["result"] == "5"

@@ -180,7 +180,7 @@ def test_tests_that_need_another_runner_are_named(client):
 
 def test_tests_that_take_too_long_are_interrupted_and_the_repl_goes_on(live, client):
     code = "import types, sys\nslow = types.ModuleType('slow')\nsys.modules['slow'] = slow\n"
-    code += "exec('def test_forever():\\n  while True: pass', slow.__dict__)"
+    code += "exec('import time\\ndef test_forever():\\n  while True: time.sleep(0.01)', slow.__dict__)"
     assert client.call("evaluate_code", code=code, replSessionKey="py")["ok"]
     answer = ask(client, namespace="slow", replSessionKey="py", timeoutMs=1000, onTimeout="interrupt")
     assert (answer["ok"], answer["reason"]) == (False, "timed-out")

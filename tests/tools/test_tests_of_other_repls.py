@@ -163,36 +163,43 @@ HY = """(import pytest unittest)
 """
 
 
-def test_hy_runs_what_python_runs(tmp_path):
-    with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
-        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
-        (live.workspace / "test_orders.hy").write_text(HY)
+@pytest.fixture(scope="module")
+def hy(tmp_path_factory):
+    """A REPL of Hy, for tests of which each has modules of its own."""
+    with serving(tmp_path_factory.mktemp("hy"), "--repl", "hy") as live:
+        with live.client() as client:
+            until(lambda: "run_tests" in client.tools(), "the REPL's tools")
+        yield live
+
+
+def test_hy_runs_what_python_runs(hy):
+    with hy.client() as client:
+        (hy.workspace / "test_orders.hy").write_text(HY)
         answer = ask(client, namespace="test_orders", timeoutMs=60_000)
         assert counts(answer) == (4, 1, 3, 0), answer
         rows = {row["test"]: row for row in answer["results"]}
         assert set(rows) == {"test_wrong", "test_given", "Sums.test_sum"}
         assert (rows["test_wrong"]["line"], rows["test_given"]["line"]) == (3, 5)
-        assert rows["test_wrong"]["file"] == str(live.workspace / "test_orders.hy")
+        assert rows["test_wrong"]["file"] == str(hy.workspace / "test_orders.hy")
         assert "noise" in answer["stdout"]
-        (live.workspace / "test_orders.hy").write_text(HY.replace("3", "2"))
+        (hy.workspace / "test_orders.hy").write_text(HY.replace("3", "2"))
         assert ask(client, namespace="test_orders", timeoutMs=60_000)["ok"]
         assert ask(client, namespace="test_orders", test="test-given")["tests"] == 1
         assert ask(client, namespace="no_such_suite")["reason"] == "unknown-namespace"
         assert counts(ask(client, namespace="test_orders", fresh=True, timeoutMs=60_000)) == (4, 4, 0, 0)
 
 
-def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(tmp_path):
-    with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
-        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
-        (live.workspace / "tests").mkdir()
-        (live.workspace / "tests" / "test_orders.hy").write_text(HY)
+def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(hy):
+    with hy.client() as client:
+        (hy.workspace / "tests").mkdir()
+        (hy.workspace / "tests" / "test_orders.hy").write_text(HY)
         none = ask(client, timeoutMs=60_000)
         assert none["reason"] == "no-tests"
         assert "give the test file, as tests/test_core.hy, as namespace" in none["hint"]
         assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 1, 3, 0)
         assert ask(client, namespace="tests/test_orders.hy::test-plain")["tests"] == 1
         assert ask(client, namespace="tests/test_orders.hy", fresh=True, timeoutMs=60_000)["tests"] == 4
-        (live.workspace / "tests" / "test_orders.hy").write_text(HY.replace("3", "2"))
+        (hy.workspace / "tests" / "test_orders.hy").write_text(HY.replace("3", "2"))
         client.call("evaluate_code", code="(import tests.test_orders)")
         assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 4, 0, 0)
         missing = ask(client, namespace="tests/test_orders.hy", match="and and")
@@ -200,10 +207,9 @@ def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(tmp_
         assert "Traceback" not in missing.get("stdout", ""), missing
 
 
-def test_hy_runs_what_was_evaluated_and_loaded_in_its_session(tmp_path):
-    with serving(tmp_path, "--repl", "hy") as live, live.client() as client:
-        until(lambda: "run_tests" in client.tools(), "the REPL's tools")
-        (live.workspace / "checks.hy").write_text("(defn test-loaded [] (assert (= 1 1)))")
+def test_hy_runs_what_was_evaluated_and_loaded_in_its_session(hy):
+    with hy.client() as client:
+        (hy.workspace / "checks.hy").write_text("(defn test-loaded [] (assert (= 1 1)))")
         client.call("load_file", filePath="checks.hy")
         evaluated = client.call("evaluate_code", code="(defn test-here [] (assert (= 1 2)))")
         for namespace in ({}, {"namespace": evaluated["ns"]}):
@@ -211,6 +217,7 @@ def test_hy_runs_what_was_evaluated_and_loaded_in_its_session(tmp_path):
             assert counts(answer) == (2, 1, 1, 0), answer
             assert [(row["test"], row["ns"]) for row in answer["results"]] == [("test_here", "Hy")]
         assert ask(client, test="test-loaded")["tests"] == 1
+        assert client.call("evaluate_code", code="(del test-loaded test-here)")["ok"]
 
 
 CLOJURE = """(ns shop.orders-test (:require [clojure.test :refer [deftest is]] [shop.checks :as checks]))
