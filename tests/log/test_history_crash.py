@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
+from alike import rounds
 
-KILLS = 100
+KILLS = rounds(100, 35)
 
 # Each round: a child restores the history, adds entries while a thread flushes them, and says through a pipe which
 # lines it has given and which are flushed. It is killed at a random moment; then the history must hold all that was

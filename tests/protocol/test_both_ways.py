@@ -2,8 +2,9 @@
 
 import both_ways
 import pytest
+from alike import rounds
 
-SEQUENCES = 150
+SEQUENCES = rounds(150, 60)
 """In a few seconds. `python tests/support/both_ways.py 10000 --seed 7` tries as many as you like."""
 
 

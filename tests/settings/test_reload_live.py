@@ -3,6 +3,8 @@
 import pytest
 from live_server import own_settings, serving, until
 
+pytestmark = pytest.mark.served(durations="skills_s=0.3")
+
 GUIDE = "---\nname: ours\ndescription: How we do it here.\n---\n\nLike this.\n"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import needs
 import pytest
+from lent_servers import run_folder
 from live_server import environ
 from real_clients import AGENTS, Place, program
 from scripted_model import SAID, serving_model
@@ -127,7 +128,7 @@ def test_uv_runs_what_is_in_the_bundle(place, bundle):
     config = json.loads((bundle / "manifest.json").read_text())["server"]["mcp_config"]
     filled = {"${__dirname}": str(bundle), "${user_config.workspace}": str(place.workspace)}
     words = [filled.get(word, word) for word in config["args"]]
-    environment = {**environ(bundle.parent), **place.environment}
+    environment = {**environ(bundle.parent), **place.environment, "UV_CACHE_DIR": str(run_folder() / "uv")}
     fetched = subprocess.run(
         [config["command"], *words[: words.index("codriver-relay")], "true"],
         env=environment, capture_output=True, text=True, check=False, timeout=300,

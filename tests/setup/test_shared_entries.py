@@ -14,6 +14,7 @@ from pathlib import Path
 import forked
 import live_server
 import pytest
+from lent_servers import run_folder
 from live_server import environ
 from needs import do_without, program
 
@@ -360,14 +361,13 @@ def test_uvx_runs_the_relay_of_this_checkout(workspace, tmp_path, stack):
     program("uvx", install="pip install uv", is_expected=False)
     (workspace / "shop.py").touch()
     (workspace / ".git").mkdir()
-    ours = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
+    ours = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "UV_CACHE_DIR": str(run_folder() / "uv")}
     ours.pop("CLAUDE_PROJECT_DIR", None)
     from_here = ["uvx", "--from", str(Path(__file__).parents[2])]
-    fetched = subprocess.run([*from_here, "codriver", "--version"], env=ours, capture_output=True, check=False)
+    fetched = subprocess.run([*from_here, "true"], env=ours, capture_output=True, check=False)
     if fetched.returncode:
         do_without(f"uvx cannot build here: {fetched.stderr[-300:]!r}", is_expected=False)
-    stop = [*from_here, "codriver", "-w", str(workspace), "stop"]
-    stack.callback(subprocess.run, stop, env=ours, capture_output=True, check=False)
+    stack.callback(forked.run, ["-w", str(workspace), "stop"], env=ours)
     words = [*from_here[1:], "codriver-relay", "--workspace", "auto", "--start"]
     client = RelayProcess(*words, command="uvx", cwd=workspace, environment=ours)
     stack.callback(client.close)

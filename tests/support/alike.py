@@ -13,7 +13,10 @@ import needs
 
 REPLS = (("jvm", "leiningen", "tools.nrepl"), ("lisp", "basilisp"), ("ipykernel", "xpython"))
 CLIENTS = (("copilot", "claude-code", "gemini", "opencode", "codex", "qwen"),)
-"""In an order in which some test chooses each. Cline, droid and auggie are like no other."""
+WHOLE_AGENTS = (("copilot", "opencode", "gemini", "claude-code", "codex", "qwen"),)
+LISTING = (("gemini", "opencode", "codex", "claude-code", "copilot", "qwen"),)
+"""In orders in which some test chooses each, and of those that take long one that does little. Cline, droid and auggie
+are like no other."""
 PATHS_OF_PYTHON = ("relative", "trailing colon", "its own path", "a link")
 """PYTHONPATHs that lead into a checkout."""
 HEAVY_NOTEBOOKS = (
@@ -43,6 +46,8 @@ CHOOSING = (
     ("seam/test_copies.py", PYTHONS),
     ("seam/test_other_repls.py", (APPLICATIONS,)),
     ("trust/test_unaccepted_projects.py", PROJECTS),
+    ("setup/test_real_agents.py", WHOLE_AGENTS),
+    ("setup/test_real_clients.py", LISTING),
     ("setup/test_real_", CLIENTS),
     ("repls/test_adapter_", REPLS),
     ("trust/test_python_path.py", (PATHS_OF_PYTHON,)),

@@ -135,9 +135,9 @@ def three_million_parts(kernel, parent):
 
 
 def unsigned_garbage(kernel, parent):
-    for _ in range(64):
+    for _ in range(32):
         kernel.write(encode([DELIMITER, b"0" * 64, b"{}", b"{}", b"{}", BLOCK]))
-    for _ in range(100):
+    for _ in range(50):
         kernel.write(encode([b"garbage"]) * 1000)
 
 
@@ -150,7 +150,7 @@ def many_elements(kernel, parent):
 
 
 def states_without_end(kernel, parent):
-    for _ in range(200):
+    for _ in range(100):
         kernel.write(b"".join(encode(kernel._parts("status", {"execution_state": "busy"}, parent)) for _ in range(100)))
 
 

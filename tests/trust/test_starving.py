@@ -256,7 +256,7 @@ def test_heavy_notebooks_of_four_clients_hold_up_nobody_and_leave_nothing_behind
         before = memory_mib(live)
         with contextlib.ExitStack() as stack:
             hungry = [stack.enter_context(live.client(name="hungry")) for _ in range(4)]
-            calls = [(one, one.begin_call("list_cells", filePath=heavy.name)) for one in hungry for _ in range(3)]
+            calls = [(one, one.begin_call("list_cells", filePath=heavy.name)) for one in hungry for _ in range(2)]
             until(lambda: still_waits(victim, "hungry"), "the calls to be there")
             for _ in range(20):
                 assert victim.request("ping")["result"] == {}

@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-SKILLS_S = 30.0
 IDLE_LOOKS = 100
 """How often, within the time after which an idle server ends, it is looked whether it is idle."""
 LONGEST_IDLE_REST_S = 10
@@ -173,7 +172,7 @@ class Server:
         self._claim = claim
         self._tasks = tasks
         self._options = options
-        self._stop_s = durations.stop_s
+        self._stop_s, self._skills_s = durations.stop_s, durations.skills_s
         self._session_id = uuid.uuid4().hex
         self.shutdown = Shutdown()
         self._ended = anyio.Event()
@@ -216,7 +215,7 @@ class Server:
 
     async def _watch_skills(self) -> None:
         """Notice and announce changed skills."""
-        poller = Poller(self._parts.skills.changed, interval_s=SKILLS_S, rests_first=True)
+        poller = Poller(self._parts.skills.changed, interval_s=self._skills_s, rests_first=True)
         while True:
             await poller.next(bool)
             self._core.report(ResourcesChanged())

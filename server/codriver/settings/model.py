@@ -77,6 +77,8 @@ class Durations:
     """How long a stopping server waits for evaluations to end and for answers to leave."""
     question_s: float = 30.0
     """How long a question to a human is open that nothing waits for."""
+    skills_s: float = 30.0
+    """Between two looks at the files of skills."""
     page_s: float = 600.0
     """How long the page can be opened when nobody looks at it any more."""
 
