@@ -6,6 +6,8 @@ from live_server import own_settings, serving, until
 from codriver.tools.manifest import ACTIONS, BY_NAME, LEAN, MANIFEST
 
 NAMES = ["evaluate_code", "get_evaluation", "repl_output_log", "edit_files", "codriver"]
+ERAS = ("initialize", "server/discover")
+"""The requests by which a client of each generation of the protocol is told them."""
 LOOP = "import time\nwhile True: time.sleep(0.01)"
 
 
@@ -48,15 +50,15 @@ def test_one_client_may_have_it_and_others_not(tmp_path):
             assert "codriver" not in large.tools()
 
 
-@pytest.mark.parametrize("era", ["initialize", "server/discover"])
-def test_a_client_gets_the_instructions_of_its_own_toolset(tmp_path, era):
+def test_a_client_gets_the_instructions_of_its_own_toolset(tmp_path):
     own_settings(tmp_path).write_text('leanClients = ["small"]\n')
     with serving(tmp_path, "--repl", "lisp") as live:
-        told = [instructions(live, name, era) for name in ("small-model", "large-model")]
+        told = {era: [instructions(live, name, era) for name in ("small-model", "large-model")] for era in ERAS}
     (tmp_path / "all").mkdir()
     own_settings(tmp_path / "all").write_text('toolset = "lean"\n')
     with serving(tmp_path / "all", "--repl", "lisp") as live:
-        assert told[0] == instructions(live, "large-model", era) != told[1]
+        for era, (small, large) in told.items():
+            assert small == instructions(live, "large-model", era) != large, era
 
 
 def instructions(live, name, era):
