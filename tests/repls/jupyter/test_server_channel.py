@@ -15,13 +15,17 @@ from codriver.repls.jupyter.server_api import KernelGoneError, ServerAnswerError
 from codriver.repls.jupyter.server_channel import open_server_channel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-COUNTED = """
+
+
+def counted(runs):
+    """Code that takes a while, and its value: how often it ran, counted in a variable of its own."""
+    return f"""
 import time
-runs = globals().get("runs", 0) + 1
+{runs} = globals().get({runs!r}, 0) + 1
 for i in range(5):
     print(i, flush=True)
     time.sleep(0.2)
-runs
+{runs}
 """
 
 
@@ -130,27 +134,28 @@ async def test_a_question_in_a_subshell_is_answered_while_the_kernel_is_busy(ser
         subshell = heard.of(made, "create_subshell_reply")[0]["subshell_id"]
         busy = run(channel, "input()")
         await heard.until(lambda: heard.of(busy, "input_request"))
-        asked = channel.post("shell", "complete_request", {"code": "pri", "cursor_pos": 3}, subshell=subshell)
-        await heard.until(lambda: heard.of(asked, "complete_reply"))
+        about = {"code": "print", "cursor_pos": 3, "detail_level": 0}
+        asked = channel.post("shell", "inspect_request", about, subshell=subshell)
+        await heard.until(lambda: heard.of(asked, "inspect_reply"))
         channel.post("stdin", "input_reply", {"value": "x"})
         await heard.reply(busy)
         assert heard.value(busy) == "'x'"
 
 
 async def test_what_a_kernel_says_while_the_connection_is_cut_comes_after_it_and_code_runs_once(
-    server, proxied, kernel
+    server, proxied, shared
 ):
     proxy, base = proxied
-    async with opened(api(base), kernel) as (channel, heard):
-        request = run(channel, COUNTED)
+    async with opened(api(base), shared) as (channel, heard):
+        request = run(channel, counted("told"))
         await begun(heard, request)
         before = proxy.seen
         proxy.refuse()
         proxy.cut()
         await tried(proxy, before)
-        later = run(channel, "runs + 40")
+        later = run(channel, "told + 40")
         with anyio.fail_after(60):
-            while server.call("GET", f"/api/kernels/{kernel}")[1]["execution_state"] != "idle":
+            while server.call("GET", f"/api/kernels/{shared}")[1]["execution_state"] != "idle":
                 await anyio.sleep(0.05)
         assert not heard.of(request, "execute_reply")
         proxy.refuse(is_refusing=False)
@@ -161,11 +166,11 @@ async def test_what_a_kernel_says_while_the_connection_is_cut_comes_after_it_and
         assert not heard.printed(request, "stderr")
 
 
-async def test_what_is_lost_as_another_client_is_connected_ends_the_channel_in_words(server, proxied, kernel):
+async def test_what_is_lost_as_another_client_is_connected_ends_the_channel_in_words(server, proxied, shared):
     proxy, base = proxied
-    async with opened(api(server.base), kernel) as (other, other_heard):
-        async with opened(api(base), kernel) as (channel, heard):
-            request = run(channel, COUNTED)
+    async with opened(api(server.base), shared) as (other, other_heard):
+        async with opened(api(base), shared) as (channel, heard):
+            request = run(channel, counted("lost"))
             await begun(heard, request)
             proxy.refuse()
             proxy.cut()
@@ -178,16 +183,16 @@ async def test_what_is_lost_as_another_client_is_connected_ends_the_channel_in_w
             assert "The kernel is idle now, and what is defined in it is there" in cause
             with pytest.raises(ReplDisconnectedError):
                 run(channel, "1")
-        again = run(other, "runs")
+        again = run(other, "lost")
         await other_heard.reply(again)
         assert other_heard.value(again) == "1"
 
 
 async def test_code_that_still_runs_when_we_are_back_is_told_to_its_end_with_what_may_be_missing(
-    server, proxied, kernel
+    server, proxied, shared
 ):
     proxy, base = proxied
-    async with opened(api(server.base), kernel), opened(api(base), kernel) as (channel, heard):
+    async with opened(api(server.base), shared), opened(api(base), shared) as (channel, heard):
         request = run(channel, "print(1, flush=True); input(); 42")
         await heard.until(lambda: heard.of(request, "input_request"))
         proxy.cut()
@@ -197,21 +202,21 @@ async def test_code_that_still_runs_when_we_are_back_is_told_to_its_end_with_wha
         assert heard.value(request) == "42"
 
 
-async def test_a_half_open_connection_is_taken_over_by_the_next(proxied, kernel):
+async def test_a_half_open_connection_is_taken_over_by_the_next(proxied, shared):
     proxy, base = proxied
-    async with opened(api(base), kernel) as (channel, heard):
-        request = run(channel, COUNTED)
+    async with opened(api(base), shared) as (channel, heard):
+        request = run(channel, counted("held"))
         await begun(heard, request)
         proxy.cut_near_side()
         await heard.reply(request)
         assert heard.value(request) == "1"
 
 
-async def test_a_stalled_way_is_noticed_and_left_and_hangs_nothing(proxied, kernel, monkeypatch):
+async def test_a_stalled_way_is_noticed_and_left_and_hangs_nothing(proxied, shared, monkeypatch):
     monkeypatch.setattr(server_socket, "PING_S", 0.1)
     monkeypatch.setattr(server_socket, "PONG_S", 5.0)
     proxy, base = proxied
-    async with opened(api(base), kernel) as (channel, heard):
+    async with opened(api(base), shared) as (channel, heard):
         request = run(channel, "input(); 7")
         await heard.until(lambda: heard.of(request, "input_request"))
         before = proxy.seen
@@ -224,10 +229,10 @@ async def test_a_stalled_way_is_noticed_and_left_and_hangs_nothing(proxied, kern
         assert heard.value(request) == "7"
 
 
-async def test_a_way_that_stays_closed_is_given_up_after_a_while(proxied, kernel, monkeypatch):
+async def test_a_way_that_stays_closed_is_given_up_after_a_while(proxied, shared, monkeypatch):
     monkeypatch.setattr(server_channel, "AWAY_S", 0.3)
     proxy, base = proxied
-    async with opened(api(base), kernel) as (channel, _):
+    async with opened(api(base), shared) as (channel, _):
         proxy.refuse()
         proxy.cut()
         with anyio.fail_after(60):
@@ -252,9 +257,9 @@ async def test_code_is_interrupted_by_the_server(server, shared):
 
 
 @pytest.mark.parametrize("is_by_us", [True, False])
-async def test_a_restart_by_us_or_of_a_kernel_that_died_ends_the_connection(server, kernel, is_by_us):
+async def test_a_restart_by_us_or_of_a_kernel_that_died_ends_the_connection(server, shared, is_by_us):
     def carrier(on_message):
-        return open_server_channel(api(server.base), kernel, on_message)
+        return open_server_channel(api(server.base), shared, on_message)
 
     with anyio.fail_after(60):
         async with open_kernel(carrier, on_foreign=lambda _: None) as found:
@@ -304,7 +309,8 @@ async def test_a_gateway_and_a_server_without_the_subprotocol_are_spoken_to_alik
         with cutting_proxy(gateway.base) as (proxy, base):
             async with opened(api(base), started.id) as (channel, heard):
                 request = run(
-                    channel, f"import os; print(os.environ.get('OTHER'))\n{COUNTED}\nos.environ['KERNEL_COLOUR']"
+                    channel,
+                    f"import os; print(os.environ.get('OTHER'))\n{counted('runs')}\nos.environ['KERNEL_COLOUR']",
                 )
                 await begun(heard, request)
                 proxy.cut()
