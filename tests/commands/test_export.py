@@ -57,18 +57,11 @@ def test_a_session_becomes_a_test_file_that_is_green_and_turns_red(live):
 
 
 def is_green(live, file):
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:basilisp_test_runner",
-        file.name,
-    ]
-    environ = {**os.environ, "PYTHONPATH": str(live.workspace), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file.name]
+    environ = {
+        **os.environ, "PYTHONPATH": str(live.workspace), "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }  # fmt: skip
     return subprocess.run(command, cwd=live.workspace, env=environ, timeout=60, check=False).returncode == 0
 
 

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from live_server import own_settings, serving
 from needs import modules
+from real_kernels import variables
 from terminal import Terminal
 
 from codriver.commands.held_pictures import encoded
@@ -25,7 +26,7 @@ def live(tmp_path_factory):
     modules("matplotlib")
     folder = tmp_path_factory.mktemp("pictures")
     own_settings(folder).write_text(f"python = {sys.executable!r}\n")
-    with serving(folder, "--repl", "python") as served:
+    with variables(MPLCONFIGDIR=folder / "fonts"), serving(folder, "--repl", "python") as served:
         with served.client() as client:
             served.ids = []
             for code in (DRAWING, SHOWING):
@@ -33,6 +34,17 @@ def live(tmp_path_factory):
                 log = client.call("repl_output_log", category=["evaluatedCode"])["result"]
                 served.ids.append(log[-1]["evaluation"])
         yield served
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def showing(kind, content):
+    """Code whose value is a picture, and which holds none itself."""
+    address = f"'data:{kind};base' + '64,{base64.b64encode(content).decode()}'"
+    return f"type('Shown', (), {{'__repr__': lambda _: {address}}})()"
 
 
 def ran(live, *words):
@@ -106,13 +118,15 @@ def test_a_session_with_plots_reproduces_as_every_document_and_in_a_replay(live,
 
 def test_a_picture_that_differs_is_said_in_a_replay_and_red_where_it_is_strict(live):
     file = live.workspace / "d.jsonl"
-    ran(live, "export", *live.ids, "-o", str(file), "--force")
+    with live.client() as client:
+        ids = [client.call("evaluate_code", code=showing("image/png", PIXEL))["evaluationId"] for _ in range(2)]
+    ran(live, "export", *ids, "-o", str(file))
     file.write_text(re.sub("sha256:[0-9a-f]{16}", "sha256:" + "0" * 16, file.read_text()))
     done = live.run("replay", str(file))
-    assert (done.returncode, done.stdout.count("the picture differs (image/png 556x4")) == (0, 2), done.stdout
+    assert (done.returncode, done.stdout.count("the picture differs (image/png 1x1")) == (0, 2), done.stdout
     done = live.run("replay", str(file), "--pictures", "strict")
     assert (done.returncode, "2 differ" in done.stdout) == (1, True)
-    file.write_text(file.read_text().replace("556x413", "556x412"))
+    file.write_text(file.read_text().replace("1x1", "1x2"))
     assert live.run("replay", str(file)).returncode == 1
 
 
@@ -158,10 +172,8 @@ OTHERS = {
 @pytest.mark.parametrize("way", ["kitty", "sixel"])
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_picture_that_a_terminal_cannot_take_is_told_with_the_command_that_saves_it(live, tmp_path, way, kind):
-    address = f"data:{kind};base64,{base64.b64encode(OTHERS[kind]).decode()}"
-    shown = f"type('Shown', (), {{'__repr__': lambda _: {address!r}}})()"
     with live.client() as client:
-        one = client.call("evaluate_code", code=shown, detail=True, maxImages=0)["evaluationId"]
+        one = client.call("evaluate_code", code=showing(kind, OTHERS[kind]), detail=True, maxImages=0)["evaluationId"]
     with Terminal(live.command("image", one), live.environ, columns=200) as terminal:
         while b"\x1b[c" not in terminal.output:
             terminal.read(0.1)

@@ -11,7 +11,7 @@ from functools import partial
 
 import anyio
 import pytest
-from real_repls import repl
+from real_repls import repl, short_lived_recipes
 from recorded_sessions import LISP, PYTHON
 
 from codriver.commands.fresh_runs import FreshRuns, drive_check, verified
@@ -74,8 +74,9 @@ async def record(repl, evaluations):
 async def two_repls(dialect, workspace):
     """One REPL to record in, of a Lisp that of all tests, and one that has seen nothing of it to verify in."""
     runs = FreshRuns(workspace, WORDS[dialect], RUN_S)
-    async with shared(dialect) if dialect in SHARED else runs.repl() as first, runs.repl() as second:
-        yield runs, first, second
+    with short_lived_recipes():
+        async with shared(dialect) if dialect in SHARED else runs.repl() as first, runs.repl() as second:
+            yield runs, first, second
 
 
 @contextlib.asynccontextmanager
@@ -115,9 +116,10 @@ def changed(text, change):
 
 def pytest_outcomes(folder):
     """By file: whether every test passed, in a process of its own."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:basilisp_test_runner", "-rA",
-               "--rootdir", str(folder), str(folder)]  # fmt: skip
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA"]
+    command += ["--rootdir", str(folder), str(folder)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False, env=environ, cwd=folder)
     passed = re.findall(r"^PASSED \S*?(test_\w+)\.py::(\w+)", done.stdout, re.MULTILINE)
     failed = re.findall(r"^(?:FAILED|ERROR) \S*?(test_\w+)\.py", done.stdout, re.MULTILINE)

@@ -29,9 +29,9 @@ NOT_THEIRS = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 """Variables of who runs the tests, without which a server must do what it does."""
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
-java = ["java", SHORT_LIVED]
+java = [shutil.which("java") or "java", SHORT_LIVED]
 """Half the processor at its start: what tests ask is over before a second compiler pays. Benchmarks set another one."""
-node = ["node", "--no-opt"]
+node = [shutil.which("node") or "node", "--no-opt"]
 """Two thirds of what nbb takes to load the seam, for the same reason."""
 
 
