@@ -4,7 +4,7 @@ The test runs it for seconds, `tests/bench/soak.py` for minutes.
 """
 
 import asyncio
-import contextlib
+import functools
 import itertools
 import json
 import socket
@@ -18,6 +18,8 @@ from live_server import WAIT_S, serving
 from codriver.protocol.resources import LOG_URI
 from trust.open_files import open_files
 
+SHORT_BYTES = 200
+"""Lines below are notifications and answers to pings, and come again and again."""
 OUTBOX_MESSAGES = 50
 """Small, so that who does not read loses notifications soon."""
 
@@ -97,6 +99,12 @@ def _spread(times):
     return f"median {median:.1f}, 99 % {most:.1f}, longest {ordered[-1]:.1f}, of {len(ordered)}"
 
 
+@functools.lru_cache(maxsize=256)
+def said(line):
+    """What a line says: most are the same notification, to hundreds of clients."""
+    return json.loads(line)
+
+
 class Peer:
     """A client that reads when it is told to."""
 
@@ -108,7 +116,7 @@ class Peer:
         self._numbers = itertools.count(1)
         self._waiting = {}
         self._rest = b""
-        self._reading = None
+        self._failure = None
         self.socket = socket.socket()
         if small:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -127,16 +135,16 @@ class Peer:
 
     def read(self):
         """Go on reading."""
-        self._reading = asyncio.create_task(self._read())
+        asyncio.get_running_loop().add_reader(self.socket, self._read)
 
-    async def stop_reading(self):
-        """Read no more."""
-        self._reading.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._reading
+    def stop_reading(self):
+        """Read no more. What went wrong with what was read comes out here."""
+        asyncio.get_running_loop().remove_reader(self.socket)
+        if self._failure:
+            raise self._failure
 
-    async def close(self):
-        await self.stop_reading()
+    def close(self):
+        self.stop_reading()
         self.socket.close()
 
     async def send(self, *messages):
@@ -167,12 +175,18 @@ class Peer:
     def unanswered(self):
         return len(self._waiting)
 
-    async def _read(self):
-        loop = asyncio.get_running_loop()
-        while data := await loop.sock_recv(self.socket, 2**18):
+    def _read(self):
+        try:
+            if not (data := self.socket.recv(2**18)):
+                asyncio.get_running_loop().remove_reader(self.socket)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                self._take(json.loads(line))
+                self._take(said(line) if len(line) < SHORT_BYTES else json.loads(line))
+        except BlockingIOError:
+            pass
+        except Exception as error:  # noqa: BLE001  # whatever it is, whoever stops reading gets it
+            asyncio.get_running_loop().remove_reader(self.socket)
+            self._failure = error
 
     def _take(self, message):
         if message.get("method") == "notifications/resources/updated":
@@ -202,7 +216,7 @@ class Load:
         self.silent += await self.connect("rude", plan.rude, small=True)
         self.flooder = await Peer("floods", small=True).connect(self.live.port)
         for peer in (*self.silent, self.flooder):
-            await peer.stop_reading()
+            peer.stop_reading()
         for peer in self.silent[-plan.rude :]:
             await self.clog(peer)
         flood = asyncio.create_task(self.flood())
@@ -229,12 +243,12 @@ class Load:
         seen.calls = {peer.name: peer.calls for peer in everybody}
         seen.updates = {peer.name: peer.updates for peer in everybody}
         for peer in everybody[1:]:
-            await peer.close()
+            peer.close()
         after = await self.until(lambda health: health["count"] == 1, "the clients to be gone")
         seen.clients_after = after["count"]
         seen.rss_after = self.rss("VmRSS")
         await self.until_closed()
-        await self.watcher.close()
+        self.watcher.close()
         seen.seconds = time.monotonic() - began
         return seen
 

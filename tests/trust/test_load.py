@@ -20,7 +20,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    found = run(tmp_path_factory.mktemp("load"), Plan(seconds=rounds(5.0, 1.5)))
+    found = run(tmp_path_factory.mktemp("load"), Plan(seconds=rounds(5.0, 0.8)))
     sys.stdout.write(found.report())  # shown with a failure
     return found
 
