@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 
+import forked
 import junitparser
 import pytest
+from forked import can_fork
 from live_server import own_settings, serving, until
 from needs import modules
 from terminal import Terminal
@@ -157,13 +159,23 @@ LINES = [
 
 
 def test_the_short_way_says_to_the_byte_what_the_whole_way_says(live):
-    def said(start, words, other):  # as other code: a second result of the same code has a note
-        command = [sys.executable, *start, *(word.replace("@", other) for word in words)]
-        done = subprocess.run(command, cwd=live.workspace, env=live.environ, capture_output=True, check=False)
+    def ran(*start):
+        command = [sys.executable, *start]
+        return subprocess.run(command, cwd=live.workspace, env=live.environ, capture_output=True, check=False)
+
+    def whole(*words):  # a forked process begins with what the way says
+        if not can_fork(live.environ):
+            return ran("-c", WHOLE_WAY, *words)
+        done = forked.run(words, cwd=live.workspace, env=live.environ)
+        done.stdout, done.stderr = done.stdout.encode(), done.stderr.encode()
+        return done
+
+    def said(done):
         return done.returncode, done.stdout, re.sub(rb"\b[0-9a-f]{4}-\d+\b|<eval \d+>|#[12]", b"ID", done.stderr)
 
-    for words in LINES:
-        assert said(["-m", "codriver"], words, "1") == said(["-c", WHOLE_WAY], words, "2"), words
+    for words in LINES:  # as other code: a second result of the same code has a note
+        one, two = ([word.replace("@", number) for word in words] for number in "12")
+        assert said(ran("-m", "codriver", *one)) == said(whole(*two)), words
 
 
 OF_THE_SHORT_WAY = [
