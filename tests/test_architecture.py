@@ -20,7 +20,7 @@ SEAM = ROOT / "server" / "codriver_seam"
 WORKER = SERVER / "repls" / "worker"
 
 # The rooms behind the tools, of which each may import those before it.
-WINGS_OF_TOOLS = ("tools/ledgers", "tools/calls", "tools/truth", "tools/answers", "tools/acts")
+WINGS_OF_TOOLS = ("tools/ledgers", "tools/calls", "tools/answers", "tools/acts")
 
 # Each room, and the rooms whose code it may import. What is not here may import nothing of ours.
 MAY_IMPORT = {
@@ -43,26 +43,24 @@ MAY_IMPORT = {
     "tools/calls": {
         "core", "datalog", "editing", "errors", "lisp", "log", "net", "repls", "settings", "tools/ledgers",
     },
-    "tools/truth": {
+    "tools/answers": {
         "core", "editing", "errors", "files", "lisp", "log", "net", "repls", "tools/calls", "tools/ledgers",
     },
-    "tools/answers": {"core", "editing", "errors", "lisp", "log", "repls", "tools/calls", "tools/truth"},
     "tools/acts": {
         "core", "editing", "errors", "files", "lisp", "log", "repls", "settings", "systems", "tools/answers",
-        "tools/calls", "tools/truth", "wire",
+        "tools/calls", "wire",
     },
     "tools": {
         "core", "datalog", "editing", "errors", "files", "lisp", "log", "net", "repls", "settings", *WINGS_OF_TOOLS,
     },
     "protocol": {
-        "core", "errors", "log", "net", "skills", "tools", "tools/answers", "tools/calls", "tools/truth", "wire",
+        "core", "errors", "log", "net", "skills", "tools", "tools/answers", "tools/calls", "wire",
     },
     "protocol/sdk": {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
     },
     "page": {
         "core", "datalog", "errors", "files", "log", "net", "protocol", "systems", "tools/answers", "tools/calls",
-        "tools/truth",
     },
     "app": {
         "core", "editing", "errors", "files", "log", "net", "page", "protocol", "protocol/sdk", "repls", "settings",
@@ -291,10 +289,9 @@ WINGS = {
         "programs": set(),
         "worker": set(),
         "dialects": {"contract", "programs"},
-        "seam": {"contract", "dialects"},
         "shared": {"contract", "dialects"},
-        "nrepl": {"contract", "dialects", "seam", "shared"},
-        "jupyter": {"contract", "dialects", "kinds", "programs", "seam", "shared"},
+        "nrepl": {"contract", "dialects", "shared"},
+        "jupyter": {"contract", "dialects", "kinds", "programs", "shared"},
         "launch": {"contract", "jupyter", "kinds"},
     },
     "repls/worker": {
@@ -345,7 +342,7 @@ def test_no_folder_has_more_rooms_than_a_reader_keeps_in_mind():
 
 
 # A module with one importer and little in it is a section of that one; whoever merges some lowers the number.
-MOST_MODULES = 339
+MOST_MODULES = 334
 
 
 def test_the_house_has_no_more_modules_than_it_had():
@@ -418,7 +415,7 @@ OPENERS = {
     "repls/launch/discovery.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",
-    "repls/seam/re_frame.py": "the forms that come with us",
+    "repls/dialects/re_frame.py": "the forms that come with us",
     "page/page_server.py": "the files of the page, which come with us",
     "repls/programs/__init__.py": "the programs that come with us",
     "repls/programs/python/runs_anew.py": "runs in the project's own Python, without ours: a test run's own folder",

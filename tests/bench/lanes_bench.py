@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 from report import main
 
-from codriver.core import effects
+from codriver.core import dispatch
 from codriver.core.actions import ClientConnected, Evaluate, EvaluationEnded, ReplConnected, ReplFound
 from codriver.core.dispatch import Core
 from codriver.core.evaluation_queue import next_id
@@ -18,10 +18,10 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Capability, Profile, Request
 from codriver.settings.model import Settings
+from codriver.tools.answers.conflicts import note_sent, notes_of_conflicts
 from codriver.tools.calls.base import Call
 from codriver.tools.calls.session_choice import in_lane, resolve
 from codriver.tools.ledgers.conflict_ledger import Conflicts
-from codriver.tools.truth.conflicts import note_sent, notes_of_conflicts
 
 TITLE = "the server's part of an evaluation where nothing conflicts"
 ALONE = "one session for all, one client"
@@ -42,7 +42,7 @@ def server(*, lanes):
         settings=Settings(),
         now=lambda: 1000,
         handlers=HANDLERS,
-        performers=lambda _: dict.fromkeys(effects.EFFECTS, lambda _effect: None),
+        performers=lambda _: dict.fromkeys(dispatch.EFFECTS, lambda _effect: None),
     )
     core.dispatch(
         {},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import callers, effects
+from codriver.core import callers, dispatch
 from codriver.core.actions import (
     AppStreamBegan,
     AppStreamEnded,
@@ -34,7 +34,7 @@ class Server:
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
         )
         self.do(ClientConnected("c1"), ClientConnected("c2"))
         self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", PROFILE, "x:1"))
@@ -48,7 +48,7 @@ class Server:
 
     def renewed(self, is_there):
         """The renewal that is under way ends so."""
-        [effect] = [effect for effect in self.effects if isinstance(effect, effects.RenewAppStream)]
+        [effect] = [effect for effect in self.effects if isinstance(effect, dispatch.RenewAppStream)]
         self.effects.clear()
         self.core.resume(effect, is_there)
 
@@ -63,7 +63,7 @@ def server():
 def test_a_stream_is_renewed_again_and_again_while_the_application_has_it(server):
     for _ in range(3):
         server.renewed(is_there=True)
-        assert server.of(effects.RenewAppStream) == [FIRST]
+        assert server.of(dispatch.RenewAppStream) == [FIRST]
     assert server.core.state.app_streams == (FIRST,)
 
 
@@ -77,7 +77,7 @@ def test_of_one_that_the_application_ended_whoever_waits_is_told(server):
 def test_one_whose_connection_is_over_is_over_and_is_not_there_again_with_the_next(server):
     begun = list(server.effects)
     server.do(ReplLost("r1", "gone"))
-    [told] = [effect for effect in server.effects if isinstance(effect, effects.TellAppStreamOver)]
+    [told] = [effect for effect in server.effects if isinstance(effect, dispatch.TellAppStreamOver)]
     assert (told.stream, told.why) == (FIRST, "the REPL py is lost (gone)")
     server.do(ReplConnected("r1", PROFILE, "x:1"))
     assert callers.live(server.core.state) == []
@@ -93,21 +93,21 @@ def test_a_restart_ends_the_streams_of_a_repl_that_is_ours_to_restart_alone(serv
     own = AppStream("s1-b", "r2", 1, "c1", "ann", "fx")
     server.do(AppStreamBegan(own))
     server.do(RestartRepl("r2", "for a test"))
-    assert server.of(effects.TellAppStreamOver) == [own]
+    assert server.of(dispatch.TellAppStreamOver) == [own]
     assert server.core.state.app_streams == (FIRST,)
 
 
 def test_a_client_that_leaves_ends_its_own_streams_alone(server):
     server.do(AppStreamBegan(SECOND))
     server.do(ClientGone("c1"))
-    assert server.of(effects.EndAppStream) == [FIRST]
+    assert server.of(dispatch.EndAppStream) == [FIRST]
     assert callers.live(server.core.state) == [SECOND]
 
 
 def test_a_stream_that_begins_when_its_client_has_left_is_ended(server):
     server.do(ClientGone("c2"))
     server.do(AppStreamBegan(SECOND))
-    assert server.of(effects.EndAppStream) == [SECOND]
+    assert server.of(dispatch.EndAppStream) == [SECOND]
     assert server.core.state.app_streams == (FIRST,)
 
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from codriver.core.actions import ACTIONS, Action
-from codriver.core.dispatch import NOBODY, Core, Outcome, UnhandledError, UnresolvedError
-from codriver.core.effects import EFFECTS, Effect
+from codriver.core.dispatch import EFFECTS, NOBODY, Core, Effect, Outcome, UnhandledError, UnresolvedError
 from codriver.core.handlers import HANDLERS
 from codriver.core.records import Later, from_context, from_result, from_settings, from_state
 from codriver.core.state import Life, State

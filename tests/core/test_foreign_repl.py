@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 import pytest
 
-from codriver.core.repl_connections import is_first, stray
-from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.callers import is_first
+from codriver.core.state import Life, Origin, Repl, State, stray
 from codriver.core.values import Evaluation, Profile
 
 WORKSPACE = State(life=Life(workspace="/home/me/shop"))

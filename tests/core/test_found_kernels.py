@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from codriver.core import effects
+from codriver.core import dispatch
 from codriver.core.actions import ReplConnected, ReplFound, ReplLost, RestartRepl, RetryDue
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
@@ -32,7 +32,7 @@ class Server:
             settings=SimpleNamespace(max_run_ms=600_000, max_length=25, max_depth=7),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
         )
 
     def do(self, *actions):
@@ -121,8 +121,8 @@ def test_a_dead_one_is_told_of_once_tried_a_few_times_and_given_up_without_an_al
     said = []
     for tries in range(1, FOUND_TRIES + 1):
         server.do(ReplLost(KERNEL.id, "nothing listens there"))
-        said += [effect for effect in server.of(effects.Append) if "a-ipynb" in str(effect)]
-        assert len(server.of(effects.RetryRepl)) == (tries < FOUND_TRIES)
+        said += [effect for effect in server.of(dispatch.Append) if "a-ipynb" in str(effect)]
+        assert len(server.of(dispatch.RetryRepl)) == (tries < FOUND_TRIES)
         server.do(RetryDue(KERNEL.id, tries))
     known = server.state.repls[KERNEL.id]
     assert (known.phase, known.note) == ("stopped", "nothing listens there")
@@ -136,8 +136,8 @@ def test_one_that_was_connected_is_told_of_when_it_is_lost_and_tried_again():
     server.do(KERNEL)
     server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
     server.do(ReplLost(KERNEL.id, "the kernel was restarted"))
-    assert server.of(effects.RetryRepl)
-    assert any("a-ipynb lost: the kernel was restarted" in str(effect) for effect in server.of(effects.Append))
+    assert server.of(dispatch.RetryRepl)
+    assert any("a-ipynb lost: the kernel was restarted" in str(effect) for effect in server.of(dispatch.Append))
 
 
 def test_it_is_tried_anew_when_its_file_is_written_again():
@@ -164,7 +164,7 @@ def test_one_whose_notebook_was_renamed_is_known_by_the_new_name():
 def test_one_that_cannot_be_used_is_listed_and_not_tried():
     server = Server()
     server.do(replace(KERNEL, problem="run pip install 'codriver[jupyter]'"))
-    assert not server.of(effects.ConnectRepl)
+    assert not server.of(dispatch.ConnectRepl)
     known = server.state.repls[KERNEL.id]
     assert (known.phase, known.note) == ("stopped", "run pip install 'codriver[jupyter]'")
 
@@ -179,8 +179,8 @@ def test_what_was_said_of_others_is_the_same():
     server = Server()
     server.do(ReplFound("address:x", "nrepl", Origin("address", "x"), "x"))
     server.do(ReplLost("address:x", "refused"))
-    assert not server.of(effects.Append)
-    assert server.of(effects.RetryRepl)
+    assert not server.of(dispatch.Append)
+    assert server.of(dispatch.RetryRepl)
 
 
 def test_it_is_listed_with_its_notebook_as_a_reader_in_the_workspace_says_it():

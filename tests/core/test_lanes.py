@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import callers, effects
+from codriver.core import callers, dispatch
 from codriver.core.actions import (
     ClientConnected,
     ClientGone,
@@ -41,7 +41,7 @@ class Server:
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
         )
         self.do(ReplFound("r1", "clj", Origin("address", "x:1"), "x:1"))
         if profile is not None:
@@ -85,7 +85,7 @@ class Server:
 
     @property
     def closed(self):
-        return [effect.name for effect in self.effects if isinstance(effect, effects.CloseSession)]
+        return [effect.name for effect in self.effects if isinstance(effect, dispatch.CloseSession)]
 
 
 @pytest.fixture

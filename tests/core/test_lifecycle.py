@@ -1,7 +1,7 @@
 """The server's life cycle: exclusive states, and what is asked of the shell at each step."""
 
 from codriver.core.actions import LatchError, Listening, Start, Stop, Stopped, WithdrawError
-from codriver.core.effects import Announce, Listen, WindDown
+from codriver.core.dispatch import Announce, Listen, WindDown
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from codriver.core import actions, effects
+from codriver.core import actions, dispatch
 from codriver.core.dispatch import NOT_YET, Core, fill, later_fields
 from codriver.core.handlers import HANDLERS
 from codriver.core.records import Later, from_context, from_result
@@ -45,7 +45,7 @@ def test_a_start_is_filled_in_from_settings_state_time_and_the_listeners_result(
         settings=Settings(),
         now=lambda: 5,
         handlers=HANDLERS,
-        performers=lambda _: dict.fromkeys(effects.EFFECTS, performed.append),
+        performers=lambda _: dict.fromkeys(dispatch.EFFECTS, performed.append),
     )
     core.report(actions.Start("s-1", 42, "1.0", "/w"))
     (listen,) = performed

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import effects
+from codriver.core import dispatch
 from codriver.core.actions import (
     ClientConnected,
     ClientGone,
@@ -35,7 +35,7 @@ class Server:
             settings=Settings(gone_client_grace_ms=7000),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
         )
         self.do(ClientConnected("gone"), ClientConnected("here"))
         self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", profile, "x:1"))
@@ -54,7 +54,7 @@ class Server:
 
     @property
     def ended(self):
-        return [effect.evaluation for effect in self.of(effects.StopEvaluation)]
+        return [effect.evaluation for effect in self.of(dispatch.StopEvaluation)]
 
     def one(self, evaluation):
         return self.core.state.evaluations[evaluation]
@@ -62,7 +62,7 @@ class Server:
     def leave(self, client="gone"):
         """It goes, and the grace passes as the shell would let it."""
         self.do(ClientGone(client))
-        (grace,) = self.of(effects.AwaitGrace)
+        (grace,) = self.of(dispatch.AwaitGrace)
         self.effects.clear()
         self.core.resume(grace, None)
 
@@ -75,14 +75,14 @@ def server():
 def test_the_grace_is_what_the_settings_say(server):
     server.evaluate("gone")
     server.do(ClientGone("gone"))
-    assert [grace.grace_ms for grace in server.of(effects.AwaitGrace)] == [7000]
+    assert [grace.grace_ms for grace in server.of(dispatch.AwaitGrace)] == [7000]
 
 
 def test_a_client_that_left_nothing_needs_no_grace(server):
     left, other = server.evaluate("gone"), server.evaluate("here")
     server.do(EvaluationEnded(left, "done"))
     server.do(ClientGone("gone"))
-    assert server.of(effects.AwaitGrace) == []
+    assert server.of(dispatch.AwaitGrace) == []
     assert server.one(other).status == "running"
 
 
@@ -101,7 +101,7 @@ def test_it_is_ended_after_the_grace_for_a_caller_that_waits_already(server):
     server.do(GraceOver("gone"))
     assert server.ended == [running]
     assert "its client left, and ann waits for its session" in server.one(running).stop_asked
-    assert [e.text for e in server.of(effects.Append) if running in e.text]
+    assert [e.text for e in server.of(dispatch.Append) if running in e.text]
     server.do(EvaluationEnded(running, "interrupted"))
     assert server.one(waiting).status == "running"
     assert any("ann waits" in note for note in server.one(running).notes)
@@ -172,7 +172,7 @@ def test_code_that_waits_for_input_is_ended_after_the_grace_in_any_case(server):
     reading = server.evaluate("gone")
     server.do(InputWanted(reading))
     server.do(ClientGone("here"))
-    assert server.of(effects.AwaitGrace) == []
+    assert server.of(dispatch.AwaitGrace) == []
     server.do(ClientGone("gone"))
     assert server.ended == []
     server.do(GraceOver("gone"))
@@ -186,7 +186,7 @@ def test_code_that_asks_for_input_after_the_grace_is_ended_at_once(server):
     assert server.ended == []
     server.do(InputWanted(running))
     assert server.ended == [running]
-    assert [effect.evaluation for effect in server.of(effects.WakeWaiters)] == [running]
+    assert [effect.evaluation for effect in server.of(dispatch.WakeWaiters)] == [running]
 
 
 def test_code_that_asks_for_input_within_the_grace_can_still_be_given_it(server):

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.core.actions import Evaluate, EvaluationEnded, OthersEvaluation, ReplConnected, ReplLost
-from codriver.core.effects import Append, RunEvaluation
+from codriver.core.dispatch import Append, RunEvaluation
 from codriver.core.evaluation_queue import accept, end, note_others
 from codriver.core.repl_connections import connected, lost
 from codriver.core.state import Life, Origin, Repl, State

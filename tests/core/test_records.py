@@ -5,12 +5,12 @@ import inspect
 
 import pytest
 
-from codriver.core import actions, dispatch, effects, state, values
+from codriver.core import actions, dispatch, state, values
 from codriver.core.records import dataclass, replace
 
 RECORDS = [
     kind
-    for module in (actions, dispatch, effects, state, values)
+    for module in (actions, dispatch, dispatch, state, values)
     for kind in vars(module).values()
     if isinstance(kind, type) and dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
 ]
@@ -37,7 +37,7 @@ def test_a_copy_is_as_frozen_as_the_record():
 
 def of_the_library(kind):
     """The same class as the library makes it."""
-    options = {"frozen": True, "kw_only": kind is effects.Effect}
+    options = {"frozen": True, "kw_only": kind is dispatch.Effect}
     bases = tuple(of_the_library(base) if base in RECORDS else base for base in kind.__bases__)
     scope = {name: value for name, value in vars(kind).items() if name in ("__annotations__", "__qualname__")}
     own = [one for one in dataclasses.fields(kind) if one.name in scope.get("__annotations__", ())]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from codriver.core import effects
+from codriver.core import dispatch
 from codriver.core.actions import (
     CancelQueued,
     ClientGone,
@@ -45,7 +45,7 @@ NOTHING_APART = replace(CLOJURE, dialect="nbb", isolation="none")
 
 
 def connections(performed):
-    return [effect for effect in performed if isinstance(effect, effects.ConnectRepl)]
+    return [effect for effect in performed if isinstance(effect, dispatch.ConnectRepl)]
 
 
 def core_of(server, life):
@@ -54,7 +54,7 @@ def core_of(server, life):
         settings=SETTINGS,
         now=lambda: server.now,
         handlers=HANDLERS,
-        performers=lambda _: dict.fromkeys(effects.EFFECTS, server.effects.append),
+        performers=lambda _: dict.fromkeys(dispatch.EFFECTS, server.effects.append),
     )
 
 
@@ -92,7 +92,7 @@ class Server:
         return self.state.evaluations[evaluation].status
 
     def log(self):
-        return [(e.category, e.text) for e in self.of(effects.Append)]
+        return [(e.category, e.text) for e in self.of(dispatch.Append)]
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def server():
 
 def test_a_found_repl_is_connected_to_and_its_tools_are_announced(server):
     server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
-    assert server.of(effects.ConnectRepl) == [effects.ConnectRepl(id="r1")]
+    assert server.of(dispatch.ConnectRepl) == [dispatch.ConnectRepl(id="r1")]
     server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
-    assert server.of(effects.NotifyClients) == [effects.NotifyClients(changed="tools")]
+    assert server.of(dispatch.NotifyClients) == [dispatch.NotifyClients(changed="tools")]
     assert server.state.repls["r1"].generation == 1
 
 
@@ -120,14 +120,14 @@ def test_a_port_file_rewritten_while_its_repl_is_away_leads_to_the_new_address(s
     server.do(ReplLost("r1", "gone"))
     server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:9999"))
     assert server.state.repls["r1"].address == "127.0.0.1:9999"
-    assert server.of(effects.ConnectRepl) == [effects.ConnectRepl(id="r1")]
+    assert server.of(dispatch.ConnectRepl) == [dispatch.ConnectRepl(id="r1")]
 
 
 def test_a_port_file_rewritten_with_the_same_port_is_tried_at_once_while_its_repl_is_away(server):
     server.connect()
     server.do(ReplLost("r1", "gone"), ReplLost("r1", "nobody listens"))
     again = ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888", rewritten=True)
-    assert connections(server.do(again)) == [effects.ConnectRepl(id="r1")]
+    assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
     assert server.do(RetryDue("r1", 2)) == [], "the pause that was under way is void"
     server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
     assert connections(server.do(again)) == [], "a connected REPL is left alone"
@@ -152,7 +152,7 @@ def test_losing_a_connection_is_retried_after_a_doubling_pause_up_to_ten_seconds
     delays = []
     for _ in range(8):
         server.do(ReplLost("r1", "gone"))
-        delays.append(server.of(effects.RetryRepl)[0].delay_s)
+        delays.append(server.of(dispatch.RetryRepl)[0].delay_s)
         server.do(RetryDue("r1", server.state.repls["r1"].failures))
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 10, 10]
 
@@ -163,14 +163,14 @@ def test_a_port_file_that_a_killed_program_left_is_said_and_tried_once_a_minute_
     delays = []
     for _ in range(11):
         server.do(ReplLost("r1", "no REPL could be reached at x:1: nothing listens there", is_unreachable=True))
-        delays.append(server.of(effects.RetryRepl)[0].delay_s)
+        delays.append(server.of(dispatch.RetryRepl)[0].delay_s)
         server.do(RetryDue("r1", server.state.repls["r1"].failures))
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     server.do(ReplLost("r1", "nothing listens there", is_unreachable=True))
     said = server.state.repls["r1"].note
     assert said == "nothing listens there, so /shop/.nrepl-port is left from one that has ended"
     again = ReplFound("r1", "py", left, "127.0.0.1:7888", rewritten=True)
-    assert connections(server.do(again)) == [effects.ConnectRepl(id="r1")]
+    assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
 
 
 def test_a_retry_that_a_later_failure_made_stale_does_nothing(server):
@@ -190,7 +190,7 @@ def test_every_reconnect_raises_the_generation_and_starts_the_pause_anew(server)
 def test_a_lost_repl_takes_its_tools_with_it_and_clients_are_told(server):
     server.connect()
     server.do(ReplLost("r1", "gone"))
-    assert server.of(effects.NotifyClients) == [effects.NotifyClients(changed="tools")]
+    assert server.of(dispatch.NotifyClients) == [dispatch.NotifyClients(changed="tools")]
     assert server.state.capabilities() == frozenset()
 
 
@@ -200,16 +200,16 @@ def test_a_process_that_ends_again_and_again_is_given_up_with_its_reason(server)
         server.do(ReplLost("r1", "exit status 1"))
         assert server.state.repls["r1"].phase == "waiting"
         server.do(RetryDue("r1", server.state.repls["r1"].failures))
-        assert server.of(effects.StartRepl)
+        assert server.of(dispatch.StartRepl)
     server.do(ReplLost("r1", "exit status 1"))
     given_up = server.state.repls["r1"]
     assert given_up.phase == "stopped"
     assert "exit status 1" in given_up.note
     assert "4 times within a minute" in given_up.note
-    assert not server.of(effects.RetryRepl)
+    assert not server.of(dispatch.RetryRepl)
     latch = server.state.latches["repl-given-up:py"]
     assert latch.text == f"REPL py was given up: {given_up.note}"
-    (kept,) = server.of(effects.Remember)
+    (kept,) = server.of(dispatch.Remember)
     assert (kept.kind, kept.name, kept.text) == ("given up", "py", given_up.note)
     assert server.state.waiting_for_trust() == [given_up]
     server.do(RestartRepl("r1", "asked"), ReplConnected("r1", CLOJURE, "127.0.0.1:1"))
@@ -254,7 +254,7 @@ def test_a_repl_that_comes_back_with_its_port_file_goes_on_with_its_generations(
 def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_in_the_same_turn(server):
     server.connect()
     server.evaluate("(+ 1 2)")
-    assert [type(e) for e in server.effects] == [effects.RunEvaluation, effects.Append, effects.Append]
+    assert [type(e) for e in server.effects] == [dispatch.RunEvaluation, dispatch.Append, dispatch.Append]
     assert server.log() == [("otherOutput", "why (+ 1 2)"), ("evaluatedCode", "(+ 1 2)")]
 
 
@@ -262,7 +262,7 @@ def test_a_description_that_names_a_checkpoint_is_remembered_by_that_name_beyond
     server.connect()
     server.now = 5000
     evaluation = server.evaluate(description="Checkpoint:  the parser\n works ")
-    (kept,) = server.of(effects.Remember)
+    (kept,) = server.of(dispatch.Remember)
     told = (kept.kind, kept.name, kept.text, kept.now)
     assert told == ("checkpoint", "the parser works", f"by a in clj ({evaluation})", 5000)
     assert ("otherOutput", "Checkpoint:  the parser\n works ") in server.log()
@@ -272,7 +272,7 @@ def test_a_description_that_names_a_checkpoint_is_remembered_by_that_name_beyond
 def test_a_description_that_names_none_sets_none(server, description):
     server.connect()
     server.evaluate(description=description)
-    assert server.of(effects.Remember) == []
+    assert server.of(dispatch.Remember) == []
 
 
 def test_evaluations_of_one_session_run_one_at_a_time_in_the_order_they_came(server):
@@ -280,7 +280,7 @@ def test_evaluations_of_one_session_run_one_at_a_time_in_the_order_they_came(ser
     first, second, third = (server.evaluate(str(n)) for n in range(3))
     assert [server.status(e) for e in (first, second, third)] == ["running", "queued", "queued"]
     server.do(EvaluationEnded(first, "done"))
-    assert [e.request.id for e in server.of(effects.RunEvaluation)] == [second]
+    assert [e.request.id for e in server.of(dispatch.RunEvaluation)] == [second]
     server.do(EvaluationEnded(second, "failed"))
     assert server.status(third) == "running"
 
@@ -324,8 +324,8 @@ def test_a_server_that_stops_begins_no_evaluation(server, ends):
     ended = server.state.evaluations[late]
     assert (ended.status, ended.failure.type) == ("lost", "server-stopped")
     assert "never sent" in ended.failure.message
-    assert server.of(effects.RunEvaluation) == []
-    assert [effect.evaluation for effect in server.of(effects.WakeWaiters)] == [late], "its call is answered"
+    assert server.of(dispatch.RunEvaluation) == []
+    assert [effect.evaluation for effect in server.of(dispatch.WakeWaiters)] == [late], "its call is answered"
     assert not server.state.live
 
 
@@ -351,7 +351,7 @@ def test_a_lost_connection_ends_what_ran_and_what_was_queued_and_nothing_is_sent
     assert "may have run" in server.state.evaluations[ran].failure.message
     assert "never sent" in server.state.evaluations[queued].failure.message
     server.do(ReplConnected("r1", CLOJURE, "x:1"))
-    assert server.of(effects.RunEvaluation) == []
+    assert server.of(dispatch.RunEvaluation) == []
 
 
 def test_a_failed_try_to_connect_leaves_waiting_evaluations_in_the_queue(server):
@@ -383,8 +383,8 @@ def test_a_restart_ends_what_runs_as_interrupted_and_starts_the_process_anew(ser
     server.do(RestartRepl("r1", "asked"))
     assert (server.status(ran), server.status(queued)) == ("interrupted", "lost")
     assert [type(e) for e in server.effects if hasattr(e, "id")] == [
-        effects.EndRepl,
-        effects.StartRepl,
+        dispatch.EndRepl,
+        dispatch.StartRepl,
     ]
 
 
@@ -399,7 +399,7 @@ def test_the_sessions_of_a_client_that_is_gone_are_closed(server):
     server.connect()
     server.do(SessionOpened("r1", "b", "b", "c2"))
     server.do(ClientGone("c2"))
-    assert server.of(effects.CloseSession) == [effects.CloseSession(id="r1", name="b")]
+    assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="b")]
     server.do(SessionClosed("r1", "b"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
@@ -410,10 +410,10 @@ def test_what_a_client_left_in_its_own_session_is_ended_before_the_session_is(se
     running, queued = server.evaluate(session="b"), server.evaluate(session="b")
     server.do(ClientGone("c2"))
     assert (server.status(running), server.status(queued)) == ("running", "interrupted")
-    assert [effect.evaluation for effect in server.of(effects.StopEvaluation)] == [running]
-    assert server.of(effects.CloseSession) == []
+    assert [effect.evaluation for effect in server.of(dispatch.StopEvaluation)] == [running]
+    assert server.of(dispatch.CloseSession) == []
     server.do(EvaluationEnded(running, "interrupted"))
-    assert server.of(effects.CloseSession) == [effects.CloseSession(id="r1", name="b")]
+    assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="b")]
     server.do(SessionClosed("r1", "b"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
@@ -422,7 +422,7 @@ def test_an_evaluation_in_a_session_that_has_just_ended_leaves_nothing_behind(se
     server.connect()
     late = server.evaluate(session="gone")
     server.do(EvaluationEnded(late, "failed"))
-    assert server.of(effects.CloseSession) == [effects.CloseSession(id="r1", name="gone")]
+    assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="gone")]
     server.do(SessionClosed("r1", "gone"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
@@ -556,7 +556,7 @@ def test_an_evaluation_may_end_after_its_repl_was_forgotten(server):
     waiting = server.evaluate()
     server.do(ReplForgotten("r1"))
     assert server.status(waiting) == "lost"
-    assert server.of(effects.WakeWaiters) == [effects.WakeWaiters(evaluation=waiting)]
+    assert server.of(dispatch.WakeWaiters) == [dispatch.WakeWaiters(evaluation=waiting)]
 
 
 def test_code_without_a_description_enters_the_log_alone(server):
@@ -569,7 +569,7 @@ def test_what_runs_is_bounded_by_the_settings_of_the_moment(server):
     server.connect()
     server.core.settings = SimpleNamespace(max_run_ms=5, max_length=3, max_depth=2)
     server.evaluate()
-    (run,) = server.of(effects.RunEvaluation)
+    (run,) = server.of(dispatch.RunEvaluation)
     assert (run.max_run_ms, run.max_length, run.max_depth) == (5, 3, 2)
 
 

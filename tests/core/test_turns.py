@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.core import effects
+from codriver.core import dispatch
 from codriver.core.actions import (
     CancelQueued,
     ClientConnected,
@@ -35,7 +35,7 @@ class Server:
             settings=Settings(),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: {**dict.fromkeys(effects.EFFECTS, print), effects.RunEvaluation: self._send},
+            performers=lambda _: {**dict.fromkeys(dispatch.EFFECTS, print), dispatch.RunEvaluation: self._send},
         )
         self.do(*map(ClientConnected, ("ann", "bob", "cem")))
         self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"))

@@ -45,7 +45,7 @@ ASKS_FOR_TIMES = {
     "files/whole_files.py": "the one shape, and what may be written again within its clock's step",
     "app/kept_lists.py": "the oldest goes first",
     "tools/acts/test_runs.py": "the newest edit of all files of Python",
-    "tools/truth/conflicts.py": "who wrote a file last",
+    "tools/answers/conflicts.py": "who wrote a file last",
     "net/relay_install.py": "the oldest goes first",
     "repls/jupyter/connection_files.py": "the newest kernel",
     "repls/launch/processes.py": "a port file older than the REPL that listens, or there before",

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from codriver.core.effects import Append
+from codriver.core.dispatch import Append
 from codriver.log.history import History
 from codriver.log.logbook import AppEvent, Logbook
 from codriver.log.memory import Memory, RunRecorder

@@ -7,8 +7,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from codriver.core.dispatch import Core
-from codriver.core.effects import EFFECTS
+from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Profile

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from worker_client import Repl
 
-from codriver.core import effects
+from codriver.core import dispatch
 from codriver.core.actions import AppStreamBegan, ClientConnected, ReplConnected, ReplFound, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
@@ -27,7 +27,7 @@ class Recording:
     """A recorder whose seconds end when a test says so."""
 
     def __init__(self):
-        self.performers = dict.fromkeys(effects.EFFECTS, [].append)
+        self.performers = dict.fromkeys(dispatch.EFFECTS, [].append)
         self.core = Core(
             state=State(life=Life(phase="started", session_id="abcdef")), settings=Settings(), now=lambda: 5000,
             handlers=HANDLERS, performers=lambda _: self.performers,
@@ -140,7 +140,7 @@ async def test_of_more_than_so_many_a_second_the_rest_is_one_line(recording, mon
 @pytest.mark.parametrize(("topic", "op"), [("error", "error"), ("trace", "stream"), ("calls", "call")])
 def test_the_end_of_a_stream_is_an_event_of_its_topic(recording, topic, op):
     stream = AppStream("s1", "r1", 1, "c1", "ann", topic)
-    recording.recorder.over(effects.TellAppStreamOver(stream=stream, why="the REPL py restarts"))
+    recording.recorder.over(dispatch.TellAppStreamOver(stream=stream, why="the REPL py restarts"))
     [row] = recording.rows
     assert (row["op"], row["name"]) == (op, "stream-over")
     assert row["text"].startswith(f"s1 ({topic}) of ann is over: the REPL py restarts; watch_app again")
@@ -152,7 +152,7 @@ async def test_a_stream_is_renewed_while_the_application_has_it_and_then_known_t
 ):
     monkeypatch.setattr("codriver.repls.runner.RENEW_S", 0)
     core, begun, over = recording.core, [], []
-    recording.performers |= {effects.TellAppStreamOver: over.append, effects.RenewAppStream: begun.append}
+    recording.performers |= {dispatch.TellAppStreamOver: over.append, dispatch.RenewAppStream: begun.append}
     async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:
         keeper = AppStreamKeeper(core, {"r1": adapter})
         told = json.loads(await adapter.ask_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
@@ -161,7 +161,7 @@ async def test_a_stream_is_renewed_while_the_application_has_it_and_then_known_t
         for _ in range(2):
             await keeper.renew(begun.pop())
             assert core.state.app_streams == (stream,)
-        await keeper.end(effects.EndAppStream(stream=stream))
+        await keeper.end(dispatch.EndAppStream(stream=stream))
         assert json.loads(await adapter.ask_seam("subscriptions", "{}"))["subs"] == []
         await keeper.renew(begun.pop())
     assert core.state.app_streams == ()

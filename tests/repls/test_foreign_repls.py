@@ -6,7 +6,7 @@ import pytest
 from live_server import serving, until
 from real_repls import fresh, repl
 
-from codriver.core import repl_connections
+from codriver.core import state as states
 from codriver.core.state import Life, Origin, Repl, State
 from codriver.core.values import Profile
 
@@ -108,4 +108,4 @@ def test_a_repl_in_or_above_the_workspace_is_at_home(where, tmp_path):
 def test_only_what_a_port_file_led_to_can_be_strange(root, kind, is_strange):
     state = State(life=Life(workspace="/w/shop"))
     found = Repl("r", "clj", Origin(kind, "/w/shop/.nrepl-port"), profile=Profile(project_root=root))
-    assert bool(repl_connections.stray(state, found)) is is_strange
+    assert bool(states.stray(state, found)) is is_strange

@@ -9,8 +9,7 @@ from scripted_nrepl import OPS, scripted
 
 from codriver.app.wiring import CONNECTORS
 from codriver.core.actions import Evaluate, InputWanted, ReplFound, SessionClosed
-from codriver.core.dispatch import Core
-from codriver.core.effects import EFFECTS, Append, CloseSession
+from codriver.core.dispatch import EFFECTS, Append, CloseSession, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Life, Origin, State
 from codriver.core.values import Request

@@ -11,9 +11,9 @@ import needs
 import pytest
 from real_repls import clojure, compiled, node
 
-from codriver.repls.seam import re_frame
-from codriver.repls.seam.re_frame import BROWSER, Forms, Way, munged
-from codriver.repls.seam.seam_providers import Provider, form
+from codriver.repls.dialects import re_frame
+from codriver.repls.dialects.re_frame import BROWSER, Forms, Way, munged
+from codriver.repls.dialects.seam_providers import Provider, form
 
 HERE = Path(__file__).parent
 NBB = HERE.parent / "node" / "node_modules" / "nbb" / "cli.js"

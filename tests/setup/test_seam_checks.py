@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.errors import StartError
-from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS
+from codriver.repls.dialects.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS
 from codriver.setup.doctor_checks import Row, seam_row
 from codriver_seam import accessors
 

@@ -10,7 +10,7 @@ from live_server import until
 from process_states import is_running
 from tests_tool import ask, counts
 
-from codriver.tools.truth.drift_notes import NEVER_LIVE, notes_of_fresh, outcomes
+from codriver.tools.answers.drift_notes import NEVER_LIVE, notes_of_fresh, outcomes
 
 LOW = "def rate():\n    return 3\n"
 TESTS = """

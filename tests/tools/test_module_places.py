@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from codriver.tools.truth.drift_notes import places
+from codriver.tools.answers.drift_notes import places
 
 pytestmark = pytest.mark.served()
 

@@ -7,8 +7,7 @@ from linked_tree import git
 from live_server import serving, until
 from real_repls import fresh
 
-from codriver.core.repl_connections import stray
-from codriver.core.state import Life, Origin, Repl, State
+from codriver.core.state import Life, Origin, Repl, State, stray
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import (
     AmbiguousSessionError,

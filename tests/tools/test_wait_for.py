@@ -8,7 +8,7 @@ from live_server import serving, until
 
 from codriver.core.state import State
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.net.fair_threads import Work
+from codriver.net.tasks import Work
 from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.base import Call
 from codriver.tools.ledgers.ledger import Waits

@@ -5,8 +5,8 @@ import json
 import pytest
 from jsonschema import validate
 
+from codriver.tools.answers.drift_notes import NEVER_LIVE
 from codriver.tools.manifest import BY_NAME
-from codriver.tools.truth.drift_notes import NEVER_LIVE
 
 LOW = "class Shape: pass\ndef rate(x):\n    return x * 2\n"
 HIGH = "from low import rate, Shape\nmade = Shape()\ndef total():\n    return rate(1)\n"

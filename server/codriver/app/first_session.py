@@ -17,11 +17,9 @@ from codriver import __version__
 from codriver.app import kept_lists
 from codriver.app.hot_reload import selection
 from codriver.core.actions import LanguagesSeen, Start
-from codriver.core.dispatch import Core
-from codriver.core.effects import EFFECTS
+from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.repl_connections import cautions
-from codriver.core.state import State
+from codriver.core.state import State, cautions
 from codriver.core.values import LISP, NOTEBOOK
 from codriver.editing.file_changes import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
@@ -36,7 +34,7 @@ from codriver.settings import trust
 from codriver.settings.layers import load
 from codriver.settings.model import named_kernels
 from codriver.skills import Connected, SkillLibrary, instructions
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.base import traits_of
 from codriver.tools.calls.gate import to_name_one
 from codriver.tools.manifest import tools_offered
 

@@ -27,7 +27,7 @@ from codriver.app.page_door import PageDoor
 from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import CONNECTORS, build, now_ms, on_trouble
 from codriver.core.actions import CancelQueued, EvaluationEnded, ResourcesChanged, Say, Start, Stop, Stopped
-from codriver.core.effects import Announce, Listen, WindDown
+from codriver.core.dispatch import Announce, Listen, WindDown
 from codriver.core.values import HELD, Failure
 from codriver.errors import StartError, install_extra
 from codriver.files.own_folders import relay_file, server_folder, workspace_state_folder

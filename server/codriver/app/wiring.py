@@ -19,9 +19,9 @@ from codriver import __version__
 from codriver.app.first_session import instructions_for
 from codriver.app.hot_reload import Watcher, selection
 from codriver.app.kept_lists import KeptLists
-from codriver.core import effects, evaluation_queue
+from codriver.core import dispatch, evaluation_queue
 from codriver.core.actions import LatchError, Say, WithdrawError
-from codriver.core.dispatch import Core
+from codriver.core.dispatch import Core, Performer
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import BatchRecords, Editor
@@ -58,8 +58,7 @@ if TYPE_CHECKING:
 
     from codriver.app.hot_reload import LiveSettings
     from codriver.core.actions import Action
-    from codriver.core.dispatch import Performer
-    from codriver.net.fair_threads import Work
+    from codriver.net.tasks import Work
     from codriver.protocol.mcp_server import MakesSdk
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
@@ -138,7 +137,7 @@ def build(
     workspace: Path,
     live: LiveSettings,
     tasks: TaskGroup,
-    performers: Mapping[type[effects.Effect], Performer],
+    performers: Mapping[type[dispatch.Effect], Performer],
     *,
     session_id: str,
     durations: Durations,
@@ -157,7 +156,7 @@ def build(
     server_kernels.name(named_kernels(live.settings.kernels, os.environ))
     parts: Parts
 
-    def reporting(core: Core) -> Mapping[type[effects.Effect], Performer]:
+    def reporting(core: Core) -> Mapping[type[dispatch.Effect], Performer]:
         """The performers, made with the core that they report to."""
         nonlocal parts
 
@@ -205,14 +204,14 @@ def _recipe_of(workspace: Path, live: LiveSettings, grants: Grants, is_asked: bo
     return recipe(words, workspace, os.environ, is_accepted=accepted, is_asked=asks, python=python)
 
 
-def _performers(parts: Parts) -> Mapping[type[effects.Effect], Performer]:
+def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
     """The performers that parts of the server bring."""
     return {
         **parts.repls.performers,
-        effects.Append: parts.logbook.perform,
-        effects.Remember: lambda told: parts.recorder.remember(Document(told.kind, told.name, told.now, told.text)),
-        effects.LogMessage: parts.protocol.log_messages.perform,
-        effects.NotifyClients: parts.protocol.broadcast.list_changed,
+        dispatch.Append: parts.logbook.perform,
+        dispatch.Remember: lambda told: parts.recorder.remember(Document(told.kind, told.name, told.now, told.text)),
+        dispatch.LogMessage: parts.protocol.log_messages.perform,
+        dispatch.NotifyClients: parts.protocol.broadcast.list_changed,
     }
 
 

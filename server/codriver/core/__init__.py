@@ -1,8 +1,8 @@
 """The pure core: one immutable state, changed only by dispatched actions.
 
 `dispatch` is the door: `Core` takes actions (`actions`), finds their handlers by class (`handlers`), and has effects
-(`effects`) performed. It fills in what both name instead of holding (`records`). `state` is the one value, made of
-those in `values`, which adapters and tools use as they are.
+performed. It fills in what both name instead of holding (`records`). `state` is the one value, made of those in
+`values`, which adapters and tools use as they are.
 
 *The way of an evaluation's request*, from the wire to the REPL, in five shapes:
 

@@ -45,13 +45,13 @@ from codriver.core.actions import (
     Say,
     ToolsChanged,
 )
-from codriver.core.dispatch import Outcome
-from codriver.core.effects import (
+from codriver.core.dispatch import (
     AwaitGrace,
     CloseSession,
     Effect,
     EndAppStream,
     NotifyClients,
+    Outcome,
     RenewAppStream,
     StopEvaluation,
     TellAppStreamOver,
@@ -131,6 +131,16 @@ def is_own(state: State, client: str | None, who: str, by: tuple[str | None, str
         return False
     known = state.clients.get(client or "")
     return name == who or (known is not None and name == known.unnamed)
+
+
+def is_first(state: State, evaluation: Evaluation) -> bool:
+    """Whether its caller evaluated nothing before it in its REPL, since that was connected."""
+    return not any(
+        (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
+        and is_own(state, evaluation.client, evaluation.who, (other.client, other.who))
+        for other in state.evaluations.values()
+        if other.number < evaluation.number
+    )
 
 
 def with_used(state: State, client: str | None, who: str, repl: str) -> State:

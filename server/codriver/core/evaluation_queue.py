@@ -25,8 +25,7 @@ from codriver.core.actions import (
     RunningTold,
     StopAsked,
 )
-from codriver.core.dispatch import Outcome
-from codriver.core.effects import Append, Effect, Remember, RunEvaluation, WakeWaiters
+from codriver.core.dispatch import Append, Effect, Handler, Outcome, Remember, RunEvaluation, WakeWaiters
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
 from codriver.core.values import (
@@ -43,7 +42,6 @@ from codriver.core.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codriver.core.dispatch import Handler
     from codriver.core.values import Request
 
 

@@ -22,8 +22,7 @@ from codriver.core.actions import (
     Stopped,
     WithdrawError,
 )
-from codriver.core.dispatch import Handler, Outcome
-from codriver.core.effects import Announce, Append, Listen, LogMessage, WindDown
+from codriver.core.dispatch import Announce, Append, Handler, Listen, LogMessage, Outcome, WindDown
 from codriver.core.evaluation_queue import of_unfinished
 from codriver.core.records import replace
 from codriver.core.repl_connections import announcing, of_known

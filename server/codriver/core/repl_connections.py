@@ -27,18 +27,24 @@ from codriver.core.actions import (
     SessionClosed,
     SessionOpened,
 )
-from codriver.core.dispatch import Outcome
-from codriver.core.effects import ConnectRepl, EndRepl, NotifyClients, Remember, RetryRepl, StartRepl
+from codriver.core.dispatch import (
+    ConnectRepl,
+    Effect,
+    EndRepl,
+    Handler,
+    NotifyClients,
+    Outcome,
+    Remember,
+    RetryRepl,
+    StartRepl,
+)
 from codriver.core.records import replace
-from codriver.core.state import Repl, Session, State, free_name, with_item, with_repl, with_session, without_item
-from codriver.core.values import MAIN_SESSION, PYTHON, Capability
+from codriver.core.state import Repl, Session, State, free_name, stray, with_item, with_repl, with_session, without_item
+from codriver.core.values import MAIN_SESSION, Capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from codriver.core.dispatch import Handler
-    from codriver.core.effects import Effect
-    from codriver.core.values import Evaluation
 
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
@@ -50,73 +56,9 @@ FOUND_TRIES = 5
 """Tries to reach a kernel that nobody named: by the last, some 8 s later, also one that was restarted is back."""
 MINUTE_MS = 60_000
 KEPT_STARTS = 8
-MOST_BESIDE = 2
-"""Programs that are named as others than a REPL."""
 SEAM: Final = "seam"
 SEAM_OP: Final = "codriver/seam"
 """The op by which Codriver's worker asks it."""
-
-
-def stray(state: State, repl: Repl) -> str | None:
-    """The warning about a REPL that a port file led to and that runs elsewhere; None when nothing speaks for that.
-
-    At home is what runs in the workspace, or above it. A REPL that somebody named by its address is never suspected:
-    in a container, or behind a tunnel, it has other folders.
-    """
-    root = repl.profile.project_root if repl.profile is not None else None
-    if repl.origin.kind != "port-file" or not root or not state.life.workspace:
-        return None
-    if tree := repl.other_tree:
-        return (
-            f"REPL {repl.key} runs in {root}, in the working tree {tree}, and this workspace is in another one of the "
-            f"same repository: what is loaded is from there. The port file {repl.origin.text} leads to it"
-        )
-    if _is_within(root, state.life.workspace) or _is_within(state.life.workspace, root):
-        return None
-    file = repl.origin.text
-    return (
-        f"REPL {repl.key} runs in {root}, neither in nor above this workspace: the port file {file} may be left from "
-        "a REPL that is gone, and then code runs in another project. If so, delete the file and start the REPL again; "
-        f"if it is the right one, in a container say, name it with --nrepl {repl.address} and this is not said"
-    )
-
-
-def cautions(state: State, repl: Repl) -> tuple[str, ...]:
-    """The sentences for everybody who evaluates in a REPL first: it is not what they will take it for."""
-    beside = _beside(state, repl) if state.programs else ""
-    return tuple([words for words in (stray(state, repl), repl.caution, beside) if words])
-
-
-def _beside(state: State, repl: Repl) -> str:
-    """The warning about a Python that we started while a program of the workspace, without a REPL known, listens."""
-    if not repl.owned or repl.dialect != PYTHON:
-        return ""
-    profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
-    addresses = [other.address for other in state.repls.values()]
-    known = {*profiles, *(one.pid for one in state.programs if one.address in addresses)}
-    others = [one for one in state.programs if one.pid not in known]
-    if not others:
-        return ""
-    where = " and ".join(f"{one.address} (pid {one.pid})" for one in others[:MOST_BESIDE])
-    return (
-        f"this is not the application that listens on {where}, which has no REPL: "
-        "codriver_seam.start_repl(True) in it, or start_repl() with CODRIVER_SEAM=1, gives it one"
-    )
-
-
-def _is_within(path: str, folder: str) -> bool:
-    """Whether an absolute path is a folder's own or of something in it."""
-    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
-
-
-def is_first(state: State, evaluation: Evaluation) -> bool:
-    """Whether its caller evaluated nothing before it in its REPL, since that was connected."""
-    return not any(
-        (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
-        and callers.is_own(state, evaluation.client, evaluation.who, (other.client, other.who))
-        for other in state.evaluations.values()
-        if other.number < evaluation.number
-    )
 
 
 def announcing(handle: Handler) -> Handler:

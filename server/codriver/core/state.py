@@ -23,6 +23,9 @@ Phase = Literal["stopped", "starting", "started", "stopping"]
 ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
 """`starting`: its process comes up; `connecting`: being reached; `waiting`: between two tries; `stopped`: given up."""
 
+MOST_BESIDE = 2
+"""Programs that are named as others than a REPL."""
+
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -386,3 +389,55 @@ def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
         if other.status in HELD and other.id != evaluation.id and queue_of(state, other) == own:
             return other
     return None
+
+
+def stray(state: State, repl: Repl) -> str | None:
+    """The warning about a REPL that a port file led to and that runs elsewhere; None when nothing speaks for that.
+
+    At home is what runs in the workspace, or above it. A REPL that somebody named by its address is never suspected:
+    in a container, or behind a tunnel, it has other folders.
+    """
+    root = repl.profile.project_root if repl.profile is not None else None
+    if repl.origin.kind != "port-file" or not root or not state.life.workspace:
+        return None
+    if tree := repl.other_tree:
+        return (
+            f"REPL {repl.key} runs in {root}, in the working tree {tree}, and this workspace is in another one of the "
+            f"same repository: what is loaded is from there. The port file {repl.origin.text} leads to it"
+        )
+    if _is_within(root, state.life.workspace) or _is_within(state.life.workspace, root):
+        return None
+    file = repl.origin.text
+    return (
+        f"REPL {repl.key} runs in {root}, neither in nor above this workspace: the port file {file} may be left from "
+        "a REPL that is gone, and then code runs in another project. If so, delete the file and start the REPL again; "
+        f"if it is the right one, in a container say, name it with --nrepl {repl.address} and this is not said"
+    )
+
+
+def cautions(state: State, repl: Repl) -> tuple[str, ...]:
+    """The sentences for everybody who evaluates in a REPL first: it is not what they will take it for."""
+    beside = _beside(state, repl) if state.programs else ""
+    return tuple([words for words in (stray(state, repl), repl.caution, beside) if words])
+
+
+def _beside(state: State, repl: Repl) -> str:
+    """The warning about a Python that we started while a program of the workspace, without a REPL known, listens."""
+    if not repl.owned or repl.dialect != PYTHON:
+        return ""
+    profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
+    addresses = [other.address for other in state.repls.values()]
+    known = {*profiles, *(one.pid for one in state.programs if one.address in addresses)}
+    others = [one for one in state.programs if one.pid not in known]
+    if not others:
+        return ""
+    where = " and ".join(f"{one.address} (pid {one.pid})" for one in others[:MOST_BESIDE])
+    return (
+        f"this is not the application that listens on {where}, which has no REPL: "
+        "codriver_seam.start_repl(True) in it, or start_repl() with CODRIVER_SEAM=1, gives it one"
+    )
+
+
+def _is_within(path: str, folder: str) -> bool:
+    """Whether an absolute path is a folder's own or of something in it."""
+    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
 
-    from codriver.core.effects import Append
+    from codriver.core.dispatch import Append
     from codriver.datalog.entity_store import Record, Value
     from codriver.datalog.solve import QueryAnswer
     from codriver.log.history import History

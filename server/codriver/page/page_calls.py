@@ -26,7 +26,7 @@ from codriver.errors import cut
 from codriver.log.output_log import Question
 from codriver.page.page_admission import FRAMES
 from codriver.systems.programs import typed
-from codriver.tools.truth.live_handoff import handoff
+from codriver.tools.answers.live_handoff import handoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

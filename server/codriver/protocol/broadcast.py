@@ -39,7 +39,7 @@ from codriver.protocol.resources import LOG_URI, is_skill
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from codriver.core.effects import LogMessage, NotifyClients
+    from codriver.core.dispatch import LogMessage, NotifyClients
     from codriver.log.output_log import OutputLog
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession

@@ -17,8 +17,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from codriver.core.records import dataclass
 from codriver.protocol.error_messages import INVALID_REQUEST, MODERN, Refusal
-from codriver.tools.calls.base import Answer, Call, Image, Json, Lasting, LastingCall, Services, Tool
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.base import Answer, Call, Image, Json, Lasting, LastingCall, Services, Tool, traits_of
 from codriver.tools.calls.gate import answer
 from codriver.tools.manifest import tool_called
 

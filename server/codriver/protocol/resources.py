@@ -27,10 +27,10 @@ from codriver.log.transcripts import read as read_texts
 from codriver.net.client_sessions import OWN_NAMES, ClientSession
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
 from codriver.skills import LIVE_APP
+from codriver.tools.answers.live_handoff import handoff
 from codriver.tools.calls.base import client_slug, slug
 from codriver.tools.manifest import address
 from codriver.tools.symbol_info import describe_docs, describe_symbol
-from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from codriver.protocol import resources
 from codriver.protocol.calls import as_json
 from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
 from codriver.protocol.trust_question import takes_forms
-from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
+from codriver.tools.calls.base import LIFTED_CHARACTERS, LIFTED_TOOLS, Services, Tool, traits_of
 from codriver.tools.calls.gate import LOOK_S, await_languages, await_search
 from codriver.tools.manifest import LEAN, MANIFEST, tools_offered
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.protocol.broadcast import Broadcast, LogMessages
     from codriver.protocol.resources import Resources
-    from codriver.tools.calls.base import Services, Tool
 
     Params: TypeAlias = Mapping[str, Any]
     Result: TypeAlias = dict[str, Any]

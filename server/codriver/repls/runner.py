@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core import actions, effects
+from codriver.core import actions, dispatch
 from codriver.core.callers import OPS
 from codriver.core.evaluation_queue import next_id
 from codriver.core.records import Recent
@@ -48,15 +48,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from codriver.core.dispatch import Core
-    from codriver.core.effects import EndAppStream, RenewAppStream, TellAppStreamOver, WakeWaiters
+    from codriver.core.dispatch import Core, EndAppStream, RenewAppStream, TellAppStreamOver, WakeWaiters
     from codriver.core.state import Repl
     from codriver.log.transcripts import Transcripts
     from codriver.repls.interrupt import Interrupter
 
     Later = Callable[[str, Callable[[str], Awaitable[None]], str], None]
 
-    Spawn = Callable[[str, Callable[[effects.RunEvaluation], Awaitable[None]], effects.RunEvaluation], None]
+    Spawn = Callable[[str, Callable[[dispatch.RunEvaluation], Awaitable[None]], dispatch.RunEvaluation], None]
 
 
 logger = logging.getLogger(__name__)
@@ -454,7 +453,7 @@ class Runner:
         self._overlong: dict[str, str] = {}
         """By evaluation that is being ended because it ran too long: that in words."""
 
-    def begin(self, effect: effects.RunEvaluation) -> None:
+    def begin(self, effect: dispatch.RunEvaluation) -> None:
         """Run it. Its end is reported, whatever happens; by the life of the connection if that ends first."""
         evaluation = effect.request.id
         adapter = self._adapters.get(effect.repl)
@@ -474,7 +473,7 @@ class Runner:
             # The dispatch that asked for this is not over yet.
             asyncio.get_running_loop().call_soon(ended, error)
 
-    def _opens_session(self, effect: effects.RunEvaluation) -> bool:
+    def _opens_session(self, effect: dispatch.RunEvaluation) -> bool:
         """Whether its session is opened in the REPL by the first evaluation that runs in it, as lanes are."""
         if effect.request.background:
             return True
@@ -482,7 +481,7 @@ class Runner:
         session = repl.sessions.get(effect.request.session) if repl else None
         return session is not None and session.lane is not None
 
-    async def _begin_in_session(self, effect: effects.RunEvaluation) -> None:
+    async def _begin_in_session(self, effect: dispatch.RunEvaluation) -> None:
         """Open its session, and run it there."""
         evaluation, adapter = effect.request.id, self._adapters.get(effect.repl)
         if adapter is None:
@@ -507,10 +506,10 @@ class Runner:
             failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
             self._core.report(actions.EvaluationEnded(evaluation, "failed", failure=failure))
 
-    def _overdue(self, effect: effects.RunEvaluation) -> None:
+    def _overdue(self, effect: dispatch.RunEvaluation) -> None:
         self._spawn(f"ending the evaluation {effect.request.id}", self._end_overlong, effect)
 
-    async def _end_overlong(self, effect: effects.RunEvaluation) -> None:
+    async def _end_overlong(self, effect: dispatch.RunEvaluation) -> None:
         """Interrupt what ran longer than anything may, and say so whatever comes of it."""
         evaluation = effect.request.id
         session = self._core.state.evaluations[evaluation].place
@@ -532,7 +531,7 @@ class Runner:
         self._core.report(actions.EvaluationEnded(evaluation, "interrupted", notes=notes))
 
 
-def _limits(effect: effects.RunEvaluation) -> PrintLimits:
+def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
     """The limits that the caller asked for, else those for such callers, else those of the settings."""
     length, depth = effect.request.max_length, effect.request.max_depth
     default = effect.request.default_limits or PrintLimits(effect.max_length, effect.max_depth)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from codriver.core import actions, effects
+from codriver.core import actions, dispatch
 from codriver.core.records import replace
 from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_tree
@@ -123,29 +123,29 @@ class Repls:
         return adapter
 
     @property
-    def performers(self) -> Mapping[type[effects.Effect], Performer]:
+    def performers(self) -> Mapping[type[dispatch.Effect], Performer]:
         """The performers of all effects on REPLs."""
         return {
-            effects.StartRepl: self._begin_life,
-            effects.ConnectRepl: self._begin_life,
-            effects.EndRepl: self._end_life,
-            effects.RetryRepl: partial(self._begin, "trying to reach a REPL again", self._retry),
-            effects.AwaitGrace: partial(self._begin, "ending what a client left", self._await_grace),
-            effects.RunEvaluation: self._runner.begin,
-            effects.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
-            effects.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
-            effects.WakeWaiters: self._events.wake_waiters,
-            effects.RenewAppStream: partial(self._begin, "renewing a stream", self._streams.renew),
-            effects.TellAppStreamOver: self._app_events.over,
-            effects.EndAppStream: partial(self._begin, "ending a stream", self._streams.end),
+            dispatch.StartRepl: self._begin_life,
+            dispatch.ConnectRepl: self._begin_life,
+            dispatch.EndRepl: self._end_life,
+            dispatch.RetryRepl: partial(self._begin, "trying to reach a REPL again", self._retry),
+            dispatch.AwaitGrace: partial(self._begin, "ending what a client left", self._await_grace),
+            dispatch.RunEvaluation: self._runner.begin,
+            dispatch.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
+            dispatch.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
+            dispatch.WakeWaiters: self._events.wake_waiters,
+            dispatch.RenewAppStream: partial(self._begin, "renewing a stream", self._streams.renew),
+            dispatch.TellAppStreamOver: self._app_events.over,
+            dispatch.EndAppStream: partial(self._begin, "ending a stream", self._streams.end),
         }
 
-    def _begin_life(self, effect: effects.StartRepl | effects.ConnectRepl) -> None:
+    def _begin_life(self, effect: dispatch.StartRepl | dispatch.ConnectRepl) -> None:
         before = self._lives.get(effect.id)
         life = self._lives[effect.id] = _Life()
         self._tasks.start_soon(self._live, effect.id, life, before)
 
-    def _end_life(self, effect: effects.EndRepl) -> None:
+    def _end_life(self, effect: dispatch.EndRepl) -> None:
         life = self._lives.get(effect.id)
         if life is not None:
             life.scope.cancel()
@@ -333,16 +333,16 @@ class Repls:
             self._told[repl.id] = words
             self._core.report(actions.Say(f"{repl.key}: {words}", error=True, repl=repl.key))
 
-    async def _retry(self, effect: effects.RetryRepl) -> None:
+    async def _retry(self, effect: dispatch.RetryRepl) -> None:
         await anyio.sleep(effect.delay_s)
         if self._core.state.life.phase == "started":
             self._core.resume(effect, None)
 
-    async def _await_grace(self, effect: effects.AwaitGrace) -> None:
+    async def _await_grace(self, effect: dispatch.AwaitGrace) -> None:
         await anyio.sleep(effect.grace_ms / 1000)
         self._core.resume(effect, None)
 
-    async def _close_session(self, effect: effects.CloseSession) -> None:
+    async def _close_session(self, effect: dispatch.CloseSession) -> None:
         adapter = self._adapters.get(effect.id)
         try:
             if adapter is not None:
@@ -351,7 +351,7 @@ class Repls:
             logger.info("closing the session %s of %s: %s", effect.name, effect.id, error)
         self._core.report(actions.SessionClosed(effect.id, effect.name))
 
-    async def _stop_left(self, effect: effects.StopEvaluation) -> None:
+    async def _stop_left(self, effect: dispatch.StopEvaluation) -> None:
         said = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
         logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(said))
 

@@ -27,8 +27,8 @@ from codriver.files.own_folders import workspace_state_folder
 from codriver.net.admission import is_loopback
 from codriver.net.kernel_sockets import listening_hosts, objection_at
 from codriver.repls import kinds
+from codriver.repls.dialects.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
 from codriver.repls.launch.projects import port_text
-from codriver.repls.seam.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
 from codriver.setup.agent_files import HOOK_FOLDER, PROGRAM, known_hooks, plan_hooks
 from codriver.setup.change_plan import find_entry, plan
 from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay
@@ -37,9 +37,13 @@ from codriver_relay.hook import CLIENTS
 from codriver_relay.starter import server_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from codriver.setup.clients import Launch
+    from codriver.setup.agent_files import HookFile
+    from codriver.setup.change_plan import Change
+    from codriver.setup.clients import Client, Environment, Launch, Scope
+
+    Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 State = Literal["ok", "note", "wrong"]
 Support = Literal["works", "adapted", "missing"]
@@ -156,16 +160,6 @@ class Report:
                 yield _TONES[row.support], f"{row.support:<8} {row.detail}".rstrip() + "\n"
             for note in repl.notes:
                 yield "note", f"  note: {note}\n"
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from codriver.setup.agent_files import HookFile
-    from codriver.setup.change_plan import Change
-    from codriver.setup.clients import Client, Environment, Launch, Scope
-
-    Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 ROOM_BYTES: Final = 64 * 2**20

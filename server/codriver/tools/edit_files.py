@@ -29,6 +29,8 @@ from codriver.tools.acts.edit_acts import LiveSteps, put_files, told
 from codriver.tools.acts.file_loads import Gone, unwatched
 from codriver.tools.acts.since_green import after
 from codriver.tools.acts.test_runs import runs_of_repl
+from codriver.tools.answers.conflicts import notes_of_edits
+from codriver.tools.answers.drift_notes import notes_of_undo
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.base import (
     ROWS,
@@ -44,8 +46,6 @@ from codriver.tools.calls.base import (
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.evaluate_code import TOOLS as EVALUATING
 from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
-from codriver.tools.truth.conflicts import notes_of_edits
-from codriver.tools.truth.drift_notes import notes_of_undo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

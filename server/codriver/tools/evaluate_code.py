@@ -22,6 +22,7 @@ from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, de
 from codriver.tools.acts.test_runs import TestArguments, describe_run, look_again_late, run_tests
 from codriver.tools.answers.answer_budget import budget, budget_asked, head
 from codriver.tools.answers.answer_texts import difference, excerpt, matching
+from codriver.tools.answers.drift_notes import look_at_load
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.trace_answers import Trace, check_tracing, trace_part, with_trace
@@ -38,7 +39,6 @@ from codriver.tools.calls.session_choice import (
     resolve,
 )
 from codriver.tools.calls.syntax_check import check_by_repl, meant, readable_forms, speaks_lisp
-from codriver.tools.truth.drift_notes import look_at_load
 
 if TYPE_CHECKING:
     from codriver.core.state import State

@@ -20,7 +20,7 @@ from codriver.core.state import AppStream
 from codriver.core.values import NO_LIMITS, Request
 from codriver.log.logbook import near
 from codriver.log.transcripts import read
-from codriver.repls.seam import seam_providers
+from codriver.repls.dialects import seam_providers
 from codriver.settings.model import spelled
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
-    from codriver.repls.seam.seam_providers import Provider
+    from codriver.repls.dialects.seam_providers import Provider
 
     Told = Mapping[str, Any]
 

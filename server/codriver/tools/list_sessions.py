@@ -9,16 +9,27 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from pydantic import Field
 
-from codriver.core import callers, repl_connections
+from codriver.core import callers
 from codriver.core.actions import RestartRepl
 from codriver.core.records import replace
+from codriver.core.state import cautions, stray
 from codriver.core.values import HELD, MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.repls.seam.seam_providers import CONTRACT
-from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, client_slug
-from codriver.tools.calls.client_traits import traits_of
+from codriver.repls.dialects.seam_providers import CONTRACT
+from codriver.tools.calls.base import (
+    ROWS,
+    TEXTS,
+    UNLISTED,
+    Answer,
+    Arguments,
+    Call,
+    Tool,
+    answer_schema,
+    client_slug,
+    traits_of,
+)
 from codriver.tools.calls.evaluation_waits import queue_notes
 from codriver.tools.calls.session_choice import repl_stopped, resolve
 from codriver.tools.inspect_app import SEAM, read_told
@@ -221,8 +232,8 @@ def repl_row(repl: Repl) -> dict[str, object]:
 
 
 def _repl_health(state: State, repl: Repl) -> dict[str, object]:
-    cautions = repl_connections.cautions(state, repl)
-    return repl_row(repl) | ({"caution": "; ".join(cautions)} if cautions else {})
+    found = cautions(state, repl)
+    return repl_row(repl) | ({"caution": "; ".join(found)} if found else {})
 
 
 def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]:
@@ -241,9 +252,9 @@ def session_row(state: State, repl: Repl, session: Session) -> dict[str, object]
     row |= _held(_running(state, repl, session))
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile)
-        if repl_connections.stray(state, repl):
+        if stray(state, repl):
             row["elsewhere"] = True
-        notes = [*repl_connections.cautions(state, repl), *repl.profile.notes]
+        notes = [*cautions(state, repl), *repl.profile.notes]
         if notes:
             row["notes"] = notes
     return row

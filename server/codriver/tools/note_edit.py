@@ -25,9 +25,9 @@ from codriver.log.handoff_report import MOST_BYTES
 from codriver.net.client_sessions import OWN_NAMES
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import Edit, fault_of, is_lisp, load_saved, read_edited, reload
+from codriver.tools.answers.conflicts import note_of_write
+from codriver.tools.answers.live_handoff import handoff
 from codriver.tools.calls.base import Answer, Arguments, Tool, answer_schema
-from codriver.tools.truth.conflicts import note_of_write
-from codriver.tools.truth.live_handoff import handoff
 
 if TYPE_CHECKING:
     from codriver.tools.calls.base import Call

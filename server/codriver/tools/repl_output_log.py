@@ -19,11 +19,20 @@ from pydantic import Field, WithJsonSchema
 from codriver.errors import refused
 from codriver.log.logbook import APP_EVENT
 from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, Question
-from codriver.net.fair_threads import NoTurnError
+from codriver.net.tasks import NoTurnError
 from codriver.tools.answers.answer_budget import FLOODS, budget, budget_asked, fit, images_for, overviewed, shorten
 from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
-from codriver.tools.calls.base import TEXTS, UNLISTED, Answer, Arguments, Call, Tool, answer_schema, unsaid_default
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.base import (
+    TEXTS,
+    UNLISTED,
+    Answer,
+    Arguments,
+    Call,
+    Tool,
+    answer_schema,
+    traits_of,
+    unsaid_default,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -292,7 +301,7 @@ async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
 class _Wait:
     """One wait: it sleeps while the log does not grow, and asks its query once for all that came meanwhile.
 
-    It asks when it is its client's turn: what all waits ask together has one budget. See `codriver.net.fair_threads`.
+    It asks when it is its client's turn: what all waits ask together has one budget. See `codriver.net.tasks`.
     """
 
     def __init__(self, call: Call, arguments: WaitArguments) -> None:

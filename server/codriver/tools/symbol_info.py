@@ -23,9 +23,9 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Complete, FindSource, ListNames, Lookup
 from codriver.repls.kinds import KINDS
 from codriver.tools.answers.answer_budget import budget, fit, head
+from codriver.tools.answers.drift_notes import drift_lines, drift_of
 from codriver.tools.calls.base import ROWS, TEXTS, UNLISTED, Answer, Arguments, Call, Services, Tool, answer_schema
 from codriver.tools.calls.session_choice import Target, chosen, own, resolve, session_field
-from codriver.tools.truth.drift_notes import drift_lines, drift_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from codriver.core import effects
+from codriver.core import dispatch
 from codriver.core.actions import ReplConnected, ReplFound, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
@@ -374,7 +374,7 @@ class Discovered:
             settings=SimpleNamespace(max_run_ms=1, max_length=1, max_depth=1),
             now=lambda: 1000,
             handlers=HANDLERS,
-            performers=lambda _: dict.fromkeys(effects.EFFECTS, self.effects.append),
+            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
         )
         self.discovery = KernelDiscovery(
             core=self.core,
@@ -391,7 +391,7 @@ class Discovered:
         return {repl.key: repl for repl in self.core.state.repls.values()}
 
     def said(self):
-        return [effect for effect in self.effects if isinstance(effect, effects.Append)]
+        return [effect for effect in self.effects if isinstance(effect, dispatch.Append)]
 
 
 def test_a_kernel_that_is_found_becomes_a_repl_and_is_forgotten_with_its_file(room):
@@ -502,4 +502,4 @@ def test_without_the_extra_it_is_listed_with_what_to_install(room, monkeypatch):
     repl = discovered.look()["a-ipynb"]
     assert repl.phase == "stopped"
     assert "uv tool install '.[jupyter]'" in repl.note
-    assert not [effect for effect in discovered.effects if isinstance(effect, effects.ConnectRepl)]
+    assert not [effect for effect in discovered.effects if isinstance(effect, dispatch.ConnectRepl)]

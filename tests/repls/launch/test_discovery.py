@@ -15,7 +15,7 @@ from live_server import until as live_until
 from needs import program
 from real_repls import _free_port
 
-from codriver.core import effects
+from codriver.core import dispatch
 from codriver.core.actions import ReplConnected, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
@@ -35,7 +35,7 @@ class Shell:
 
     def __init__(self):
         self.performed = []
-        remember = dict.fromkeys(effects.EFFECTS, self.performed.append)
+        remember = dict.fromkeys(dispatch.EFFECTS, self.performed.append)
         self.core = Core(
             state=State(life=Life(phase="started", session_id="abcdef")),
             settings=Settings(),
@@ -48,10 +48,10 @@ class Shell:
         self.core.report(*actions)
 
     def connections(self):
-        return [effect.id for effect in self.performed if isinstance(effect, effects.ConnectRepl)]
+        return [effect.id for effect in self.performed if isinstance(effect, dispatch.ConnectRepl)]
 
     def said(self):
-        return [effect.text for effect in self.performed if isinstance(effect, effects.Append)]
+        return [effect.text for effect in self.performed if isinstance(effect, dispatch.Append)]
 
 
 @asynccontextmanager

@@ -7,11 +7,9 @@ import pytest
 from live_server import serving, until
 
 from codriver.core.actions import ProgramsSeen, ReplConnected, ReplFound
-from codriver.core.dispatch import Core
-from codriver.core.effects import EFFECTS
+from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.repl_connections import cautions
-from codriver.core.state import Origin, State
+from codriver.core.state import Origin, State, cautions
 from codriver.core.values import ListeningProgram, Profile
 from codriver.repls.launch.discovery import ListeningPrograms
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.repls.seam import seam_providers
-from codriver.repls.seam.seam_providers import FrameReader
+from codriver.repls.dialects import seam_providers
+from codriver.repls.dialects.seam_providers import FrameReader
 
 ONE = {"sub": "s1", "dropped": 0, "depth": 0, "events": [{"id": 1, "line": "1 fx write\n2 \u2603"}]}
 TWO = {"sub": "s1", "dropped": 3, "depth": 1, "events": [{"id": 2, "line": "2 error x"}, {"id": 3, "line": "3"}]}

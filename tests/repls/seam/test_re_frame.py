@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from codriver.repls.seam import re_frame, seam_providers
-from codriver.repls.seam.re_frame import BROWSER, closure, definitions, munged
+from codriver.repls.dialects import re_frame, seam_providers
+from codriver.repls.dialects.re_frame import BROWSER, closure, definitions, munged
 from codriver.tools.calls.gate import SEAM_REASONS as REASONS
 
 RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_frame.json").read_text("utf-8"))

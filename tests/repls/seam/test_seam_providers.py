@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from codriver.repls.seam import seam_providers
-from codriver.repls.seam.seam_providers import PROVIDERS, Provider
+from codriver.repls.dialects import seam_providers
+from codriver.repls.dialects.seam_providers import PROVIDERS, Provider
 
 FOREIGN = Provider(
     "foreign",

@@ -22,6 +22,7 @@ from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, OpT
 from codriver.repls.contract.adapter_values import PICTURES, TEXTS, Display, Ending, StackTrace, Value, data_of
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.contract.reports import read_frame
+from codriver.repls.dialects import seam_providers
 from codriver.repls.jupyter.connection_files import KernelProcess
 from codriver.repls.jupyter.evaluator import Evaluator
 from codriver.repls.jupyter.kernel import Kernel, open_kernel
@@ -30,7 +31,6 @@ from codriver.repls.jupyter.others_evaluations import OthersEvaluations
 from codriver.repls.jupyter.python_questions import KernelTestRunner, PythonQuestions, edited_in, in_frame, load
 from codriver.repls.jupyter.subshell_evaluations import SubshellEvaluations, has_subshells
 from codriver.repls.jupyter.zmq_channel import open_zmq
-from codriver.repls.seam import seam_providers
 from codriver.wire.untrusted import NOTHING, mapping_of, text_of
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from codriver.core.values import Capability, Failure, Request
 from codriver.errors import CodriverError, RefusedError
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
 from codriver.repls.contract.adapter_values import AppEvents, Listener, SeamShown, SyntaxFault
+from codriver.repls.dialects import seam_providers
+from codriver.repls.dialects.seam_providers import FrameReader, learn_sensitive
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
-from codriver.repls.seam import seam_providers
-from codriver.repls.seam.seam_providers import FrameReader, learn_sensitive
 from codriver.wire.untrusted import NOTHING, mapping_of, text_of, texts_of
 
 if TYPE_CHECKING:

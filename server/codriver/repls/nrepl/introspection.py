@@ -43,14 +43,13 @@ from codriver.repls.contract.questions import (
     Restore,
     candidate_of,
 )
-from codriver.repls.dialects import WORKER_OPS
+from codriver.repls.dialects import WORKER_OPS, seam_providers
+from codriver.repls.dialects.seam_providers import LOOK_S, FrameReader, Provider, learn_sensitive
 from codriver.repls.dialects.server_dialect import Thread, Words, dump_of, read_loaded, read_python
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_stacktrace, stack_of, stacktrace_of
 from codriver.repls.nrepl.responses import SEAM_OP, Reply, check, read_data, require
 from codriver.repls.nrepl.session_pool import TOOL_SESSION, NreplSession, SessionPool
-from codriver.repls.seam import seam_providers
-from codriver.repls.seam.seam_providers import LOOK_S, FrameReader, Provider, learn_sensitive
 from codriver.repls.shared import marked, with_locals
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 

@@ -14,8 +14,8 @@ from codriver.errors import few
 from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.dialects import seam_providers
 from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, SEAM_OP, TRY
-from codriver.repls.seam import seam_providers
 from codriver.wire.untrusted import as_int, as_map, as_text
 
 if TYPE_CHECKING:

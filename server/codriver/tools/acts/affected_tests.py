@@ -28,8 +28,8 @@ from codriver.repls.contract.questions import Drift, Executed, FindExecuted
 from codriver.tools.acts.edited_files import read_edited
 from codriver.tools.acts.file_loads import LoadFileArguments, load_file
 from codriver.tools.acts.test_runs import TestArguments, run_tests, runs_of_repl
+from codriver.tools.answers.drift_notes import EDITED, is_of
 from codriver.tools.calls.session_choice import server_of
-from codriver.tools.truth.drift_notes import EDITED, is_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -23,10 +23,10 @@ from codriver.tools.acts.edited_files import in_new_process
 from codriver.tools.acts.file_loads import EditLoads, Gone, unwatched_save
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_runs import TestArguments, ended_anew, is_named, look_again, report_of, run_tests
+from codriver.tools.answers.drift_notes import PASSES, drift_or_none, told_of_lost
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, in_lane, server_of
-from codriver.tools.truth.drift_notes import PASSES, drift_or_none, told_of_lost
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:

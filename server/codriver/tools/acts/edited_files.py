@@ -30,12 +30,8 @@ from codriver.lisp.parinfer import balance
 from codriver.lisp.reader import TooManyFormsError, explain, read
 from codriver.tools.acts.file_loads import EditLoads, read_source, unwatched_save
 from codriver.tools.acts.submission import begin
-from codriver.tools.answers.lean_answers import Evaluating
-from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.session_choice import Target, in_lane, server_of
-from codriver.tools.calls.syntax_check import MAX_FORMS
-from codriver.tools.truth.conflicts import other_editor
-from codriver.tools.truth.drift_notes import (
+from codriver.tools.answers.conflicts import other_editor
+from codriver.tools.answers.drift_notes import (
     EDITED,
     NEW_PROCESS,
     drift_of,
@@ -45,6 +41,10 @@ from codriver.tools.truth.drift_notes import (
     told_of_load,
     told_of_lost,
 )
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.session_choice import Target, in_lane, server_of
+from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:

@@ -36,6 +36,7 @@ from codriver.repls.kinds import dialects_by_suffix
 from codriver.systems.file_system import as_spelled
 from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
 from codriver.tools.answers.answer_budget import budget
+from codriver.tools.answers.drift_notes import drift_of, notes_of_load
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.base import UNLISTED, Answer, Call, Services
@@ -43,7 +44,6 @@ from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, st
 from codriver.tools.calls.gate import await_search
 from codriver.tools.calls.session_choice import Target, await_server, check_tree, chosen, in_lane, server_of
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, meant, readable_forms, speaks_lisp
-from codriver.tools.truth.drift_notes import drift_of, notes_of_load
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

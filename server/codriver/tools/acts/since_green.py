@@ -20,8 +20,8 @@ from codriver.log.recorded_runs import UnreadableRunError
 from codriver.repls.contract.questions import Rerun
 from codriver.repls.dialects.server_dialect import program_of_tests
 from codriver.repls.shared import COLLECTION
+from codriver.tools.answers.drift_notes import PASSES, outcomes
 from codriver.tools.answers.trace_answers import difference_line, differences
-from codriver.tools.truth.drift_notes import PASSES, outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

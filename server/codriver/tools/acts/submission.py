@@ -14,16 +14,15 @@ from codriver.core.state import queue_at, queue_of
 from codriver.core.values import HELD, NO_LIMITS, PrintLimits, place_of
 from codriver.errors import RefusedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.answers.conflicts import note_sent
+from codriver.tools.calls.base import Call, traits_of
 from codriver.tools.calls.evaluation_waits import ways_out
-from codriver.tools.truth.conflicts import note_sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from codriver.core.state import State
     from codriver.core.values import Evaluation, Kind, Request
-    from codriver.tools.calls.base import Call
     from codriver.tools.calls.session_choice import Target
 
 

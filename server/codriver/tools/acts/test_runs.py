@@ -31,6 +31,7 @@ from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
 from codriver.tools.answers.answer_notes import with_notes, with_outside
 from codriver.tools.answers.answer_texts import Telling
+from codriver.tools.answers.drift_notes import NEVER_LIVE, PASSES, notes_of_fresh, notes_of_tests, outcomes
 from codriver.tools.answers.evaluation_answers import describe, hint_again
 from codriver.tools.answers.lean_answers import (
     Evaluating,
@@ -45,7 +46,6 @@ from codriver.tools.answers.trace_answers import Trace, check_tracing, with_trac
 from codriver.tools.calls.base import UNLISTED, Answer, Call, unsaid_default
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
 from codriver.tools.calls.session_choice import check_tree, chosen, in_lane, target_of
-from codriver.tools.truth.drift_notes import NEVER_LIVE, PASSES, notes_of_fresh, notes_of_tests, outcomes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

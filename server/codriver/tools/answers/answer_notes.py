@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.core import callers, repl_connections
+from codriver.core import callers
 from codriver.core.actions import ClientTold
+from codriver.core.state import cautions
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut
 from codriver.log.transcripts import read
 from codriver.tools.answers.answer_texts import is_same
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.base import Call, traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Text, Transcript
     from codriver.tools.answers.answer_texts import Telling
-    from codriver.tools.calls.base import Call
 
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 MAX_OTHERS = 5
@@ -150,7 +150,7 @@ def _of_own(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 
 def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The note of a caller's first evaluation in a REPL that has no lane left for it: that it shares a session."""
-    if evaluation.lane is None or not repl.gives_lanes or not repl_connections.is_first(state, evaluation):
+    if evaluation.lane is None or not repl.gives_lanes or not callers.is_first(state, evaluation):
         return []
     return [f"{repl.key} has {callers.MOST} lanes, the most there may be: this session is shared"]
 
@@ -158,7 +158,7 @@ def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
 def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     """The notes that a caller has not had on a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
-    notes = (*repl_connections.cautions(call.services.core.state, repl), outside)
+    notes = (*cautions(call.services.core.state, repl), outside)
     return [note for note in notes if note and call.services.told.places.is_news(evaluation, note)]
 
 

@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Final
 from codriver.log.growing_text import PART_CHARACTERS
 from codriver.log.transcripts import NOWHERE, read
 from codriver.tools.answers.answer_budget import FLOODS, MOST_BYTES, Cut, head, json_bytes, tail
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.base import Arguments, Call, traits_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
     from codriver.log.transcripts import Part, Piece, Text, Transcript
     from codriver.tools.answers.answer_budget import Images
-    from codriver.tools.calls.base import Arguments, Call
 
 
 MAX_VALUES = 100

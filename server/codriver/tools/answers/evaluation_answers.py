@@ -30,6 +30,8 @@ from codriver.tools.answers.answer_notes import (
     with_notes,
 )
 from codriver.tools.answers.answer_texts import FROM, NOTHING_NEW, Telling, fill_in_texts, look_for_images
+from codriver.tools.answers.conflicts import notes_of_conflicts, with_editor
+from codriver.tools.answers.drift_notes import notes_of_missing_module, notes_of_use
 from codriver.tools.answers.lean_answers import (
     AND_DIFFERENCE,
     AND_TRACE,
@@ -42,8 +44,6 @@ from codriver.tools.answers.lean_answers import (
 from codriver.tools.answers.trace_answers import records_calls
 from codriver.tools.calls.base import TEXTS, Answer, Call, Schema
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
-from codriver.tools.truth.conflicts import notes_of_conflicts, with_editor
-from codriver.tools.truth.drift_notes import notes_of_missing_module, notes_of_use
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation, Failure

@@ -29,8 +29,7 @@ from codriver.core.values import LIVE
 from codriver.errors import RefusedError, cut
 from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
 from codriver.repls.contract.reports import FRAME
-from codriver.tools.calls.base import UNLISTED, Arguments
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.base import UNLISTED, Arguments, Call, Json, traits_of
 from codriver.tools.calls.session_choice import own
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Seen
     from codriver.core.values import Evaluation
-    from codriver.tools.calls.base import Call, Json
 
 AGAIN = "it failed a second time: "
 """The beginning of the hint at the second failure of the same code or test, which is never left out."""

@@ -19,8 +19,8 @@ from codriver.core.values import NOT_LISP, Form
 from codriver.errors import CodriverError, RefusedError, refused
 from codriver.lisp.parinfer import balance
 from codriver.lisp.reader import TooManyFormsError, explain, read, top_level_forms
+from codriver.repls.dialects.seam_providers import is_laid_in
 from codriver.repls.kinds import session_for, suffixes_of
-from codriver.repls.seam.seam_providers import is_laid_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,9 +20,9 @@ from codriver.editing import code_names
 from codriver.files import Links, Rules
 from codriver.repls.contract.adapter_values import LOAD_IT
 from codriver.repls.kinds import dialects_by_suffix
+from codriver.tools.answers.drift_notes import is_of
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, Conflict, Edit, Life, Said, ago, found, is_own
-from codriver.tools.truth.drift_notes import is_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -28,7 +28,7 @@ import codriver
 from codriver.errors import CodriverError
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import SensitiveSeen
-from codriver.repls.seam import re_frame
+from codriver.repls.dialects import re_frame
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator

@@ -1,1 +1,0 @@
-"""The seam of an application in a REPL: by which code it is asked, and what comes back."""
