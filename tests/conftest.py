@@ -203,6 +203,7 @@ def _left_open_here():
     yield
     lent_servers.give_back()
     gc.collect()
+    gc.freeze()  # what came by imports meanwhile is not looked through again
 
 
 def served(request):

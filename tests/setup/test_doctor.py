@@ -512,6 +512,13 @@ def test_without_a_server_a_port_file_that_leads_nowhere_says_so_with_the_cure(l
     assert note.fix == "start the REPL again, or rm .nrepl-port"
 
 
+def test_a_port_beyond_the_last_is_not_taken_for_the_one_that_a_resolver_makes_of_it(launch, machine):
+    with listening("127.0.0.1") as port:
+        (launch.workspace / ".nrepl-port").write_text(f"{port + (1 << 16)}\n")
+        (note,) = of(diagnose(launch, nobody, machine), "REPLs")
+    assert "where nothing listens" in note.text
+
+
 def test_without_a_server_a_python_that_may_lack_the_projects_packages_is_told(launch, machine, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (launch.workspace / "pyproject.toml").write_text("[project]\nname = 'shop'\n")

@@ -17,7 +17,7 @@ from needs import do_without
 PYTHON = Path(__file__).parents[1] / "jupyter" / ".venv" / "bin" / "python"
 TOKEN = "4242-of-the-tests-4242"
 START_S = 120
-PROGRAM = """
+WITHOUT_A_GRAMMAR = """
 import runpy, sys
 sys.modules["rfc3987_syntax"] = None
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
@@ -61,19 +61,21 @@ class JupyterServer:
 @contextmanager
 def jupyter_server(folder, *options):
     """A Jupyter Server whose notebooks are in `folder`."""
-    with _running(folder, "jupyter_server", "ServerApp", "IdentityProvider.token", *options) as server:
+    start = ["-c", WITHOUT_A_GRAMMAR, "jupyter_server"]
+    with _running(folder, start, "ServerApp", "IdentityProvider.token", *options) as server:
         yield server
 
 
 @contextmanager
 def kernel_gateway(folder, *options):
     """A Kernel Gateway."""
-    with _running(folder, "kernel_gateway", "KernelGatewayApp", "KernelGatewayApp.auth_token", *options) as server:
+    start = ["-m", "kernel_gateway"]
+    with _running(folder, start, "KernelGatewayApp", "KernelGatewayApp.auth_token", *options) as server:
         yield server
 
 
 @contextmanager
-def _running(folder, module, app, token, *options):
+def _running(folder, start, app, token, *options):
     if not PYTHON.exists():
         do_without("the servers of tests/jupyter/.venv are needed: pip install jupyter_server jupyter_kernel_gateway")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -90,7 +92,7 @@ def _running(folder, module, app, token, *options):
     with (
         log,
         subprocess.Popen(
-            [PYTHON, "-c", PROGRAM, module, *words, *options],
+            [PYTHON, *start, *words, *options],
             cwd=folder,
             env=env,
             stdout=log,

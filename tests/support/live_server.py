@@ -74,6 +74,8 @@ def environ(folder):
         "JUPYTER_RUNTIME_DIR": str(folder / "jupyter"),
         # Of a second that the import of pytest takes, its plugins here are four fifths.
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        # A session of pytest removes folders of former ones as it ends: those of whole runs of ours take half a minute.
+        "PYTEST_DEBUG_TEMPROOT": str(folder),
         **kept,
         **folders,
         # The event loop that everybody has; the other one has a test of its own.

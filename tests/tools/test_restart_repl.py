@@ -156,6 +156,7 @@ def test_a_repl_whose_port_file_went_and_came_is_another_one(tmp_path):
 
 def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+        until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         began = client.call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)", timeoutMs=300)
         assert began["status"] == "running"
         assert ask(client, timeoutMs=60_000)["phase"] == "connected"

@@ -26,6 +26,7 @@ from codriver.errors import CodriverError, cut
 from codriver.files.own_folders import workspace_state_folder
 from codriver.net.admission import is_loopback
 from codriver.net.kernel_sockets import listening_hosts, objection_at
+from codriver.net.server_record import LARGEST_PORT
 from codriver.repls import kinds
 from codriver.repls.dialects.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
 from codriver.repls.launch.projects import port_text
@@ -515,6 +516,8 @@ def wide_listener(port: int) -> str | None:
 
 def has_listener(port: int) -> bool:
     """True where something on this machine takes connections at `port` by a loopback address."""
+    if not 0 < port <= LARGEST_PORT:  # some resolvers take it modulo 65536, which is another server's
+        return False
     for host in ("127.0.0.1", "::1"):
         with suppress(OSError, OverflowError), socket.create_connection((host, port), timeout=CONNECT_S):
             return True

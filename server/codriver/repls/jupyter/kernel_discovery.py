@@ -184,8 +184,8 @@ class HttpExchange:
         """The status and the body of the answer. `path`: from the base URL's own path on. `tls`: how HTTPS is spoken.
 
         Raises:
-            OSError: the server is not reached, or TLS fails.
-            HTTPException: the answer is no HTTP, or goes beyond a bound.
+            OSError: the server is not reached, TLS fails, or the answer takes too long.
+            HTTPException: the answer is no HTTP, or too long.
         """
         ends = time.monotonic() + self._timeout_s
         with closing(self._connection(tls)) as connection:
@@ -220,7 +220,7 @@ class HttpExchange:
             if size > self._max_bytes:
                 raise HTTPException(f"an answer of more than {self._max_bytes:,} bytes")
             if time.monotonic() > ends:
-                raise HTTPException(f"an answer that takes longer than {self._timeout_s:g} s")
+                raise TimeoutError(f"an answer that takes longer than {self._timeout_s:g} s")
         return b"".join(pieces)
 
 
