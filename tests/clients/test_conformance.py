@@ -3,8 +3,8 @@
 Those scenarios are left out that want other things of a made-up server.
 """
 
-import re
 import subprocess
+from contextlib import ExitStack
 
 import pytest
 from both_ways import two_servers
@@ -21,19 +21,16 @@ WAYS = ("the plain way", "the SDK alone")
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory):
-    """What the suite said of each server, by its way: all scenarios, as each start of the suite takes half a second."""
-    said = {}
-    with two_servers(tmp_path_factory.mktemp("conformance")) as servers:
-        for way, live in zip(WAYS, servers, strict=True):
-            with bridged(live) as address:
-                command = [program("conformance"), "server", "--url", address]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
-                said[way] = done.stdout + done.stderr
-    return said
+def addresses(tmp_path_factory):
+    """The address of each server, by its way."""
+    program("conformance")
+    with two_servers(tmp_path_factory.mktemp("conformance")) as servers, ExitStack() as bridges:
+        yield {way: bridges.enter_context(bridged(live)) for way, live in zip(WAYS, servers, strict=True)}
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_server_conforms_whoever_answers(said, scenario, way):
-    assert re.search(rf"^✓ {scenario}: [1-9]\d* passed, 0 failed$", said[way], re.MULTILINE), said[way]
+def test_a_server_conforms_whoever_answers(addresses, scenario, way):
+    command = [program("conformance"), "server", "--url", addresses[way], "--scenario", scenario]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
