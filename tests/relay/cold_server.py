@@ -6,10 +6,10 @@ import os
 import shlex
 
 import posix_only
+from ports import closed_port
 
 from codriver.app.kept_lists import write
 from relay.relay_process import request
-from relay.test_relay_life import closed_port
 
 GREETING = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": "py (python, starting)"}
 TOOLS = {"tools": [{"name": "evaluate_code"}, {"name": "load_file"}]}

@@ -13,6 +13,7 @@ import threading
 import time
 
 import pytest
+from ports import closed_port
 
 from codriver.systems.terminals import never_block
 from relay.relay_process import (
@@ -34,11 +35,6 @@ from relay.relay_process import (
 )
 
 IDS = [7, 0, -3, "a", "0", 'say "é\n"', ""]
-
-
-def closed_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def test_messages_pass_both_ways_untouched(relay, host):

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -20,6 +19,7 @@ import pytest
 from live_server import RELAY, WAIT_S, Live, environ, serving
 from needs import do_without
 from other_user import listening
+from ports import server_at_own_port
 
 from codriver_relay import own_files
 
@@ -34,19 +34,11 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who
 as_root = pytest.mark.skipif(not posix_only.is_root(), reason="only root can act as a second user: run this as root")
 
 
-def nobodys_server():
-    """A server at a port that the system gives to nobody: one that it gave out before may still be dialled."""
-    for port in random.sample(range(20_000, 30_000), 1000):
-        with contextlib.suppress(OSError):
-            return socket.create_server(("127.0.0.1", port))
-    raise AssertionError("no port is free")
-
-
 class Listener:
     """A stranger's server: it takes every connection and keeps all that it is sent."""
 
     def __init__(self, port=0):
-        self.socket = socket.create_server(("127.0.0.1", port)) if port else nobodys_server()
+        self.socket = socket.create_server(("127.0.0.1", port)) if port else server_at_own_port()
         self.port = self.socket.getsockname()[1]
         self.heard = b""
         threading.Thread(target=self._listen, daemon=True).start()

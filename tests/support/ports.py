@@ -1,0 +1,22 @@
+"""Ports that the system gives to nobody: one that it gave out may be the next test's, or be dialled by another."""
+
+import contextlib
+import random
+import socket
+
+NOT_GIVEN_OUT = range(12_000, 32_000)
+"""Below what Linux, macOS and Windows give out, above what services of a machine use."""
+
+
+def server_at_own_port():
+    """A listening socket on loopback, at a port of its own."""
+    for port in random.sample(NOT_GIVEN_OUT, 1000):
+        with contextlib.suppress(OSError):
+            return socket.create_server(("127.0.0.1", port))
+    raise AssertionError("no port is free")
+
+
+def closed_port():
+    """A port of its own at which nothing listens."""
+    with server_at_own_port() as listener:
+        return listener.getsockname()[1]
