@@ -43,6 +43,8 @@ def _own_python():
     """
     of_path = shutil.which("python3", path=PATH)
     place = str(Path(of_path).parent) if of_path else PATH.partition(os.pathsep)[0]
+    if sys.platform == "win32":  # a script does not stand for Python there
+        return place, place
     base, packages = sys.executable, str(Path(pytest.__file__).parents[1])
     if of_path:
         asked = [of_path, "-c", "import sys, pytest; print(sys.executable, pytest.__file__, sep='\\n')"]
