@@ -118,7 +118,7 @@ def short_lived_recipes():
     """
     folder, jars = new_folder("recipes"), recipes._debian_jars()
     programs = {"node": (node, ())}
-    if jars is not None:
+    if jars is not None and shutil.which("java"):
         programs["java"] = compiled_once.nrepl(java, jars)
     for name, (words, taken) in programs.items():
         if found := shutil.which(name):
