@@ -11,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import ports
 import real_repls
 from live_server import serving
 from report import main
@@ -30,7 +31,7 @@ def round_s(port, where):
         (project / "deps.edn").write_text("{}")
         file = project / ".nrepl-port"
         if where == "stale":
-            file.write_text(str(real_repls._free_port()))
+            file.write_text(str(ports.closed_port()))
         with serving(folder, "--repl", "none") as live, live.client() as client:
             # At any moment between two looks.
             time.sleep(random.uniform(0, 1) + (STALE_S if where == "stale" else 0))

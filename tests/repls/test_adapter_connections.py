@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 import anyio.lowlevel
 import pytest
-import real_repls
 from evaluations import evaluate
+from ports import closed_port
 
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import (
@@ -113,7 +113,7 @@ async def test_leaving_tells_every_evaluation_its_end(name):
 
 @pytest.mark.parametrize("name", ["python", MEMORY])
 async def test_nothing_listens_is_said(name):
-    address = "memory://nobody" if name == MEMORY else f"127.0.0.1:{real_repls._free_port()}"
+    address = "memory://nobody" if name == MEMORY else f"127.0.0.1:{closed_port()}"
     with pytest.raises(ReplUnreachableError, match="nothing listens there"):
         async with adapter(name, address=address):
             pass

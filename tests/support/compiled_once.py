@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -60,6 +61,25 @@ def basilisp():
     return subprocess.Popen([sys.executable, "-c", BASILISP], env=environ, stderr=subprocess.DEVNULL)
 
 
+def kept(name, of, make):
+    """A folder that the tests' environment keeps for as long as `of` prints the same; None where it can keep nothing.
+
+    One process makes it, by `make` and its path, at which it is there when it is whole; the others wait.
+    """
+    folder = Path(sys.prefix, "share", f"{name}-of-tests-{crc32(repr(of).encode()):08x}")
+    if folder.exists():
+        return folder
+    if not os.access(sys.prefix, os.W_OK):
+        return None
+    folder.parent.mkdir(exist_ok=True)
+    with folder.with_suffix(".lock").open("wb") as turn:
+        while not folder.exists() and not lent_servers.locked(turn.fileno()):
+            time.sleep(POLL_S)
+        if not folder.exists():
+            make(folder)
+    return folder
+
+
 NREPL = '(binding [*compile-path* "classes"] (compile \'nrepl.cmdline))'
 LOADED = "(require 'nrepl.cmdline 'clojure.test 'clojure.repl 'clojure.pprint) (System/exit 0)"
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
@@ -73,16 +93,9 @@ def nrepl(java, jars):
     """
     program = os.path.realpath(shutil.which(java[0]))
     stamps = [(path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns) for path in (program, *jars)]
-    folder = Path(sys.prefix, "share", f"nrepl-of-tests-{crc32(repr((java, stamps)).encode()):08x}")
-    if not folder.exists():
-        if not os.access(sys.prefix, os.W_OK):
-            return java, jars
-        folder.parent.mkdir(exist_ok=True)
-        with folder.with_suffix(".lock").open("wb") as turn:
-            while not folder.exists() and not lent_servers.locked(turn.fileno()):
-                time.sleep(POLL_S)
-            if not folder.exists():
-                _compile_nrepl(java, jars, folder)
+    folder = kept("nrepl", (java, stamps), partial(_compile_nrepl, java, jars))
+    if folder is None:
+        return java, jars
     archive = folder / "loaded.jsa"
     archived = [f"-XX:SharedArchiveFile={archive}", *QUIET] if archive.exists() else []
     return [*java, *archived], [*jars[:-1], str(folder / "nrepl.jar")]

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import posix_only
 from needs import do_without
+from ports import closed_port
 
 PYTHON = Path(__file__).parents[1] / "jupyter" / ".venv" / "bin" / "python"
 TOKEN = "4242-of-the-tests-4242"
@@ -78,8 +78,7 @@ def kernel_gateway(folder, *options):
 def _running(folder, start, app, token, *options):
     if not PYTHON.exists():
         do_without("the servers of tests/jupyter/.venv are needed: pip install jupyter_server jupyter_kernel_gateway")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = closed_port()
     env = {name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "JPY", "PYTHON"))}
     env |= {
         "HOME": str(folder), "JUPYTER_RUNTIME_DIR": str(folder / "runtime"), "JUPYTER_CONFIG_DIR": str(folder / "conf"),

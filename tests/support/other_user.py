@@ -1,13 +1,13 @@
 """Processes of another user of this machine, for tests that only root can run."""
 
 import contextlib
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import posix_only
 import pytest
+from ports import server_at_own_port
 
 import codriver
 
@@ -58,7 +58,7 @@ sys.stdout.buffer.write(b"".join(heard))
 def free_ports(count):
     """Ports that nobody listens at now."""
     with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        taken = [stack.enter_context(server_at_own_port()) for _ in range(count)]
         return [one.getsockname()[1] for one in taken]
 
 

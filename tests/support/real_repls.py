@@ -7,7 +7,6 @@ it. A server that is not installed skips the test, and fails it on CI.
 import os
 import shlex
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ import compiled_once
 import pytest
 from lent_servers import POLL_S, Watched, borrowed, new_folder
 from needs import NODE_MODULES, do_without, missing_node
+from ports import closed_port
 
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.launch import recipes
@@ -63,11 +63,6 @@ class RealRepl:
 
     def stop(self):
         self.watched.stop()
-
-
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def clojure(*arguments, paths=()):
@@ -168,14 +163,14 @@ def _script(name, *arguments):
 
 def _hy():
     command = _script("hy", "-m", "hy_nrepl.server")()
-    return command if isinstance(command, str) else [*command, str(_free_port())]
+    return command if isinstance(command, str) else [*command, str(closed_port())]
 
 
 def _node(package, script):
     def command():
         if words := missing_node(package, script):
             return words
-        return [*node, str(NODE_MODULES / package / script), "nrepl-server", ":port", str(_free_port())]
+        return [*node, str(NODE_MODULES / package / script), "nrepl-server", ":port", str(closed_port())]
 
     return command
 

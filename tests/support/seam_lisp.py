@@ -5,15 +5,12 @@ import os
 import queue
 import shutil
 import subprocess
-import sys
 import tempfile
 import threading
-import time
 from functools import cache
 from pathlib import Path
-from zlib import crc32
 
-import lent_servers
+import compiled_once
 import needs
 from real_repls import clojure, compiled, node
 
@@ -23,7 +20,6 @@ APP = ROOT / "tests" / "seam" / "clojure"
 NBB = ROOT / "tests" / "node" / "node_modules" / "nbb" / "cli.js"
 
 
-POLL_S = 0.1
 COMPILE = '(binding [*compile-path* "."] (compile (quote codriver.seam))) (System/exit 0)'
 
 
@@ -34,21 +30,17 @@ def compiled_seam():
     It is kept in the environment of the tests, for as long as the seam and Clojure are the same.
     """
     command = clojure("-e", COMPILE, paths=(".", SEAM))
-    if isinstance(command, str) or not os.access(sys.prefix, os.W_OK):
+    if isinstance(command, str):
         return None
     command = compiled(command)
-    stamp = f"{command}{(SEAM / 'codriver' / 'seam.cljc').read_text()}"
-    folder = Path(sys.prefix, "share", f"seam-of-tests-{crc32(stamp.encode()):08x}")
-    folder.parent.mkdir(exist_ok=True)
-    with folder.with_suffix(".lock").open("wb") as turn:
-        while not folder.exists() and not lent_servers.locked(turn.fileno()):
-            time.sleep(POLL_S)
-        if not folder.exists():
-            made = Path(tempfile.mkdtemp(dir=folder.parent))
-            subprocess.run(command, cwd=made, check=True, capture_output=True)
-            shutil.copytree(SEAM, made, dirs_exist_ok=True)  # with its times: classes are taken that are not older
-            made.rename(folder)
-    return folder
+
+    def make(folder):
+        made = Path(tempfile.mkdtemp(dir=folder.parent))
+        subprocess.run(command, cwd=made, check=True, capture_output=True)
+        shutil.copytree(SEAM, made, dirs_exist_ok=True)  # with its times: classes are taken that are not older
+        made.rename(folder)
+
+    return compiled_once.kept("seam", (command, (SEAM / "codriver" / "seam.cljc").read_text()), make)
 
 
 def edn(value):

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -12,6 +11,7 @@ import posix_only
 from application import SEAM
 from live_server import until
 from needs import do_without
+from ports import closed_port
 
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 
@@ -54,19 +54,13 @@ class Application:
         return [row for row in rows if row["phase"] == "connected" and "runs in the application" in str(row["notes"])]
 
 
-def free_port():
-    """A port that nobody had a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
-
-
 @contextlib.contextmanager
 def application(live, client, *words, **environ):
     """The application that a module of Python runs in the workspace, until it is interrupted.
 
     It gets a port of its own, which stands for PORT in its words.
     """
-    port = free_port()
+    port = closed_port()
     process = subprocess.Popen(
         [environment(), "-m", *[word.replace("PORT", str(port)) for word in words]],
         cwd=live.workspace,

@@ -13,7 +13,7 @@ import pytest
 from live_server import serving
 from live_server import until as live_until
 from needs import program
-from real_repls import _free_port
+from ports import closed_port
 
 from codriver.core import dispatch
 from codriver.core.actions import ReplConnected, ReplLost
@@ -151,7 +151,7 @@ def worker(port):
 
 @pytest.mark.parametrize("removes_its_file", [True, False])
 def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_its_file):
-    port = _free_port()
+    port = closed_port()
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         file = live.workspace / ".nrepl-port"
         for generation in (1, 2):
@@ -219,7 +219,7 @@ async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, f
 
 async def test_a_port_file_that_was_left_behind_keeps_no_repl_from_being_started(tmp_path):
     (tmp_path / "app.py").write_text("")
-    (tmp_path / ".nrepl-port").write_text(str(_free_port()))
+    (tmp_path / ".nrepl-port").write_text(str(closed_port()))
     shell = Shell()
     finder = Discovery(
         core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=(), recipe_of=made(tmp_path)

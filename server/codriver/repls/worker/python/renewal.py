@@ -199,7 +199,7 @@ def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]], he
     renewed = dict.fromkeys(classes, 0)
     of_old = [pair[0] for pair in classes.values()]
     found = gc.get_objects()
-    for one in found if are_all(found) else referring(*of_old):
+    for one in found if are_all(found) else _referring_frozen(*of_old):
         pair = classes.get(id(type(one)))
         if pair is not None and type(one) is pair[0]:
             try:
@@ -310,8 +310,10 @@ def referring(*objects: object) -> list[Any]:
 
     It only reads them: to list all objects would copy the pages of all that the worker holds.
     """
-    if are_all(gc.get_objects()):
-        return gc.get_referrers(*objects)
+    return gc.get_referrers(*objects) if are_all(gc.get_objects()) else _referring_frozen(*objects)
+
+
+def _referring_frozen(*objects: object) -> list[Any]:
     is_enabled = gc.isenabled()
     gc.disable()
     gc.unfreeze()
