@@ -211,13 +211,18 @@ async def number_listed(client):
 
 
 async def keep_once(gated):
-    """Have a server keep its list for a client that never discovers; the file, and the number of its tools."""
+    """Have the list of a server with its REPL kept for a client that never discovers; the file, and its tools."""
     async with connect(gated, "2026-07-28") as client, anyio.create_task_group() as tasks:
         tasks.start_soon(anyio.to_thread.run_sync, gated.open)
+        await client.call_tool("evaluate_code", {"code": "1+2"})  # waits for the REPL, which brings tools of its own
         number = await number_listed(client)
         lists = gated.port_file.parents[3] / "state" / "codriver" / "lists"
-        await anyio.to_thread.run_sync(until, lambda: lists.is_dir() and any(lists.glob("*.json")), "the kept list")
-    (file,) = lists.glob("*.json")
+
+        def kept_whole():
+            return [file for file in lists.glob("*.json") if len(kept(file)["tools"]["tools"]) == number]
+
+        await anyio.to_thread.run_sync(until, kept_whole, "the kept list")
+    (file,) = kept_whole()
     return file, number
 
 
