@@ -22,7 +22,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketListener
 
 from codriver.errors import StartError
-from codriver.net.client_sessions import BATCH_BYTES, Outbox
+from codriver.net.client_sessions import Outbox, immediately
 from codriver.net.server_record import PAGE
 from codriver.net.tcp_transport import probe_when_silent
 from codriver.systems.machine import allow_open_files
@@ -212,7 +212,7 @@ class Listener:
             max_notifications=self._limits.outbox_messages,
             max_notification_bytes=self._limits.outbox_bytes,
             congested_bytes=CONGESTED_BYTES,
-            write_now=_immediately(stream),
+            write_now=immediately(stream),
         )
         session = self._clients.add(outbox)
         session.starts_server = admitted.starts_server
@@ -284,25 +284,6 @@ def _identity_in(data: bytes) -> str | int | None:
 def keep_alive(raw: socket.socket) -> None:
     """Let the kernel find out that a client is gone which could not say so."""
     probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)
-
-
-def _immediately(stream: SocketStream) -> Callable[[bytes], bool]:
-    """Sends a line at once if nothing else is on its way to the socket, and says whether.
-
-    The stream's own `send` gives all other tasks a turn for each line: one notification to 200 clients took three times
-    as long. The library keeps the transport to itself; without it every line goes the long way.
-    """
-    transport: asyncio.WriteTransport | None = getattr(stream, "_transport", None)
-    if transport is None:
-        return lambda _line: False
-
-    def write(line: bytes) -> bool:
-        if len(line) > BATCH_BYTES or transport.is_closing() or transport.get_write_buffer_size():
-            return False
-        transport.write(line)
-        return True
-
-    return write
 
 
 async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:

@@ -69,8 +69,8 @@ def note_sent(call: Call, target: Target, who: str, request: Request) -> None:
             life.modules.add(space)
     elif language == "hy":
         space = "Hy"
-    now, is_file = call.services.now(), request.kind == "load-file"
-    said = Said(request.id, evaluation.number, who, call.client, now, code, language, space, is_file)
+    at, is_file = evaluation.started_at or call.services.now(), request.kind == "load-file"
+    said = Said(request.id, evaluation.number, who, call.client, at, code, language, space, is_file)
     life.add(said)
 
 
