@@ -32,7 +32,7 @@ class Connection:
 
     def __init__(self) -> None:
         self.socket: socket.socket | None = None
-        """Where requests go now; None while there is no connection, or none that is ready."""
+        """The socket for requests; None while no connection is ready."""
         self.address = ""
         self.lines = Lines()
         self.unsent = memoryview(b"")
@@ -40,7 +40,7 @@ class Connection:
         self.in_flight: dict[bytes, Message] = {}
         """Requests that were sent, if only in part, and have no answer yet, by key."""
         self.last_step = 0.0
-        """When an answer came, or either side last took something."""
+        """The time at which an answer came last, or either side took something."""
 
     @property
     def awaits_answers(self) -> bool:

@@ -27,7 +27,7 @@ class Durations:
     give_up_s = 60.0
     """From the first attempt until all that waits is answered by why there is no server."""
     silent_s = 20.0
-    """The same where the server's process lives and does not answer: some clients give up after 30."""
+    """The same for a server whose process lives and does not answer: some clients give up after 30."""
     connect_s = 5.0
     """For one attempt to connect."""
     handshake_s = 10.0

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LIST_ID, LIST_KEY = "codriver-relay-list", b'"codriver-relay-list"'
 LIST_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"tools/list"}\n' % LIST_KEY
 KEPT_BYTES = 1 << 20
-"""What a server keeps of a workspace is a tenth of this."""
+"""Ten times the size of the file that a server keeps of a workspace."""
 NOT_COMPARED = "_TOKEN"
 """The end of the names of variables of ours by which no list differs: they are secrets, and are written nowhere."""
 
@@ -48,15 +48,15 @@ class KeptAnswers:
     def __init__(self, starter: Starter) -> None:
         self.starter = starter
         self.kept: dict[str, dict[str, object]] | None = None
-        """What was kept for this client, from when its first request was answered from it until a server is there."""
+        """The answers kept for this client, from its first request that one of them answers until a server is there."""
         self.told: dict[str, object] | None = None
-        """The list of tools that it was given of that, until it is known whether the server's is another."""
+        """The kept list of tools that the client was given, until it is known whether the server's differs."""
         self.question = LIST_QUESTION
-        """What asks the server for its list, to compare it."""
+        """The request for the server's list, to compare the list with the kept one."""
         self.owes_change = False
-        """The server's is another, and no stream of the client's is open on which it could hear of it."""
+        """True once the server's list differs and no stream is open on which the client could hear of that."""
         self.streams: dict[bytes, object] = {}
-        """The ids of its streams over this connection on which it could, by key, while it may have to."""
+        """By key the ids of the client's streams over this connection on which it hears of changes of the list."""
 
     def answer(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
         """The answer to a first request, or for the list, of a client; None where nothing is kept that counts.

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 SURVEY_BYTES = 1 << 16
 """How far a line is walked through in Python. Beyond it, parsing the whole line in C is faster."""
 BACKLOG_BYTES = 64 << 20
-"""When more than this waits to be sent, stdin is not read on: the client then waits in its own write."""
+"""The bytes that may wait to be sent; beyond them stdin is not read on, and the client waits in its own write."""
 MESSAGE_BYTES = 256
-"""What a message that waits takes beside its line: empty lines, too, have to end somewhere."""
+"""The bytes that a waiting message counts beside its line: empty lines, too, have to end somewhere."""
 CONNECTION_CLOSED = -32000
 """The code MCP clients give to a closed connection. Source: the TypeScript SDK, `ErrorCode.ConnectionClosed`."""
 NAMES = (b"id", b"method", b"result", b"error")

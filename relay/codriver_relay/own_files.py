@@ -9,9 +9,9 @@ import os
 import sys
 
 RECORD_BYTES = 4096
-"""What a server writes beside its port file is a tenth of this."""
+"""Ten times the size of a record that a server writes beside its port file."""
 PLACE = (".calva", "mcp-server")
-"""Where the port file of a workspace lies, below it. No link is followed there: it may have come with a checkout."""
+"""The folder of the port file, below the workspace. No link is followed there: one may have come with a checkout."""
 NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
 UNTOUCHED = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)

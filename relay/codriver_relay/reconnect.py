@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codriver_relay.target import Target
 
 FIRST = (b"initialize", b"server/discover")
-"""What a client asks first: one that is refused it seldom asks again."""
+"""The first requests of a client: a client that is refused one seldom asks again."""
 
 
 class Conversation:
@@ -56,11 +56,11 @@ class Conversation:
         self.say = say
         self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
         self.handshake, self.backlog = (talk.handshake, talk.backlog) if talk else (Handshake(), Backlog())
-        """What was sent that a new server has to hear, and what was not sent yet, not even in part."""
+        """The messages sent that a new server has to hear, and those of which no part was sent yet."""
         self.watch = Watch(self.output)
         self.connection = Connection()
         self.kept: KeptAnswers | None = None
-        """What the client is answered from, from the first time that a server is started."""
+        """The answers that the client gets while a server starts, from the first start on."""
         self.has_heard = False
         """Whether the server said anything over this connection."""
 
@@ -91,7 +91,7 @@ class Conversation:
             self.take_turn(left)
 
     def wait_for_request(self) -> None:
-        """Wait for what makes another round of attempts worth while."""
+        """Wait for a request, which makes another round of attempts worth while."""
         while not self.input.has_ended and not any(message.is_request for message in self.backlog.messages):
             if self.backlog.is_full:
                 return  # stdin is not heard any more
@@ -257,11 +257,11 @@ class Relay:
         self.conversation = conversation
         self.new_starter = new_starter
         self.starter: Starter | None = None
-        """What starts servers, from the first time that none can be reached."""
+        """The starter of servers, from the first time that none can be reached."""
         self.durations = durations
         self.say = say
         self.round_start: float | None = None
-        """When the attempts to connect began that have not led to a server yet."""
+        """The start of the attempts to connect that have not led to a server yet."""
 
     def run(self) -> int:
         """Connect, and connect again, until stdin has ended; the exit status."""

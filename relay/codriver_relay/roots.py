@@ -35,7 +35,7 @@ GREETING = {
     "instructions": "Codriver: live REPLs of this workspace, shared with the human and other agents. list_sessions "
     "names them; read skill://live-repl/SKILL.md first: how to work in one.",
 }
-"""What a client is told that is greeted before its workspace is known: what every server of ours can do."""
+"""The greeting of a client whose workspace is not known yet: the abilities that every server of ours has."""
 
 
 class RootsTalk:
@@ -52,7 +52,7 @@ class RootsTalk:
         self.watch = Watch(self.output)
         self.handshake = Handshake()
         self.backlog = Backlog()
-        """What the server gets as soon as there is one."""
+        """The messages for the server, as soon as there is one."""
         self.deadline: float | None = None
         """Until when the client may answer the question for its roots; None while it is not asked."""
         self.failure = ""

@@ -48,7 +48,7 @@ class Starter:
         if port is not None:
             self.arguments += ["--port", str(port)]
         self.log: int | None = None
-        """What the server says, in `serve.log`."""
+        """The descriptor of `serve.log`, into which the server prints."""
         self.reset()
 
     @property

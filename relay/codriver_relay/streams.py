@@ -37,9 +37,9 @@ CAN_POLL = hasattr(select, "poll") and sys.platform != "darwin" and not os.envir
 polls no pipes, and macOS no terminals."""
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
-"""What is written to a pipe in one piece where there is room at all."""
+"""The bytes that a pipe takes in one piece if it has any room."""
 READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
-"""What a pipe holds; what is read of a long line at once, in fewer steps."""
+"""The bytes that a pipe holds; the bytes of a long line that are read at once, in fewer steps."""
 
 
 class Output:
@@ -50,7 +50,7 @@ class Output:
         self.lock = allocate_lock()
         self.ringing, self.button = socket_pair()
         self.bell = self.ringing.fileno()
-        """It rings when a thread has written all."""
+        """The descriptor that rings when the thread has written all."""
         self.is_busy = False
         """A thread is writing: what comes has to wait, so no more of it should be read."""
         self.waiting: list[bytes] = []

@@ -35,10 +35,10 @@ OVERDUE_S = 5.0
 NO_EPOCH = "with seam.epoch(frame, name) around what handles an event, or change_app, makes one"
 """A change that the application makes in place, by itself, is in no epoch."""
 APP = "app"
+"""The origin of events that no agent caused."""
 _ASGI = "app = seam.watch_asgi(app)"
 WATCHES = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI, "starlette": _ASGI}
 """How the routes of a framework's application are noted, by the framework's module."""
-"""The origin of what no agent caused."""
 FIELDS = ("id", "time", "opType", "operation", "frame", "eventId", "handlerId", "source", "origin", "dispatchId", "ms",
           "tags")  # fmt: skip
 EQUAL = {"opType": OP, "operation": NAME, "frame": FRAME, "eventId": EVENT, "handlerId": HANDLER, "source": SOURCE,
@@ -142,7 +142,7 @@ def health(_asked: Json) -> Json:
 
 
 def _way(gives: str) -> Json:
-    """The hint on the call by which the web framework that is loaded tells of itself; none where none is."""
+    """The hint on the call by which the loaded web framework tells of itself; none without a framework."""
     ways = [way for name, way in WATCHES.items() if name in sys.modules]
     return {"hint": f"{ways[0]} {gives}"} if ways else {}
 

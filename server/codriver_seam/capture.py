@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 KEYS = ("of", "when", "pred", "hits")
-"""What is asked of a capture."""
+"""The keys of a request for a capture."""
 HITS, MOST = 50, 1000
 """Events that a capture tells: by itself, and at most."""
 VARIABLES, VALUE = 1000, 300

@@ -66,7 +66,7 @@ class Frame:
         self.secrets: dict[str, str] = {}
         """Texts that were seen at sensitive paths, the newest last, each with its path."""
         self._standing: AbstractSet[str] = frozenset()
-        """Those of the last look."""
+        """The sensitive texts of the last look."""
 
     def look(self) -> Any:
         """The state now, whose texts at sensitive paths are remembered. Raises what `get` does."""
@@ -155,7 +155,7 @@ class Epoch:
         self.before, self.after = before, after
         self.origin, self.dispatch_id = origin.get(), now[0] if now else None
         self.is_told = before is not after or found.is_sure or not is_mutable(before)
-        """Whether before and after can tell what changed: one object that can change cannot."""
+        """Whether before and after can tell the change: not if both are one object that was changed in place."""
 
 
 class epoch:  # noqa: N801  # it is used as a function is

@@ -46,7 +46,7 @@ ID, TIME, OP, NAME, FRAME, EVENT, HANDLER, SOURCE, ORIGIN, CAUSE, MS, TAGS = ran
 """The places in an event."""
 
 origin: contextvars.ContextVar[Json | None] = contextvars.ContextVar("codriver_seam_origin", default=None)
-"""Who caused what happens, and by which evaluation; None: the application."""
+"""The caller and the evaluation that cause the present events; None: the application does."""
 cause: contextvars.ContextVar[tuple[int, frozenset[str]] | None] = contextvars.ContextVar(
     "codriver_seam_cause", default=None
 )
@@ -541,5 +541,5 @@ def is_own(file: str) -> bool:
 
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # `pathlib` would be loaded for it
 OTHERS = ("<frozen", HERE, os.path.dirname(os.__file__), *([sys.prefix] if sys.prefix != sys.base_prefix else []))  # noqa: PTH120  # as above
-"""Where others' code lies. Of a Python without an environment of its own it is the library alone: an application may
+"""The places of others' code. Of a Python without an environment of its own it is the library alone: an application may
 lie beside that, as in /usr/src."""

@@ -37,7 +37,7 @@ WORKER = "_codriver_worker"
 """The name under which the embedded REPL is loaded, so that the application may have modules of any other."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 PLACES = (os.path.join(os.path.dirname(HERE), "codriver", "repls", "worker"), os.path.join(HERE, "worker"))
-"""Where its files are: beside this package as it is installed, or in it where both were copied."""
+"""The folders of its files: beside this package as it is installed, or in the package if both were copied."""
 
 _started: list[Repl] = []
 """The REPL of this process, or of the one that it was forked from."""

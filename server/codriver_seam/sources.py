@@ -242,7 +242,7 @@ def trace_calls(*functions: Callable[..., Any]) -> str:
 
 
 _begun: dict[int, float] = {}
-"""When the calls under way began, by their frame."""
+"""By frame of a call under way the time at which the call began."""
 
 
 def _monitor(codes: list[CodeType]) -> None:

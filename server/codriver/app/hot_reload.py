@@ -58,7 +58,7 @@ class Watcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._loaded: Mapping[Path, Stamp] | None = None
-        """What is known not to need loading; None while the setting is off."""
+        """The files that need no loading; None while the setting is off."""
         self._last: Mapping[Path, Stamp] = {}
         self._unserved: set[str] = set()
 
@@ -171,7 +171,7 @@ class LiveSettings:
         self.changed = anyio.Event()
         """Set at their next change; then another stands here, for the one after that."""
         self.withheld = tuple(map(held_back, reloader.withheld))
-        """What the workspace's files say and what does not count, a sentence each."""
+        """The settings in the workspace's files that do not count, a sentence each."""
         self.discovery: Discovery | None = None
         """Whom to ask for REPLs that are added; None until the server looks for the first."""
         self.server_kernels: ServerKernels | None = None

@@ -49,7 +49,7 @@ class KeptLists:
         self._workspace = workspace
         self._writes = BackgroundWrites()
         self._kept: dict[tuple[str, str], Answer] = {}
-        """What this server wrote, by client."""
+        """The answers that this server wrote, by client."""
 
     def keep(self, client: ClientSession, instructions: str, tools: Answer) -> None:
         """Keep the list that this client got, with the instructions that hold while its server starts."""

@@ -65,10 +65,10 @@ IDLE_LOOKS = 100
 """How often, within the time after which an idle server ends, it is looked whether it is idle."""
 LONGEST_IDLE_REST_S = 10
 ARRIVALS_S = 1.0
+"""How often clients that came are looked for, to be told to a person at the server's terminal."""
 THREAD_TURN_S = 0.0005
 """How long a thread that computes may keep the interpreter from the event loop: by itself Python leaves it 5 ms, fifty
 times as long as a ping takes."""
-"""How often it is looked who came, for a person at the server's terminal."""
 Says = Literal["quiet", "usual", "verbose"]
 
 
@@ -89,7 +89,7 @@ class ServeOptions:
     tells_arrivals: bool = False
     """Whether a person at a terminal is told which REPLs and clients come and go."""
     says: Says = "usual"
-    """What is said on the terminal: only what goes wrong; also that it can be reached; also what it does."""
+    """How much is said on the terminal: faults alone, also that the server can be reached, or also each of its acts."""
 
 
 class UvloopMissingError(StartError):

@@ -46,7 +46,7 @@ STREAM_OVER: Final = "stream-over"
 """The name of the event that tells the end of a stream of theirs."""
 GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
 MAX_ENTITIES = 10_000
-"""What one answer carries; a server whose log is larger may skip some, which is said."""
+"""The entities that one answer carries; a server with a larger log may skip some, and says so."""
 
 
 @dataclass(slots=True)

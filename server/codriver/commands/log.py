@@ -44,9 +44,9 @@ JUDGED_CODES = 20
 """So many of a session are read to find out its language; most of what one language has the other cannot read."""
 SHOWN_CHARACTERS = 2000
 HANG = 40
-"""Where the text of an entry begins in its line."""
+"""The column at which the text of an entry begins in its line."""
 SHOWN_BYTES = 2**18
-"""What is asked for at once to be printed for people: more would hold up the server, and nobody could read it."""
+"""The bytes asked for at once to be printed for people: more would hold up the server, and nobody could read them."""
 COLOURS = {
     "evaluatedCode": "cyan",
     "evaluationResults": "green",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., object]")
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-"""What a workspace is given as."""
+"""The type of options that name a workspace."""
 
 
 class Whole(click.IntRange):

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 COLOUR = "codriver.colour"
-"""Where a command's context keeps its `--color`."""
+"""The key under which a command's context keeps its `--color`."""
 WAITING = "codriver.waiting"
-"""Where a command's context keeps the line that says what is waited for."""
+"""The key under which a command's context keeps the line that says what is waited for."""
 PATIENCE_S = 2.0
 """How long a person waits without a word."""
 TICK_S = 1.0
@@ -41,7 +41,7 @@ TICK_S = 1.0
 WORDS = re.compile(r"(\s*)(\S*)")
 """A word, and the space before it."""
 ERASE = "\x1b[K"
-"""What takes away the rest of a line. Source: ECMA-48, EL."""
+"""The sequence that erases the rest of a line. Source: ECMA-48, EL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ ELEMENTS = {"skip": "skipped", "fail": "failure", "error": "error"}
 WHOLE_RUN = "(run)"
 """The name of the case that stands for a run which gave no results, or not all of them."""
 UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, escaped or not. Source: its production 2, `Char`."""
+"""The characters that XML 1.0 cannot hold, escaped or not. Source: its production 2, `Char`."""
 POLL_S = 0.1
 """How often a server is asked whether a REPL that was starting is there."""
 MOST_ANNOTATIONS = 50

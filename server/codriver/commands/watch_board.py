@@ -22,7 +22,7 @@ MAX_EVENTS = 500
 LOOKED_AT = 2000
 """Characters of a text that are kept: a row shows a fraction, and a search looks through these."""
 ASKED_AT_START = 60
-"""Evaluations of before the start of which the end is asked for: about what the first screen shows."""
+"""The number of earlier evaluations whose end is asked for at the start: about as many as the first screen shows."""
 WHO_CELLS, WHERE_CELLS, TOOK_CELLS = 14, 10, 9
 """A time is as long as `59 m 59 s` at most: an evaluation may take a day."""
 ROOMY, NARROW, TIGHT = 80, 60, 34
@@ -120,7 +120,7 @@ class Board:
     """By evaluation that has not begun: the file that it loads."""
     last_line: int = 0
     _lines_before: int = 0
-    """What is added to a line, so that those of one server come after those of the server before it."""
+    """The number that is added to a line, so that the lines of one server come after those of the server before."""
 
     def begin_server(self) -> None:
         """Expect the log of another server from now on, whose lines begin where they will."""

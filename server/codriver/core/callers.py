@@ -86,7 +86,7 @@ MOST: Final = 64
 
 
 def named(state: State, action: CallerNamed) -> Outcome:
-    """The caller has this name from now on; what it did under none stays its own: its lane, what it was told."""
+    """Give a caller its name; the lane and the answers that the caller had without a name stay its own."""
     client = state.clients.get(action.client)
     if client is None:
         return Outcome(state)
@@ -105,7 +105,7 @@ def named(state: State, action: CallerNamed) -> Outcome:
 
 
 def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
-    """The state in which the lanes that the caller had under no name are those of its name, where that has none."""
+    """The state in which a caller's name, unless it has lanes already, has those that the caller had without a name."""
     for repl in state.repls.values():
         own = [one for one in repl.sessions.values() if one.lane is not None and one.client == action.client]
         mine = [one for one in own if one.lane and one.lane.conversation == action.conversation]
@@ -195,7 +195,7 @@ def is_current(state: State, told: Told, session: str | None, stands: Seen | Non
 
 
 def with_told(state: State, client: Client, who: str) -> Client:
-    """The client, of which the caller `who` now knows how every evaluation stands."""
+    """The client after its caller `who` was told how every evaluation stands."""
     told = client.told.get(who, NOTHING)
     live = frozenset([e.id for e in _unknown(state, told, client.id, who) if not e.over])
     others = [(name, mark) for name, mark in client.told.items() if name != who][-(MAX_CALLERS - 1) :]
@@ -204,7 +204,7 @@ def with_told(state: State, client: Client, who: str) -> Client:
 
 
 def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
-    """The client, of which the caller `who` was told how this session stands."""
+    """The client after its caller `who` was told how this session stands."""
     told = client.told.get(who, NOTHING)
     if told.seen.get(session) == stands:
         return client
@@ -214,7 +214,7 @@ def with_seen(client: Client, who: str, session: str, stands: Seen) -> Client:
 
 
 def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation]:
-    """The evaluations of others than this caller of which the end, or the beginning, was not told, by number."""
+    """The evaluations of other callers whose beginning or end this caller was not told, by number."""
     known = state.evaluations
     found = [known[name] for name in told.live if name in known] if told.live else []
     # The newest come last, so only they are looked at, however many are kept.
@@ -230,7 +230,7 @@ def _unknown(state: State, told: Told, client: str, who: str) -> list[Evaluation
 
 
 def find(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
-    """The session of a lane, for the connection `client`: its own, else one whose client left; None where none is."""
+    """The session of a lane for the connection `client`: its own, else one whose client left, else None."""
     left = None
     for session in repl.sessions.values():
         if session.lane != lane:

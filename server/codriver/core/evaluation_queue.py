@@ -345,7 +345,7 @@ def _ended(state: State, evaluation: Evaluation, action: EvaluationEnded) -> Sta
 
 
 def _stopped_by(evaluation: Evaluation, action: EvaluationEnded) -> tuple[str, ...]:
-    """The note that says who ended it and why; none where code ended by itself meanwhile."""
+    """The note that says who ended an evaluation and why; none for code that ended by itself meanwhile."""
     if evaluation.stop_asked is None or action.status not in ("interrupted", "failed"):
         return ()
     how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"

@@ -171,12 +171,12 @@ class Repl:
     phase: ReplPhase = "connecting"
     address: str | None = None
     expected_dialect: str = "unknown"
-    """What it is likely to speak, until it shows it."""
+    """The dialect that the REPL is likely to speak, until its connection shows the dialect."""
     note: str | None = None
     caution: str | None = None
-    """Sentence for everybody who evaluates there first: it is not what they will take it for."""
+    """A sentence for each caller's first answer from a REPL that is easily mistaken for another one."""
     awaits_trust: bool = False
-    """It was started as the user has not accepted the workspace, and is another once that is done."""
+    """True of a stand-in until the user has accepted the workspace; another REPL takes its place then."""
     notebook: str | None = None
     """The path of the notebook whose kernel it is: absolute, or as its server has it."""
     generation: int = 0
@@ -184,7 +184,7 @@ class Repl:
     """Why the generation before the present one ended, if known; of a generation that is ending, why."""
     failures: int = 0
     starts: tuple[int, ...] = ()
-    """When its process was started, newest last; only the last minute matters."""
+    """The starts of its process, the newest last; only those of the last minute matter."""
     profile: Profile | None = None
     formerly: frozenset[str] = frozenset()
     """The capabilities of its last connection: those to expect while it is on its way back."""
@@ -416,7 +416,7 @@ def stray(state: State, repl: Repl) -> str | None:
 
 
 def cautions(state: State, repl: Repl) -> tuple[str, ...]:
-    """The sentences for everybody who evaluates in a REPL first: it is not what they will take it for."""
+    """The sentences for each caller's first answer from a REPL that is easily mistaken for another one."""
     beside = _beside(state, repl) if state.programs else ""
     return tuple([words for words in (stray(state, repl), repl.caution, beside) if words])
 

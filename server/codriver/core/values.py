@@ -81,13 +81,13 @@ class Profile:
     outside: str | None = None
     """A sentence on the packages of its project that are found outside the project's working tree."""
     shares: str = ""
-    """What a session apart shares with the others, in words."""
+    """The things that a session apart shares with the others, in words."""
     runs_beside: bool = False
-    """It can run code beside what runs, in a session of its own."""
+    """True of a REPL that can run code beside running code, in a session of its own."""
     is_serial: bool = False
-    """It runs one evaluation at a time, whatever their sessions."""
+    """True of a REPL that runs one evaluation at a time, whatever their sessions."""
     reads_itself: bool = False
-    """It says itself whether it can read code, as what it reads is more than its language has."""
+    """True of a REPL that says itself whether it can read code, as it reads more than its language."""
     process_id: int | None = None
     project_root: str | None = None
     notebook: str | None = None
@@ -141,13 +141,13 @@ class TestSelection:
     fresh: bool = False
     """In a new process, which has loaded nothing yet."""
     again: bool = False
-    """They ran in the REPL just now, and failed."""
+    """True of tests that ran in the REPL just now and failed."""
     trace: tuple[str, ...] | None = None
     """See `Request.trace`."""
     covers: bool = False
     """Whether the changed lines are told that no test ran."""
     said: str = ""
-    """What `only` names, in words; empty for what failed last."""
+    """The tests in `only` in words; empty for those that failed last."""
     former: tuple[FormerFile, ...] = ()
     """The files that a new process sees as they were before an edit."""
 
@@ -200,7 +200,7 @@ class Request:
     description: str | None = None
     """One line for the log."""
     background: bool = False
-    """It runs beside what else runs, in a session that is opened for it and closed after it."""
+    """True of code that runs beside all other code, in a session that is opened for it and closed after it."""
     who: str = ""
     """The caller, where the REPL is to tell that of what the code causes in the application there."""
     max_length: int | None = None
@@ -276,7 +276,7 @@ class Failure:
     locals: tuple[str, ...] = ()
     """Some plain ones of the innermost frame of the user's code, each as `name=value`."""
     data: str | None = None
-    """What the error carries, printed."""
+    """The data that the error carries, printed."""
     notes: tuple[str, ...] = ()
     """Sentences that were added to it."""
     relation: str = ""
@@ -336,13 +336,13 @@ class Evaluation:
     runs_again: bool = False
     """Of tests: they are the red ones of a run before, which were run again unasked."""
     is_in_frame: bool = False
-    """It ran in a frame of an error, which stays the last error whatever comes of this."""
+    """True of code that ran in a frame of an error; that error stays the last one, however the code ends."""
     is_background: bool = False
-    """It runs beside what else runs, and waits for nothing."""
+    """True of code that runs beside all other code, and waits for none."""
     is_answered: bool = False
     """Its caller was told that it runs, or waits for input."""
     stop_asked: str | None = None
-    """Who last wanted it to end, and why."""
+    """The caller who last wanted the evaluation to end, and why."""
     is_orphan: bool = False
     """Its client is gone, and the grace after that is over."""
     kind: Kind = "evaluate"

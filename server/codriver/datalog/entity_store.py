@@ -44,7 +44,7 @@ class Schema:
     indexed: frozenset[str]
     only_in: tuple[str, int] | None = None
     beside: tuple[Schema, ...] = ()
-    """Those of other sources, whose attributes a question may name as well."""
+    """The schemas of other sources, whose attributes a question may name as well."""
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
@@ -133,7 +133,7 @@ class EntityStore:
         self._unindexed: deque[Record] = deque()
         """The newest entities, which no snapshot has been taken of."""
         self._free_places = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
-        """Where texts of any length are: no index would be kept of those."""
+        """The places of attributes without an index, which hold texts of any length."""
 
     def __len__(self) -> int:
         return len(self._by_line)

@@ -217,7 +217,7 @@ class Query:
     inputs: tuple[Input, ...]
     where: tuple[Clause, ...]
     rules: Rules = field(default_factory=dict)
-    """Those that it may call without any being given."""
+    """The rules that the query may call without being given any."""
 
 
 def binding_variables(binding: Binding) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 HOME: Final = r"\b(?:__main__|user\d*)\."
-"""Where the embedded Python keeps the classes of a session, by which it is."""
+"""The module of a session in the embedded Python, whose name the session's classes have before theirs."""
 
 _VARYING: Final = {
     "home": HOME,
@@ -43,7 +43,7 @@ _VARYING: Final = {
 
 _ANY: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING.items()))
 _TODAY: Final = frozenset({"moment", "datetime", "clock", "epoch"})
-"""Those that are of the day: two values of one day may say the same, and another day they will not."""
+"""The patterns that depend on the day: values of one day may be alike, and those of another day are not."""
 _DAY_MS: Final = 86_400_000
 _LONGEST: Final = 20_000
 """Characters of a value in which it is looked for what varies."""

@@ -26,7 +26,7 @@ class Framework:
     library: str
     anything: str
     own: str = ""
-    """What stands before the name of an error's class that has no package. Blank: a name without one is not said."""
+    """The text before the name of an error's class that has no package. Blank: a name without one is not said."""
     names_classes: bool = True
     """Whether the qualified name of a class can be written as it is."""
 

@@ -247,7 +247,7 @@ def _argument(expression: str) -> str:
     """An expression as it may be the one argument of a call."""
     try:
         call = ast.parse(f"f({expression}\n)", mode="eval").body
-    except SyntaxError:  # as of `yield`, which needs its own
+    except SyntaxError:  # as of `yield`, which needs brackets of its own
         return f"({expression})"
     is_one = isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords
     return expression if is_one else f"({expression})"

@@ -49,7 +49,7 @@ _DEFINITIONS: Final = frozenset(
 _METHODS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
 _ASSIGNMENTS: Final = frozenset({"def", "defonce", "setv", "declare"})
 LAST_VALUES: Final = frozenset({"*1", "*2", "*3", "*e"})
-"""What a REPL alone has: its last values, and its last error."""
+"""The names that a REPL alone has: its last values, and its last error."""
 
 
 def lisp_steps(code: str) -> tuple[Step, ...]:

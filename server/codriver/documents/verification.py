@@ -64,7 +64,7 @@ CLOSE_FIGURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Code to run in the fresh REPL, as what it was run when it was recorded."""
+    """Code to run in the fresh REPL, in the way in which it ran when it was recorded."""
 
     code: str
     namespace: str | None = None
@@ -451,7 +451,7 @@ def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: boo
 
 
 def strictly(one: Checked) -> Checked:
-    """The checked step, of which a picture that is alike and not the same does not reproduce."""
+    """The checked step; a picture that is only alike counts as not reproduced."""
     return one.demoted(one.note) if one.is_alike else one
 
 

@@ -233,7 +233,7 @@ class _HeldFolders:
 logger = logging.getLogger(__name__)
 
 MAX_HELD_BYTES: Final = 64 * MEBIBYTE
-"""Of the files of a batch before it; a larger batch is recorded without, and only its temporary files are removed."""
+"""The former contents of a batch's files that are recorded; of a larger batch only the temporary files are removed."""
 MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 """In base64, with paths."""
 MAX_TOLD: Final = 10

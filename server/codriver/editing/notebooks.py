@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Reader = Callable[[bytes, int], tuple[Any, int]]
-    """What reads the value at a place and gives it with its end."""
+    """A reader of the value at a place, which gives the value with its end."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _BRACKET = re.compile(rb'["\[\]{}]')
@@ -115,7 +115,7 @@ class Notebook:
     cells: tuple[Cell, ...]
     kernel: str = ""
     language: str = ""
-    """That of its code, in small letters; empty where the notebook does not say."""
+    """The language of its code, in small letters; empty if the notebook does not say."""
 
     def cell(self, given: str) -> Cell:
         """The cell with this id, else with this index from 0, as `3` or `cell-3`.

@@ -43,7 +43,7 @@ LOOKED_AT: Final = tuple(suffix for suffix in SUFFIXES if suffix not in (".edn",
 RENAME_FILES: Final = 20_000
 RENAME_BYTES: Final = 256 * MEBIBYTE
 RENAME_S: Final = 10.0
-"""What is read for one renaming: a workspace that holds more is not a project of one reader."""
+"""Files, bytes and time for one renaming: a workspace that holds more is not a project of one reader."""
 RENAME_PLACES: Final = 20
 """Places in other files that an answer names."""
 RENAME_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)

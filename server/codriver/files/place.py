@@ -281,11 +281,11 @@ class Links(Enum):
     NEVER = "never"
     """None: for files that say where to send code and secrets."""
     WITHIN = "within"
-    """Those that stay below the root: for what a project may arrange as it likes."""
+    """Links that stay below the root: for files that a project may arrange as it likes."""
     OWN = "own"
-    """Those of this user or root that lead to a file of this user or root: for the user's own home."""
+    """Links of this user or root that lead to a file of this user or root: for the user's own home."""
     ANY = "any"
-    """All: where the user has allowed that edits leave the workspace."""
+    """All links: for edits that the user has allowed to leave the workspace."""
 
 
 class UnsafeFileError(OSError):

@@ -83,9 +83,9 @@ class Poller(Generic[T]):
 
     def _plan(self, now_s: float, rest_s: float) -> None:
         self.due_s = now_s + rest_s
-        """When the next look is due, of the monotonic clock."""
+        """The time of the next look, of the monotonic clock."""
         self.due_with_others_s = self.due_s - min(LEEWAY_S, rest_s / 2)
-        """When it is due where another one is."""
+        """The time from which on the look is taken with another one that is due."""
 
 
 class _Wait(Generic[T]):

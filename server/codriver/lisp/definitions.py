@@ -100,7 +100,7 @@ class Definitions:
     is_sound: bool = True
     """Whether its brackets balance: else what is read may not be what was meant."""
     aliases: Aliases = field(default_factory=lambda: NO_ALIASES)
-    """Those that were known, and those that the text makes."""
+    """The aliases that were known, and those that the text makes."""
 
 
 def definitions(

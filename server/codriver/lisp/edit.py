@@ -114,7 +114,7 @@ class Done:
     changes: int = 1
     left: Mapping[str, Sequence[int]] = field(default_factory=dict)
     is_of_undefined: bool = False
-    """It renamed a name all over a text that does not define it."""
+    """True of a renaming all over a text that does not define the name."""
 
 
 @dataclass(frozen=True, slots=True)

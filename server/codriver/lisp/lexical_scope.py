@@ -34,7 +34,7 @@ another may.
 """
 
 QUOTED, NAMESPACE, REFERRED = -1, -2, -3
-"""Where no code is: in data, in the `ns` form, and in what it refers. Else a level is the depth of syntax quotes."""
+"""Levels without code: in data, in the `ns` form, in names that it refers. Others are depths of syntax quotes."""
 
 KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
 """The keys that ask a map for the names that follow: `:keys`, also with a namespace."""

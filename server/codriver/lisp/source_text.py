@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 HOLDERS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "basilisp.core/comment", "do"})
-"""What begins a list whose forms stand there as at the top level: a comment, or what is run one after the other."""
+"""The heads of lists whose forms stand as at the top level: comments, and forms that are run one after the other."""
 
 _BLANK = " \t\f,"
 _HINT = re.compile(r"#_[\s,]*\{?[\s,]*:[\w.*+!?-]+/")

@@ -18,7 +18,8 @@ OBEYED = re.compile(
     "\ud800-\udfff"  # halves of character pairs, which no encoding can say
     "]"
 )
-"""What is no text: the categories Cc, Cf, Cs, Zl and Zp, but the two joiners of Cf, as words and emoji have them.
+"""Characters that are no text: the categories Cc, Cf, Cs, Zl and Zp, but the two joiners of Cf, which words and emoji
+have.
 Source: Unicode 16, UnicodeData.txt."""
 BREAKS = str.maketrans({"\n": r"\n", "\t": r"\t"})
 

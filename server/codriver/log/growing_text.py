@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PART_CHARACTERS = 256 * 2**10
-"""What is in memory goes to the disk when it is this long. Writing less at a time costs more: for a MiB 0.2 ms like
+"""The length at which a text in memory goes to the disk. Writing less at a time costs more: for a MiB 0.2 ms like
 this, 0.9 ms by 64 KiB. More would be held of every evaluation whose text is shorter."""
 WRITTEN_CHARACTERS = 4 * 2**20
 """The most that is written at a time. While others compute, each use of the disk costs the thread some 5 ms of waiting

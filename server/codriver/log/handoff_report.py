@@ -100,7 +100,7 @@ class Story:
     runs: tuple[TestsRun, ...] = ()
     checkpoints: tuple[Entry, ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
-    """Who edited which file."""
+    """The callers that edited, each with the file."""
     lives: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """By key of a REPL: the line where it was connected last, in this run."""
     first_line: int = 0
@@ -297,7 +297,7 @@ class Present:
     """The other clients that are connected, by the names of their callers."""
     on_disk: frozenset[str] = frozenset()
     drift: tuple[str, ...] = ()
-    """What is loaded that is not what the files say, in lines."""
+    """The differences of loaded code from the files, in lines."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,10 +206,10 @@ class History:
             self._sleeper = None
 
     def flush(self) -> None:
-        """Write what is not yet on disk, and wait until it is. Blocks.
+        """Write all entries that are not on disk yet, and wait for the disk. Blocks.
 
         Raises:
-            OSError: it cannot be written; nothing is lost, and the next flush tries again.
+            OSError: they cannot be written; nothing is lost, and the next flush tries again.
         """
         with self._disk:
             self._line_numbers.renew()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 NOTIFY_S = 0.05
-"""Who subscribed is told that the log grew after so long, and at most once in so long."""
+"""The longest time until subscribers are told that the log grew, and the shortest between two times."""
 
 
 class Logbook:

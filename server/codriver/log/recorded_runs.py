@@ -69,7 +69,7 @@ class Function:
     text_mark: int | None = None
     """Stands for its code, in Clojure for its text in its file at the run's end; None if that is not told."""
     changed_ms: int = 0
-    """When a load last changed its code; 0 where none did that is known."""
+    """The time at which a load last changed its code; 0 if none is known to have."""
 
     @property
     def name(self) -> str:

@@ -34,7 +34,7 @@ SECRET_KEYS = tuple(ending[1:] for ending in NAME_ENDINGS)
 MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev", and would tear ordinary text apart
 LONG_LINE_CHARACTERS = 20  # of one line of a value: shorter ones may be words that tell nothing
 LINE_ENDS = re.compile(r"[\r\n]+|(?:\\r)?\\n")
-"""Where lines of a value end, also where the value holds `\\n` as two characters, as files of settings need it."""
+"""The ends of a value's lines, also those that are `\\n` as two characters, as files of settings need them."""
 BEGIN_OR_END = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
 KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
 WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
@@ -48,7 +48,7 @@ NOT_IN_NAMES, MOST_NAME = re.compile(r"[^\w.* -]"), 60
 
 _NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
 _QUOTES = ("", '"', "'", "`")
-"""The quote that is escaped: none where another one stands around the string."""
+"""The quotes that a string may escape; none if another quote stands around the string."""
 UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 """Text that stands in every string as it is: ASCII without control characters, quotes, slash and backslash."""
 
@@ -255,7 +255,7 @@ class StreamRedactor:
 
 
 def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-    """The table of `_Secrets.beginnings`, of forms of which the longest comes first."""
+    """The table of `_Secrets.beginnings`, made of the forms, the longest first."""
     by_newest: dict[str, dict[str, list[str]]] = {}
     for form in forms:
         for newest in set(form[:-1]):

@@ -76,7 +76,7 @@ class Transcript:
         self.before = before
         self.result = Text(store, f"{evaluation}.result", age)
         self._streams: dict[str, Stream] = {}
-        """Those that somebody wrote to, or looked into: most evaluations print nothing."""
+        """The streams that somebody wrote to, or looked into: most evaluations print nothing."""
         self._age = age
         self._is_forgotten = False
         self._store = store

@@ -53,13 +53,13 @@ class Admitted:
 
     first: bytes
     starts_server: bool = False
-    """It is a relay that starts a server where none runs."""
+    """True of a relay that starts a server if none runs."""
     had_another: bool = False
-    """It is a relay that was connected to a server before which was not this one."""
+    """True of a relay that was connected to another server before."""
     stops_server: bool = False
-    """It asks the server to stop, and for nothing else."""
+    """True of a peer that asks the server to stop, and for nothing else."""
     opens_page: bool = False
-    """It asks for the page that people look at, and for nothing else."""
+    """True of a peer that asks for the page that people look at, and for nothing else."""
 
 
 FIRST_BYTE_S = 300.0

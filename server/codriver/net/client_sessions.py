@@ -94,7 +94,7 @@ class ClientSession:
         self.handshake = False
         """Whether it is initialized by the handshake, so that notifications go to it unasked."""
         self.envelope: Mapping[str, object] | None = None
-        """What a request of it that was let in said of it, where it makes no handshake and says so in each."""
+        """Of a client without a handshake: the envelope of a request of its that was let in; each request has one."""
         self.greeting: tuple[str, Mapping[str, object]] | None = None
         """The protocol version that it asked for, and the answer to its `initialize` or `server/discover`.
 
@@ -335,7 +335,7 @@ class SeenClients:
     def __init__(self) -> None:
         self._writes = BackgroundWrites()
         self._noted: dict[str, float] = {}
-        """When each client was written down last, on the clock of the event loop."""
+        """By client the time at which it was written down last, on the clock of the event loop."""
 
     def note(self, who: str) -> None:
         """A client of this name is connected."""

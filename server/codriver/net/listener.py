@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 0.1
 FILES_BESIDE_CLIENTS = 256
-"""What REPLs, the log's files and connections that are not admitted yet may need, beside one file a client."""
+"""The files that REPLs, the log and connections that are not admitted yet may need, beside one a client."""
 CONGESTED_BYTES = 8 * 2**20
 """A client with this many bytes of unread answers is not read until it takes some."""
 ROOM_TO_TELL = 8
@@ -301,7 +301,7 @@ async def _write(session: ClientSession, stream: SocketStream, scope: anyio.Canc
 
 READ_BYTES: Final = 64 * 1024
 MOST_WAITING_BYTES: Final = 64 * 1024
-"""When so much waits, the rest is left to the kernel, and then to the client."""
+"""The bytes beyond which the rest is left to the kernel, and then to the client."""
 
 
 class SocketReader(asyncio.Protocol):

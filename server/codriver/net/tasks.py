@@ -156,7 +156,7 @@ QUERY_SLOTS = 2
 STANDING_REST = 0.5
 """Standing queries rest half as long as they work: all of them together take two thirds of one core at most."""
 CLIENT_REST = 8.0
-"""Those of one client rest so many times as long, so that another's are asked in between."""
+"""Standing queries of one client rest so many times as long, so that another client's are asked in between."""
 MAX_REST_S = 5.0
 HALF_LIFE_S = 10.0
 """The time after which the use of a client counts half."""

@@ -109,7 +109,7 @@ def fits(value: object, shape: Shape) -> bool:
 ANYTHING = (dict, list, str, int, float, bool, type(None))
 OBJECTS = Members(others=dict)
 NEVER: frozenset[str] = frozenset()
-"""What no value fits."""
+"""A set that no value fits."""
 
 CLIENT = Members(needed={"name": str, "version": str}, known={"title": str, "description": str, "websiteUrl": str})
 CAPABILITIES = Members(
@@ -125,13 +125,13 @@ CAPABILITIES = Members(
 )
 
 META = Members(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
-"""The `_meta` of a request where the client has made the handshake."""
+"""The `_meta` of a request from a client that has made the handshake."""
 META_OF_MODERN = Members(
     needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
     known={TOKEN: (str, int), CLIENT_KEY: CLIENT, LEVEL_KEY: NEVER},  # with a level, it is told messages meanwhile
     others=ANYTHING,
 )
-"""That of a request which tells of its client itself."""
+"""The `_meta` of a request that tells of its client itself."""
 
 
 def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NONE) -> Members:

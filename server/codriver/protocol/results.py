@@ -56,12 +56,12 @@ LIFT = "anthropic/maxResultSizeChars"
 
 
 class FirstAnswers:
-    """The answers of a server of one version to what clients ask first."""
+    """The answers of a server of one version to the first requests of clients."""
 
     def __init__(self, version: str) -> None:
         self._info = {"name": NAME, "title": TITLE, "version": version}
         self.members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
-        """What a client of 2026-07-28 gets with each result."""
+        """The members that a client of 2026-07-28 gets with each result."""
         whole = (*MANIFEST, *LEAN)
         self._listed = {id(tool): _listed(tool) for one in whole for tool in (one, one.elsewhere) if tool is not None}
 
@@ -154,9 +154,9 @@ class About:
 
     version: str
     instructions: Callable[[str], str]
-    """Those of a client, by its name."""
+    """The instructions for a client, by its name."""
     starting: Callable[[str], str]
-    """Those that hold while the server starts."""
+    """The instructions for a client, by its name, while the server starts."""
     keep: Callable[[ClientSession, str, Mapping[str, object]], None]
     """Given the latter, and the answer to `tools/list`."""
 

@@ -38,7 +38,7 @@ class Kind:
     dialect: str
     """The dialect that it speaks when it starts."""
     protocol: str = field(default=NREPL, kw_only=True)
-    """How it is talked to: the word of a connector in `codriver.app.wiring`."""
+    """The protocol: the word of a connector in `codriver.app.wiring`."""
     words: tuple[str, ...] = ()
     """The words after `--repl` that name it, the usual one first. Without any, `setting` is its command line."""
 
@@ -48,7 +48,7 @@ class Kind:
     file_dialect: str = ""
     """The dialect of the files; empty if the REPL starts in that dialect."""
     telling_suffixes: tuple[str, ...] = ()
-    """The endings of files that show such a project where nothing else does."""
+    """The endings of files that show such a project if nothing else does."""
     marks: tuple[str, ...] = ()
     """Files that make a folder such a project, the most telling first."""
     needed_packages: tuple[tuple[str, str], ...] = ()
@@ -56,18 +56,18 @@ class Kind:
     precedence: int = 0
     """Of projects in one folder, those with the lower number go first."""
     port_files: tuple[str, ...] = ()
-    """Where it writes its port, relative to a project's folder."""
+    """The files in which the REPL writes its port, relative to a project's folder."""
 
     # Starting
     programs: tuple[str, ...] = ()
     """Programs of which one has to be installed; none for what comes with Codriver."""
     install: str = ""
-    """What to do so that it can be started."""
+    """The way to install the programs."""
     launcher: Launcher = "program"
     arguments: tuple[str, ...] = ()
-    """What follows the program in its command; of a worker, the name of its language."""
+    """The words after the program in its command; of a worker, the name of its language."""
     needs_project: bool = False
-    """It does not start in an empty folder."""
+    """True of a REPL that does not start in an empty folder."""
     is_slow: bool = False
     """Its first start may fetch dependencies or compile."""
     notes: tuple[str, ...] = ()

@@ -424,7 +424,7 @@ class AppStreamKeeper:
 
 
 MAX_VALUE_BYTES: Final = 32 * 2**20
-"""Where the REPL is asked to stop printing: far above what an answer shows, as the rest can be asked for."""
+"""The length at which a REPL is asked to stop printing: far above an answer's, as the rest can be asked for."""
 
 
 class Runner:

@@ -51,7 +51,7 @@ E = TypeVar("E")
 logger = logging.getLogger(__name__)
 
 SILENT_S = 4.0
-"""When a connection to somebody's REPL is told of as one to something else, perhaps."""
+"""The time after which a connection to a silent REPL is said to lead to something else, perhaps."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 LEFT_S = 2.0
 """How long what a client left behind in its own session is given to end after an interrupt."""

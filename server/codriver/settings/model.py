@@ -360,7 +360,7 @@ NEED_RESTART = frozenset(
 """The settings that a running server keeps as they were when it started."""
 
 GROWING = frozenset({"repl", "nrepl", "kernels"})
-"""Those of them to which a running server adds what is added; what is taken out goes at a restart."""
+"""The settings whose new members a running server adds; members that were taken out stay until a restart."""
 
 
 def settings_table() -> str:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 HOOK_FOLDER: Final = "hooks"
 PROGRAM: Final = "codriver-hook"
 OURS: Final = (PROGRAM, "codriver_hook", "note_edit")
-"""What the text of a hook of ours has one of: its program, or the tool that it calls."""
+"""The names of which a hook of ours has one in its text: its program, or the tool that it calls."""
 SKILL_FOLDERS: Final = (".agents/skills", ".claude/skills")
 """Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, Claude Code the second. Source: observed."""
 OF_LISP: Final = "editing-lisp-files"

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 State = Literal["ok", "note", "wrong"]
 Support = Literal["works", "adapted", "missing"]
 Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
-"""What a piece of the report is to its reader, for who colours it."""
+"""The meaning of a piece of the report, by which it is coloured."""
 
 _TONES: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
 _MARKS: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
@@ -492,7 +492,7 @@ def _way(address: str) -> str:
 
 
 def check_port_files(workspace: Path) -> Iterator[Check]:
-    """Without a server nobody has tried the REPLs, but who could reach them can be told."""
+    """Check the port files in a workspace without a server: whether anything listens at the port of each."""
     for name in kinds.port_files():
         written = port_text(workspace, name)
         if written.isdecimal() and not has_listener(int(written)):

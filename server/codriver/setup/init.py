@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from codriver.setup.clients import Client
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
-"""What `codriver.toml` says where it is only needed to be there."""
+"""The text of a `codriver.toml` that only needs to be there."""
 ANY_PICTURES: Final = "~/.local/state/codriver/workspaces/*/pictures"
 """The folders of pictures as `clients.toml` names them, for every workspace; see `codriver.log.picture_files`."""
 OWN_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
@@ -416,7 +416,7 @@ def _it(several: Sequence[object]) -> str:
 
 RECORD: Final = "made-folders.json"
 RECORD_RULES: Final = Rules(Links.OWN, files.MEBIBYTE, is_granting=True)
-"""What stands in it is removed, if it is empty: it is the user's own."""
+"""Empty folders that stand in the record are removed, so the record must be the user's own."""
 
 
 def missing_above(file: Path) -> tuple[Path, ...]:
@@ -474,7 +474,7 @@ def _write(folders: set[str]) -> None:
 
 
 _BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
-"""Where programs of a project lie that are not on the search path."""
+"""The folders of a project's programs that are not on the search path."""
 
 
 def can_start(project: Project, workspace: Path, environment: Environment) -> bool:

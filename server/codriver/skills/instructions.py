@@ -28,12 +28,12 @@ LOOP: Final = (
 TAUGHT: Final = {EDITING: "balance_brackets", LIVE_APP: "inspect_app"}
 """By skill, the tool that is there where Lisp is, or an application; elsewhere the skill teaches nothing."""
 WITHOUT: Final = ("repl_output_log", "edit_files")
-"""What works without evaluating."""
+"""The tools that work without evaluating."""
 _FOUND: Final = "one that is started in the workspace is found"
 NOT_LIVE: Final = frozenset({"stopped", "waiting"})
 MAX_SHOWN: Final = 6
 NAMES_CHARS: Final = 480
-"""What the names of live REPLs may take, together with why others are away."""
+"""The characters for the names of live REPLs, and the reasons why others are away."""
 MAX_WHYS: Final = 2
 WHY_CHARS: Final = 120
 MAX_CAUTIONS: Final = 1
@@ -52,7 +52,7 @@ class Connected:
     state: str = "connected"
     why: str = ""
     cautions: tuple[str, ...] = ()
-    """Sentences for who takes it for what it is not."""
+    """Sentences about a REPL that is easily mistaken for another one."""
 
 
 def instructions(

@@ -284,7 +284,7 @@ _SKILL_FILE: Final = Rules(Links.WITHIN, MAX_FILE_BYTES)
 _CLASSPATH: Final = Rules(Links.WITHIN, files.MEBIBYTE)
 
 BROKEN: Final = (OSError, EOFError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)
-"""What reading a jar can raise: damaged, cut short, encrypted, or packed in a way that is not known."""
+"""The errors of reading a jar: damaged, cut short, encrypted, or packed in a way that is not known."""
 
 PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """The ways that are unpacked: the library unpacks the others whole, and of 1.3 KB makes 3 GB."""

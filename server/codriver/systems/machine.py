@@ -21,7 +21,7 @@ IS_SOCKET: Final = 2
 INFO_BYTES: Final = 792
 """The length of all that is told of a socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344
-"""Where `soi_kind`, `insi_lport` and `tcpsi_state` are: of 4 bytes each, of which the port has the first 2."""
+"""The offsets of `soi_kind`, `insi_lport` and `tcpsi_state`, of 4 bytes each; the port has the first 2."""
 IS_TCP, LISTENS = 2, 1
 
 if sys.platform == "win32":

@@ -39,7 +39,7 @@ _PYTHON: Final = "python" if _IS_WINDOWS else "python3"
 LAUNCHD_PATH: Final = frozenset({"/usr/bin", "/bin", "/usr/sbin", "/sbin"})
 """The PATH of programs with a window on macOS, and of all that they start. Source: launchctl(1), path_helper(8)."""
 USUAL_FOLDERS: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "~/.local/bin", "~/.cargo/bin")
-"""Where a login shell on macOS has `clojure`, `npx`, `uvx` and `java` from: Homebrew's, MacPorts', the user's own."""
+"""Folders of `clojure`, `npx`, `uvx` and `java` in a login shell on macOS: Homebrew's, MacPorts', the user's own."""
 
 
 def folders_to_add(path: str, *, system: str = sys.platform) -> list[str]:

@@ -94,7 +94,7 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "replace_def": (frozenset({"name", "code"}), frozenset({"line"})),
     "insert_def": (frozenset({"code"}), frozenset({"name", "side", "line"})),
 }
-"""What each type of edit must have and what it may have, beside its type and its file."""
+"""By type of edit: the fields that it must have, and those that it may have, beside its type and its file."""
 
 
 OF_ANY: Final = (
@@ -372,7 +372,7 @@ def _tell(call: Call, given: str | None, did: str, results: Sequence[FileResult]
 def _rows(
     files: Sequence[FileResult], edits: Sequence[EditArguments], *, applied: bool, is_whole: bool = True
 ) -> list[dict[str, object]]:
-    """One row a file; unless all of it is wanted, without the differences that its reader wrote as they are."""
+    """One row a file; unless `is_whole`, without the differences that say no more than the reader's own edits."""
     rows: list[dict[str, object]] = []
     left = MAX_DIFF_CHARS
     for result in files:

@@ -50,7 +50,7 @@ class EvaluateArguments(Evaluating):
     code: str
     namespace: str | None = Field(None, description="Python: module.")
     frame: int | None = Field(None, ge=0, description="Of stacktrace.")
-    """Where the code is evaluated in a frame of the last failure."""
+    """The frame of the last failure in which the code is evaluated."""
     repl_session_key: str | None = Field(None, description="Any tool.")
     who: str | None = Field(None, description="Your slug, any tool.")
     description: str | None = None

@@ -206,7 +206,7 @@ _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
 }
 """By what is asked for: where the seam's answer has its rows, and a row in one line."""
 _ABOUT: Final = frozenset({"contract", "enabled", "installedMs", "language"})
-"""What health tells for programs: it is the same in every answer to an agent, or of no use to one."""
+"""The fields of health for programs: the same in every answer to an agent, or of no use to one."""
 _OF_EVENTS: Final = frozenset({"trace", "issues"})
 _PLACED: Final = _OF_EVENTS | {"handlers"}
 _ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")

@@ -105,7 +105,7 @@ class NoteEditArguments(Arguments):
     file_path: str = Field("", max_length=PATH_CHARACTERS)
     file_paths: tuple[str, ...] = Field((), max_length=MOST_FILES)
     cwd: str = Field("", max_length=PATH_CHARACTERS)
-    """Where the client runs: the base of paths that are relative."""
+    """The folder in which the client runs: the base of relative paths."""
     patch: str = Field("", max_length=CONTENT_CHARACTERS)
     """A patch that names the files."""
     content: str | None = Field(None, max_length=CONTENT_CHARACTERS)
@@ -113,9 +113,9 @@ class NoteEditArguments(Arguments):
     before: str | None = Field(None, max_length=CONTENT_CHARACTERS)
     """The file's text before the edit."""
     replaced: tuple[tuple[str, str], ...] = Field((), max_length=1000)
-    """What the edit took away and what it put there, in turn."""
+    """The texts that the edit took away, each with the one that it put there."""
     source: str = Field("", max_length=PATH_CHARACTERS)
-    """What a start begins, in the client's word: `startup`, `resume`, `clear`, `compact`."""
+    """The kind of a start, in the client's word: `startup`, `resume`, `clear`, `compact`."""
     is_again: str | bool = False
     """Whether the client goes on only because it was blocked at the end of this turn."""
     wait_ms: int | None = Field(None, ge=0, le=MOST_WAIT_MS)

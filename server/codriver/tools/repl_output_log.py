@@ -269,7 +269,7 @@ T = TypeVar("T")
 STOPPING_S = 0.5
 """How often a wait looks whether the server stops: nothing is logged then that would wake it."""
 COALESCE_S = 0.05
-"""What comes within this time after the first new line is asked about together with it."""
+"""The time after a first new line within which further lines are asked about together with the first."""
 PATIENCE_S = 5.0
 """So long a wait waits for its turn to ask, also where its own time is over sooner."""
 MAX_NOTES = 5
@@ -308,7 +308,7 @@ class _Wait:
         self._call = call
         self._arguments = arguments
         self.sources: Mapping[str, OutputLog | AppLog] = {"the log": call.services.log}
-        """Those that grow and that the query looks into, each in a word for notes."""
+        """The growing logs that the query looks into, by the word that notes have for each."""
         if any(APP in text for text in (arguments.query, *arguments.inputs) if isinstance(text, str)):
             self.sources = {**self.sources, APP: call.services.app_log}
         self._grown = anyio.Event()

@@ -28,7 +28,7 @@ NO_LOCALS = "no locals: none of these frames has any that this REPL tells"
 LOCAL_CHARACTERS = 120
 """Of the value of a local variable."""
 SENT_CHARACTERS = 2000
-"""What a REPL sends of one: a secret that is longer than what is shown is then known for one."""
+"""The characters that a REPL sends of a value: a secret longer than the shown part is then still recognised."""
 _CLASS: Final = re.compile(r"[\w.$]+")
 """The name of an exception's class."""
 NEAREST = 5

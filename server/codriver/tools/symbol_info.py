@@ -252,7 +252,7 @@ def _line(one: Listed, clean: Callable[[str], str]) -> str:
 
 COMPLETIONS, MAX_COMPLETIONS = 50, 200
 OF_LISTS = frozenset({"names", "count", "omitted", "notes"})
-"""What an answer says of a list of names, in whose place one of references may stand."""
+"""The fields of a list of names, in the place of which an answer may have a list of references."""
 
 
 class SymbolArguments(Arguments):

@@ -135,7 +135,7 @@ class EvaluationTasks:
         self._subscriptions = subscriptions
         self._running = TaskSet()
         self._tasks: dict[ClientSession, dict[str, Task]] = {}
-        """Those that their clients know, by client and id, the oldest first."""
+        """The tasks that their clients know, by client and id, the oldest first."""
 
     def handlers(self) -> Mapping[str, tuple[type[types.RequestParams], Callable[[Any, Any], Awaitable[Any]]]]:
         """The handlers of the requests about tasks, by method, each with the model of its parameters."""
@@ -453,7 +453,7 @@ class Task:
     """Whether the client knows of the task, and its call is answered: then nothing ends with the call."""
     status: TaskStatus = "working"
     words: str = ""
-    """How it stands, for people and models."""
+    """The state of the task in words."""
     evaluation: str | None = None
     question: int = 0
     """The number of the last question for input. Each has a number of its own."""

@@ -373,7 +373,7 @@ class StackTrace:
     message: str
     frames: tuple[StackFrame, ...]
     data: str | None = None
-    """What `ex-data` holds, printed."""
+    """The value of `ex-data`, printed."""
     notes: tuple[str, ...] = ()
     relation: str = ""
     chain: tuple[StackTrace, ...] = ()
@@ -388,7 +388,7 @@ class ThreadDump:
 
 
 NO_MESSAGE: Final = "null"
-"""What the JVM prints as the message of an error that has none, such as that of a stack that overflowed."""
+"""The word that the JVM prints as the message of an error without one, as of a stack overflow."""
 
 UNKNOWN_TEST: Final = "?"
 """The name of the test that a run was stopped in, where the REPL does not know it, or was in none yet."""
@@ -409,7 +409,7 @@ class TestResult:
     frames: tuple[StackFrame, ...] = ()
     """Of what was thrown, innermost first."""
     is_skipped: bool = False
-    """Whether it passes for not having been run, or for failing as it was expected to."""
+    """Whether the test passes because it was skipped, or because it was expected to fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +431,7 @@ class TestRun:
     errors: int
     results: tuple[TestResult, ...]
     output: str = ""
-    """What the tests printed, from its end when it was long."""
+    """The output of the tests; of a long output its end."""
     stopped: TestResult | None = None
     """The test that ran when the run was interrupted; it is in no other count."""
     times: tuple[TestTime, ...] = ()

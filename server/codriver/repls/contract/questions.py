@@ -54,11 +54,11 @@ class Difference:
     """Whether the live definition is from code that was evaluated."""
     of: str = ""
     by: str = ""
-    """Who evaluated it, in which evaluation, and when, as far as that is known already."""
+    """The caller who evaluated the live definition, the evaluation and the time, as far as they are known already."""
     path: str = ""
     """The file whose text differs from the one that was loaded, in Python."""
     joint: str = "."
-    """What stands between the names of the module and of what it defines."""
+    """The text between the name of the module and that of its definition."""
 
     @property
     def full(self) -> str:

@@ -44,7 +44,7 @@ _ASK_CLOJURE: Final[dict[str, Code]] = {
     "test": _test("clojure/test.clj", _ON_THE_JVM),
     "test-partial": program("clojure/test_partial.clj"),
 }
-"""What Clojure on the JVM and Babashka are both asked by."""
+"""The questions of Clojure on the JVM that Babashka is asked by, too."""
 
 _JAVA_TOOLING: Final = (
     "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",

@@ -69,7 +69,7 @@ class Provider:
     is_json: bool = False
     """Its forms give their data as JSON already."""
     words: re.Pattern[str] | None = None
-    """What code says that makes it appear."""
+    """A pattern of code that makes the seam appear."""
 
 
 @dataclass(frozen=True, slots=True)

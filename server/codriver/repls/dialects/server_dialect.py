@@ -110,9 +110,9 @@ class Dialect:
     answers_while_busy: bool = False
     """Its server answers questions while code runs."""
     keeps_apart: Literal["session", "connection", "none"] | None = None
-    """What the dialect's one server keeps apart; None: asked of each server."""
+    """The things that the dialect's one server keeps apart; None: asked of each server."""
     shares: str = "namespaces and what is defined in them are shared: define in one of your own"
-    """What a session apart shares with the others, in words."""
+    """The things that a session apart shares with the others, in words."""
     joins: str | None = None
     """The code by which a session takes the names of the main one, `$main`, for its own, where sessions share none."""
     is_serial: bool = False
@@ -375,7 +375,7 @@ def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, st
 
 
 _MODULE: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
-"""What the JVM writes before a class: its loader or its module."""
+"""The loader or module that the JVM writes before a class."""
 _PYTHON_FRAME: Final = re.compile(r'^ +File "')
 
 

@@ -49,7 +49,7 @@ OWN_PREFIX: Final = "kernel-codriver-"
 """The names of the files of kernels that Codriver servers start; the server's process id follows."""
 
 FILE_RULES: Final = Rules(Links.NEVER, 64 * files.KIBIBYTE, is_granting=True, is_secret=True)
-"""They hold keys and tokens, and say where code is sent: nobody else may read or write them."""
+"""Connection files hold keys and tokens, and say where code is sent: nobody else may read or write the files."""
 
 MAX_FILES: Final = 1000
 """Files that are read: killed servers leave theirs, and nobody cleans up."""
@@ -73,7 +73,7 @@ class ConnectionFile:
     transport: str = "tcp"
     kernel_name: str = ""
     session: str = ""
-    """Where a server started it for a session: the absolute path of the notebook."""
+    """Of a kernel that a server started for a session: the absolute path of the notebook."""
 
     @property
     def kernel_id(self) -> str:

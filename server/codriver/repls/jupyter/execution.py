@@ -176,7 +176,7 @@ NOT_RUN: Final = "not-run"
 """The type of the failure of code that the kernel dropped before it began."""
 
 OUR_FOLDER: Final = "/codriver/worker/"
-"""Where modules of ours in a kernel seem to be: tracebacks tell by it that a frame is none of the user's."""
+"""The folder of our modules in a kernel as tracebacks name it: a frame in it is none of the user's."""
 
 TRACE_FRAMES: Final = 10
 LINK_FRAMES: Final = 3

@@ -443,7 +443,7 @@ class KernelIntrospection:
     def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
         self.questions = Questions(kernel, op_timeout_s=OP_S)
         self.python: PythonQuestions | None = None
-        """Where the kernel answers expressions."""
+        """The questions that are expressions; None for a kernel that answers none."""
         if is_python:
             self.python = PythonQuestions(kernel, self.questions, op_timeout_s=OP_S, workspace=workspace)
         self._failure: Failure | None = None

@@ -51,7 +51,7 @@ class Quirks:
     shows_values: bool = False
     """Values come as `display_data`, never as `execute_result`."""
     runs_expressions: bool = False
-    """It answers `user_expressions`: that is, it runs Python."""
+    """True of a kernel that answers `user_expressions`: it runs Python."""
     reads_input: bool = True
     """Code that reads from stdin gets it from us; else it reads nothing and may wait for ever."""
     gate: Gate = "unseen"
@@ -59,12 +59,12 @@ class Quirks:
     invalid code may be `complete` to it. `none`: it never knows. `unseen`: nobody has seen that its word is right, so
     its code runs unasked; Octave's kernel calls whole lines incomplete and runs them, and SoS calls everything so."""
     inspects: bool = True
-    """It tells of names by `inspect_request`; else nothing is ever found."""
+    """True of a kernel that tells of names by `inspect_request`; any other never finds one."""
     answers_on_control: bool = True
     keeps_subshells: bool = False
-    """It may have subshells; whether it does, `create_subshell_request` tells."""
+    """True of a kernel that may have subshells: `create_subshell_request` tells whether it has."""
     tells_process: bool = False
-    """It answers `usage_request`."""
+    """True of a kernel that answers `usage_request`."""
     notes: tuple[str, ...] = ()
     """Sentences a user should know."""
 

@@ -58,7 +58,8 @@ ANSWER_S: Final = 2.0
 MAX_ANSWER_BYTES: Final = 1 << 20
 
 ADDED_BY_EDITOR: Final = re.compile(r"-jvsc-[0-9a-f-]{32,36}(?=(?:\.ipynb)?$)")
-"""What VS Code puts into the name of a notebook whose session it asks for. Source: vscode-jupyter, `jvscIdentifier`."""
+"""The text that VS Code adds to the name of a notebook whose session it asks for.
+Source: vscode-jupyter, `jvscIdentifier`."""
 
 
 class NotebookServerError(CodriverError):
@@ -369,7 +370,7 @@ class KernelSearch:
         return PROBE_S if file in self._verdicts else STRANGE_PROBE_S
 
     def _judge(self, kernels: Iterable[ConnectionFile]) -> None:
-        """Find out of those kernels that are alive and tell no notebook in whose folder they work, once."""
+        """Find out the working folder of each living kernel that tells no notebook, once a kernel."""
         by_id = {session.kernel_id: session for session in self._sessions}
         unknown = []
         for file in kernels:

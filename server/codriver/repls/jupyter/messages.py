@@ -53,7 +53,7 @@ LEFT_OUT: Final = "codriver/left-out"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a kernel. What it is about, its parent, is a request of ours or of another client's."""
+    """One message of a kernel. Its parent, the request that the message is about, is ours or another client's."""
 
     socket: Socket
     type: str
@@ -224,7 +224,7 @@ MAX_DEPTH: Final = 100
 """Arrays and objects within one another, as of a notebook."""
 MARKS_AT_ONCE: Final = 500
 SEAM_BYTES: Final = 4096
-"""Where a text is cut, so far is looked for a place between two characters."""
+"""The distance from a cut in which a place between two characters is looked for."""
 
 _MARK: Final = re.compile(rb'["\[\]{},]')
 _TEXT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)

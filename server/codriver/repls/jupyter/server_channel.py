@@ -96,7 +96,7 @@ class ServerChannel(Channel):
         self._probe = ""
         """The question that was asked after the last return."""
         self._doubtful: Mapping[str, _Sent] = {}
-        """What of that was under way at the last loss."""
+        """The sent code that was under way at the last loss."""
         self._loss = ""
         """The last loss, in words."""
         self._heard = anyio.Event()

@@ -51,7 +51,7 @@ MAX_BUFFERS: Final = 1024
 MAX_PART_BYTES: Final = 2**20
 """Of a header, a parent or metadata, which are small."""
 PLACEHOLDER: Final = "\ufdd0"
-"""It begins the names of long texts, of which a short message has none. No character, so in no text by accident."""
+"""The beginning of the names of long texts; a short message has none. No character, so in no text by accident."""
 WORD: Final = 8
 LEGACY_WORD: Final = 4
 PARTS: Final = ("header", "parent_header", "metadata", "content")

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 KERNEL: Final = "Jupyter kernel"
 FILE_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
-"""It says where code is sent, so nobody else may write it."""
+"""A connection file says where code is sent, so nobody else may write the file."""
 
 PROBE_S: Final = 1.0
 DRAIN_S: Final = 0.2
@@ -72,7 +72,7 @@ BEAT_S: Final = 5.0
 """How long a kernel behind a tunnel may be without a heartbeat: busy kernels of some languages have none."""
 
 STREAM_CHARACTERS: Final = 64 * 1024
-"""What is told at once of a text that a program printed."""
+"""The characters of a printed text that are told at once."""
 
 WRONG_KEY: Final = (
     "its connection file is not that of the kernel that listens there, or that kernel has been busy all the while"

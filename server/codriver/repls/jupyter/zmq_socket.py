@@ -45,17 +45,17 @@ OPEN_S: Final = 2.0
 RETRY_S: Final = 0.02
 """How long a kernel that just starts may take until all its sockets listen, and how often that is looked for."""
 BACKLOG_BYTES: Final = 16 * 1024
-"""What waits to be taken apart, and a read of the system's more; the rest waits there, and then in the kernel."""
+"""The bytes that wait to be decoded, and one more read; the rest waits in the system, and then in the kernel."""
 PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
-"""The same of what is published, which nothing holds for long: some 20,000 prints of a line."""
+"""The published bytes that wait to be decoded, as nothing else holds them for long: some 20,000 prints of a line."""
 ROOM_BYTES: Final = 4 * 2**20
-"""Where the system allows it, so much of what is published waits there while this process gets no turn: on a machine
-where ten times as much wants to run as can, that takes seconds. By itself Linux begins with a thirtieth of it."""
+"""The system's buffer for published bytes, as far as the system allows, while this process gets no turn: with ten times
+as many processes as processors that takes seconds. By itself Linux begins with a thirtieth of this."""
 CHUNK_BYTES: Final = 64 * 1024
-"""What waits is put together to so much: each read of few bytes would take a page of memory."""
+"""The size to which waiting reads are joined: each read of few bytes would take a page of memory."""
 SLICE_BYTES: Final = 2 * 1024
 LONG_SLICE_BYTES: Final = 64 * 1024
-"""What is taken apart between two looks at the clock, of small parts and of a long one."""
+"""The bytes that are decoded between two looks at the clock, of small parts and of a long one."""
 
 
 class ZmqSocket:
@@ -82,7 +82,7 @@ class ZmqSocket:
         """Bytes so far, of whatever."""
         transport.waits_for_acks = False  # ZeroMQ sends at once
         self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if kind == "SUB" else []
-        """What waits for the end of the handshake: libzmq hangs up on who says more before."""
+        """Frames that wait for the end of the handshake: libzmq hangs up on a peer that sends more before."""
         transport.hand_to(self._heard, self._lost)
         transport.write(GREETING + ready(kind, identity))
 
@@ -234,9 +234,9 @@ def _has_wide_rooms(family: int) -> bool:
 
 MOST_FIRST_BYTES: Final = 4 * 2**20
 MOST_LAST_BYTES: Final = 8 * 2**20
-"""What is held of a flood, at its beginning and at its end; a single message may be longer."""
+"""The bytes of a flood that are held, at its beginning and at its end; a single message may be longer."""
 MESSAGE_BYTES: Final = 2048
-"""What each message is counted for beside its content: its header and parent as objects."""
+"""The bytes that a message counts beside its content: its header and parent as objects."""
 STREAM_NAME_BYTES: Final = 64
 DROPPABLE: Final = frozenset({"stream", "display_data", "update_display_data", "clear_output", "comm_msg", "comm_open"})
 """Types that come in any number, and that nothing waits for."""
@@ -347,7 +347,7 @@ MOST_TAIL: Final = 2**20
 MOST_HEADER: Final = 64 * 1024
 MOST_METADATA: Final = 2**20
 KEPT_SIGNATURES: Final = 8192
-"""Those of the newest messages: what comes a second time was written down by somebody else and played back."""
+"""The signatures of the newest messages: a second message with one of them was recorded and played back."""
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
 KEPT_SERIES: Final = 64
@@ -437,7 +437,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self.lost = 0
-        """Those so far, counted whenever the kernel is idle."""
+        """The messages lost so far, counted whenever the kernel is idle."""
         self._counted: Recent[str, _Counted] = Recent(KEPT_SERIES)
 
     def came(self, message: Received) -> None:

@@ -143,7 +143,7 @@ class Discovery:
         self._tell(choice)
 
     def _tell(self, choice: Choice | None) -> None:
-        """Tell the core of the REPL that was chosen, if it does not know it yet."""
+        """Tell the core of the REPL that was chosen, unless the core knows the REPL already."""
         if choice is None or f"process:{choice.repl}" in self._core.state.repls:
             return
         found = _asked_command(choice.repl)

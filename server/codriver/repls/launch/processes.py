@@ -72,7 +72,7 @@ _ADDRESSES: Final = (
     re.compile(r"nREPL[^\n]*? port:? (?P<port>\d{1,5})", re.IGNORECASE),
     re.compile(r"^Listening on (?:port )?(?P<port>\d{1,5})$"),
 )
-"""What servers print when they listen: nREPL, babashka, shadow-cljs, hy-nrepl."""
+"""The lines that servers print when they listen: nREPL, babashka, shadow-cljs, hy-nrepl."""
 
 _ANY_HOST: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "[::]": "::1"}  # noqa: S104 - read, not bound
 
@@ -413,7 +413,7 @@ class Found:
     key: str = "nrepl"
     """A session key to suggest: `cljs` for shadow-cljs, with the folder's name before it when it is no root project."""
     written_ns: int = 0
-    """When it was written: a file written again with the same port belongs to a REPL that was started again."""
+    """The time of its write: a file written again with the same port belongs to a REPL that was started again."""
 
     @property
     def address(self) -> str:

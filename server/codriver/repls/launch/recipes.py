@@ -63,7 +63,7 @@ NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
 """Without it a JVM newer than 20 cannot be interrupted in an endless loop."""
 
 JAR_FOLDERS: Final = (Path("/usr/share/java"),)
-"""Where Debian's packages `clojure` and `libnrepl-clojure` put their jars."""
+"""The folder in which Debian's packages `clojure` and `libnrepl-clojure` put their jars."""
 
 DEPS_BYTES: Final = 1 << 20
 """Largest deps.edn that is read, far above any seen."""
@@ -86,7 +86,7 @@ class RecipeError(StartError):
         self.words = words
         self.problem = problem
         self.said = f"the REPL of this project ({title_of(words)}) cannot be started: {problem}"
-        """The same of a REPL that nobody asked for."""
+        """The problem in the words for a REPL that was not asked for by name."""
 
 
 class NotAcceptedError(RecipeError):
@@ -120,11 +120,11 @@ class Recipe:
     remedies: tuple[tuple[str, str], ...] = ()
     """Words in the last output of a process that ended, and what that means."""
     awaits_trust: bool = False
-    """It is another than the one for a workspace that its user has accepted."""
+    """True of a REPL that stands in as long as the user has not accepted the workspace."""
     is_apart: bool = False
-    """It is started in an empty folder, in which the path of its port file is to be taken, if it has one."""
+    """True of a REPL that starts in an empty folder; the path of its port file is relative to that folder."""
     withheld: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By capability that it has and that is not used: what to do to have it."""
+    """By capability that the REPL has and that is not used: the way to have the capability."""
 
 
 @dataclass(frozen=True, slots=True)

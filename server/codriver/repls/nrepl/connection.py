@@ -155,7 +155,7 @@ BACKLOG_BYTES: Final = 256 * 1024
 """The bytes of a flood that are kept unread; the rest waits in the kernel, and then in the REPL."""
 
 SLICE_BYTES: Final = 2 * 1024
-"""What is taken apart between two looks at the clock."""
+"""The bytes that are decoded between two looks at the clock."""
 
 OnMessage = Callable[[Message], None]
 
@@ -172,7 +172,7 @@ class Exchange:
         self.id = identity
         self.on_message = on_message
         self.on_turned = on_turned
-        """Called when it has turned and all that came with that is filed. May not raise."""
+        """Called once the exchange has turned and all messages that came with the turn are filed. May not raise."""
         self.is_over = False
         self.has_turned = False
         self.status: set[str] = set()
@@ -215,7 +215,7 @@ class NreplConnection:
         self._active: dict[str, Exchange] = {}
         self._kept: dict[str, Exchange] = {}
         self._turned: list[Callable[[], None]] = []
-        """Who is to be called, as something of theirs has turned."""
+        """The callbacks of exchanges that have turned, to be called."""
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
@@ -230,7 +230,7 @@ class NreplConnection:
         self.closed = anyio.Event()
         self.cause: str | None = None
         self.heard_at = monotonic()
-        """When the REPL last sent anything."""
+        """The time at which the REPL last sent anything."""
         transport.hand_to(self._heard, self._lost)
 
     async def read(self) -> None:

@@ -98,7 +98,7 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "basilisp": {"drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file"},
 }
-"""What the other table says otherwise for some dialects."""
+"""By dialect, the lines of the other table that differ for it."""
 
 
 def missing(capability: str, dialect: str) -> str | None:

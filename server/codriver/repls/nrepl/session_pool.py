@@ -465,7 +465,7 @@ def _new_session(messages: Sequence[Message]) -> str | None:
 logger = logging.getLogger(__name__)
 
 RULES: Final = files.Rules(files.Links.OWN, most_bytes=files.MEBIBYTE, is_granting=True)
-"""What stands in it is closed, so it is the user's own."""
+"""Sessions that stand in the file are closed, so the file must be the user's own."""
 MOST_REPLS: Final = 64
 """Addresses that are kept, the newest: a REPL that is gone takes its sessions with it, and is seldom heard of again."""
 MOST_SESSIONS: Final = 256
@@ -487,9 +487,9 @@ class SessionRecord:
         self._kept: dict[str, list[str]] | None = None
         """By address; None before the file was read."""
         self._in_use: set[str] = set()
-        """Those that a connection of this server has opened, and not left."""
+        """The sessions that a connection of this server has opened and not left."""
         self._busy: set[str] = set()
-        """Those in which code ran as their connection broke: it goes on as long as this server does."""
+        """The sessions whose connection broke while code ran: the code goes on as long as this server does."""
 
     async def opened(self, address: str, session: str) -> None:
         """A session was opened: called before anything is done in it."""

@@ -158,7 +158,7 @@ SO_FAR_S: Final = 1.0
 INTERRUPT_S: Final = 2.0
 """How long a test run that nobody waits for is given to be interrupted."""
 PICTURE: Final = re.compile(f"{DATA.pattern}\\Z")
-"""What the tests show: a value that ends with a picture. The run's own value ends with a quotation mark."""
+"""A value that tests show: one that ends with a picture. The run's own value ends with a quotation mark."""
 PENDING_S: Final = 0.05
 """How often a REPL is asked for the end of a test run that it does not tell by itself."""
 
@@ -432,9 +432,9 @@ SUFFIXES: Final = {
     "squint": (".cljs", ".cljc"),
 }
 FOLDERS: Final = ("test", "tests", "src/test/clojure", "src/test")
-"""Where projects keep tests, from the workspace."""
+"""Folders in which projects keep tests, from the workspace."""
 SOURCE_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
-"""Where projects keep namespaces, from the workspace; those of tests first."""
+"""Folders in which projects keep namespaces, from the workspace; those of tests first."""
 SOURCE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
 MAX_FILES: Final = 2000
 MAX_ENTRIES: Final = 50_000

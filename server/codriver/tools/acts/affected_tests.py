@@ -80,7 +80,7 @@ class Choice:
     red: frozenset[Test] = frozenset()
     """The tests that were red last."""
     mended: frozenset[Test] = frozenset()
-    """Those of them that the edit may be there to mend: which executed what it changes, or import it."""
+    """The red tests that the edit may mend: they executed functions that it changes, or import the edited file."""
 
 
 async def choose(call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str]) -> Choice:

@@ -91,7 +91,7 @@ class LiveSteps:
         """True once the tests passed in a new process, as the load failed in the REPL alone."""
         self._who = who
         self._began_ms = 0
-        """When the load began."""
+        """The time at which the load began."""
         self._greened: set[Test] = set()
         """The tests that were red last, and pass."""
         self._red_before: dict[Test, None] = {}

@@ -89,7 +89,7 @@ class Edit:
 
 
 def is_lisp(path: Path, text: str) -> bool:
-    """Whether a file holds Lisp, by its ending, and where others share it by how its text begins."""
+    """Whether a file holds Lisp: by its ending, and if other languages share that, by the beginning of its text."""
     suffix = path.suffix.lower()
     return suffix in SUFFIXES and (suffix != BITBAKE or _LISP_START.match(text) is not None)
 

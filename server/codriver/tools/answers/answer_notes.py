@@ -108,7 +108,7 @@ def _line(call: Call, evaluation: Evaluation) -> str:
 
 
 def notes_of_place(asking: Asking) -> list[str]:
-    """The notes of a caller's first evaluation in a place: how that differs from the one it will take it for."""
+    """The notes of a caller's first evaluation in a REPL: that the REPL is another one than the caller may think."""
     call, evaluation, repl, state = asking.call, asking.evaluation, asking.repl, asking.call.services.core.state
     if repl is None:
         return []

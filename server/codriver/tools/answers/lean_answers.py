@@ -43,11 +43,11 @@ AGAIN = "it failed a second time: "
 """The beginning of the hint at the second failure of the same code or test, which is never left out."""
 FAILED_AGAIN = f"{AGAIN}trace tells its calls, stacktrace numbers frames, evaluate_code with frame looks in one"
 AND_TRACE = '; trace: "true" records the calls of the next run'
-"""Its end where calls can be recorded."""
+"""The end of the hint for a REPL that records calls."""
 TRACED_AGAIN = f'{AGAIN}trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
 """The hint where there are no frames to look in."""
 AND_DIFFERENCE = ", get_evaluation with diffWith compares two"
-"""What follows where no forks do that unasked."""
+"""The end of the hint for a REPL in which no forks compare runs unasked."""
 MOST_ACTUAL: Final = 500
 """Characters of a result's words: what follows explains its parts, and the stack trace has it."""
 SHORT_ACTUAL: Final = 100

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TRACING: Final = frozenset({"python", "clojure"})
 """The dialects whose REPLs record calls."""
 MEASURING: Final = frozenset({"python"})
-"""Those whose REPLs tell lines that did not run, and times."""
+"""The dialects whose REPLs tell lines that did not run, and times."""
 NOT_HERE: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
 NOT_MEASURED: Final = "this REPL tells neither coverage nor a profile: those of Python do"
 WALK_LINES: Final = 60
@@ -413,7 +413,7 @@ def _slowest(run: Run) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A call of two runs, which is one by the calls around it and by how many of its kind came before."""
+    """A call that two runs share: both have it amid the same calls, with as many of its function before it."""
 
     before: CallMade | None
     now: CallMade | None

@@ -171,7 +171,7 @@ class LiveSettings(Protocol):
     changed: anyio.Event
     """Set at the next change of the settings; then another stands here, for the one after that."""
     withheld: tuple[str, ...]
-    """What the workspace's files say and what does not count, as its user has not accepted them, a sentence each."""
+    """The settings in the workspace's files that do not count, as its user has not accepted them, a sentence each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ class Services:
     workspace: Path
     log: OutputLog
     app_log: AppLog
-    """What applications tell by their seams."""
+    """The events that applications tell by their seams."""
     runs: RecordedRuns
     """The calls that were recorded."""
     transcripts: Transcripts
@@ -203,7 +203,7 @@ class Services:
     pictures: PictureFiles
     """For clients that hand on no images."""
     ledger: Ledger
-    """Who sent and wrote what."""
+    """The things that callers sent and wrote."""
     work: Work = field(default_factory=Work)
     """The threads for blocking work, shared out between the clients."""
     waits: Waits = field(default_factory=Waits)
@@ -211,7 +211,7 @@ class Services:
     durations: Durations = field(default_factory=Durations)
     """Of the waits for evaluations."""
     told: Told = field(default_factory=Told)
-    """Who was told what."""
+    """The things that callers were told."""
     grants: Grants | None = None
     """The user's yes to the project's own interpreter, for the life of this server."""
 
@@ -393,7 +393,7 @@ class Tool:
     lists_output: bool = False
     """Whether `output` is listed whole: that of an evaluation is stated once, and no model is shown any."""
     elsewhere: Tool | None = None
-    """What is listed in its place where none of a workspace is Lisp: the same, without arguments of Lisp."""
+    """The tool that is listed in its place in a workspace without Lisp: the same, without arguments of Lisp."""
     schema: Schema = field(init=False)
     """The JSON schema of the arguments."""
 

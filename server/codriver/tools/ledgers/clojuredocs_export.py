@@ -51,7 +51,7 @@ class Found:
 
     docs: ClojureDocs | None
     fetched_at: float
-    """When the export was fetched: epoch seconds."""
+    """The time at which the export was fetched: epoch seconds."""
     others: tuple[str, ...] = ()
     note: str | None = None
 

@@ -1,7 +1,7 @@
 """The ledger of conflicts: what each caller sent to a REPL or wrote to a file, and where that meets another's.
 
-Code is only kept as long as one caller works alone; of more, names are found by a glance, and code is read where one of
-them is in another's code.
+As long as one caller works alone, code is kept and not looked at. With a second caller the names in it are found by a
+glance, and code is parsed once it mentions a name of another caller's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_KEPT: Final = 1000
 """Evaluations of one REPL that are looked through."""
 MOST_CHARACTERS: Final = 4 * 2**20
-"""Of their code together, the newest; and of one that is read at all."""
+"""The length of all code that is kept of one REPL, the newest; and of the longest code that is parsed."""
 MOST_OF_NAME: Final = 8
 MOST_TOLD: Final = 2000
 HEADER_CHARACTERS: Final = 2**13
@@ -59,7 +59,7 @@ class Said:
     is_file: bool = False
     """All of a file was loaded: its first load is nobody's change."""
     head: str = ""
-    """What other spaces' names are known by in it, where it does not say so itself."""
+    """The imports of its file: the names by which the code, a part of the file alone, knows those of other spaces."""
     place: str = ""
     """The file of a definition that was written and not evaluated, in words."""
     found: tuple[Making, ...] | None = None
@@ -84,18 +84,18 @@ class Life:
     said: deque[Said] = field(default_factory=deque)
     characters: int = 0
     callers: set[tuple[str | None, str]] = field(default_factory=set)
-    """Who sent it; of many the first three, of whom two are others than anybody."""
+    """The callers that sent code, the first three: enough to tell that there is more than one."""
     glanced: int = 0
     """The number of the newest one whose names are known."""
     by_name: dict[str, list[Said]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    """By space: what other spaces' names are known by in it."""
+    """By space: its imports, by which its code knows the names of other spaces."""
 
     modules: set[str] = field(default_factory=set)
     """The modules of Python that were loaded as files, by their paths in the workspace."""
 
     def module(self, name: str) -> str:
-        """The module that a name means: one that was loaded from a file whose path ends so, else itself."""
+        """The loaded module whose path in the workspace ends in this name, else the name itself."""
         for module in self.modules:
             if module.endswith(f".{name}"):
                 return module
@@ -104,10 +104,10 @@ class Life:
     based: int = 0
     """The number of the newest one whose spaces were looked for."""
     bases: dict[str, Said | None] = field(default_factory=dict)
-    """The spaces in which something was sent: what was first, as long as what they had before is not known."""
+    """By space its first code of this life; None once the code that the space had before is known."""
 
     def begin_with(self, base: Said) -> None:
-        """Know what a space had before anybody sent anything for it, as it came by an import."""
+        """Note the code that a space had by an import, before anybody sent any for it."""
         self.glance()
         self.said.appendleft(base)
         self.characters += len(base.code)
@@ -117,7 +117,7 @@ class Life:
             self.headers[base.space] = f"{head}\n{self.headers.get(base.space, '')}"[-HEADER_CHARACTERS:]
 
     def add(self, said: Said) -> None:
-        """Keep it, and let go of the oldest where it is too much."""
+        """Keep a piece of code, and forget the oldest ones beyond the limits."""
         self.said.append(said)
         if len(self.callers) <= 2:
             self.callers.add((said.client, said.who))
@@ -129,7 +129,7 @@ class Life:
                 self.by_name[name] = [one for one in self.by_name.get(name, ()) if one is not oldest]
 
     def glance(self) -> None:
-        """Know the names of all that was sent."""
+        """Find the names in all code that was sent since the last glance."""
         news = [*takewhile(lambda one: one.number > self.glanced, reversed(self.said))]
         for said in reversed(news):
             self.glanced = said.number
@@ -180,7 +180,7 @@ class Conflicts:
         return before
 
     def is_news(self, *key: object) -> bool:
-        """Whether this is told for the first time; from now on it is told."""
+        """Whether a conflict is told for the first time; from now on the conflict counts as told."""
         if key in self.told:
             return False
         self.told[key] = None
@@ -203,7 +203,7 @@ class Conflict:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The key of a conflict, of which a caller is told once."""
+        """The key of a conflict: a caller is told of each key once."""
         return self.evaluation or self.at_ms, self.place, self.name
 
     def told(self, now: int) -> str:

@@ -110,17 +110,17 @@ class TestsRun:
     current: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
     """Whether what was loaded was as the files said when the run was over."""
     only_live: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Of runs whose red tests ran again in a new process: those that passed there."""
+    """By run whose red tests ran again in a new process: the tests that passed there."""
     only_fresh: Recent[str, tuple[str, ...]] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Of those of which some did: the tests that passed in the REPL, and not there."""
+    """By the same runs: the tests that passed in the REPL and failed in the new process."""
     taken_back: Recent[str, bool] = field(default_factory=partial(Recent, MOST_RUNS))
     """Runs of code that an act tried and took back: they say nothing of the code that is there."""
     put_off: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
-    """Who asked for runs that outlasted their call, so that their red tests have not run again yet."""
+    """By run that outlasted its call, so that its red tests have not run again yet: the caller."""
     compared: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
     """Of runs whose red tests were compared with what they did before: the difference in words, empty for none."""
     untold: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
-    """The newest of these by the caller who was not told it yet."""
+    """By caller the newest difference that the caller was not told yet."""
 
     def take_differences(self, who: str, evaluation: str = "") -> list[str]:
         """Differences that were found for a caller since its last answer, and that of this run."""
@@ -175,9 +175,9 @@ class Ledger:
     acts: Acts = field(default_factory=Acts)
     """Edits, as they can be taken back."""
     conflicts: Conflicts = field(default_factory=Conflicts)
-    """Code by REPL and edits by file, and where one caller's meet another's."""
+    """Code by REPL and edits by file, and the places in which one caller's meet another's."""
     diffs: Diffs = field(default_factory=Diffs)
-    """What edits changed."""
+    """The diffs of edits."""
     edits: EditsNoted = field(default_factory=EditsNoted)
     """Files that were edited and not tested since."""
     saves: Saves = field(default_factory=Saves)
@@ -191,7 +191,7 @@ class Ledger:
 
 
 COMMANDS: Final = "codriver-cli"
-"""Who the commands are for a server: one caller, though each makes a connection of its own."""
+"""The caller's name of all commands: one caller for a server, though each command makes a connection of its own."""
 MOST_TOLD: Final = 1000
 """Of more, what was told first is forgotten."""
 
@@ -424,7 +424,7 @@ class CellWrites:
                 write.over.set()
 
     async def _finish(self, evaluation: Evaluation, write: Write) -> str:
-        """Write, and say why not where that fails."""
+        """Write the outputs into the notebook; in words why that failed, empty if it did not."""
         try:
             run = self._repls.adapter(evaluation.repl).cell_run(evaluation.id)
         except ReplDisconnectedError:
@@ -456,7 +456,7 @@ def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None
     """The file with the outputs in it, which is kept in `made` too.
 
     Raises:
-        FilesChangedError: it is not as it was.
+        FilesChangedError: the file is not as it was.
     """
     if data is None or digest_of(data) != write.stamp:
         raise FilesChangedError([write.shown])

@@ -40,8 +40,8 @@ KEPT: Final = 20
 class Evaluated:
     """One evaluation of Lisp, as the log has it. `number` rises with each.
 
-    `namespace` is where it began. `file`: the one that it was loaded as. `is_whole`: the text is that of the file, and
-    lines are its lines. `forms`, or `before_line`: how far it came where it did not end well.
+    `namespace` is the one in which it began. `file`: the file that it was loaded as. `is_whole`: the text is that of
+    the file, and lines are its lines. `forms`, or `before_line`: how far an evaluation came that did not end well.
     """
 
     number: int
@@ -169,7 +169,6 @@ def _sure(evaluated: Evaluated, read: Definitions) -> int:
     return 0
 
 
-"""When a file was written, when it became that file, in nanoseconds, and its length."""
 REBOUND: Final = b"rebound"
 """In the place of the digest of a form that nobody saw."""
 REBINDS: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")

@@ -27,7 +27,7 @@ class Raises:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        """True if it raised what it was to."""
+        """True if the code raised the expected error."""
         if kind is None:
             raise AssertionError("nothing was raised")
         return issubclass(kind, self.kind) and bool(re.search(self.match or "", str(error)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Message = Dict[str, Any]
 
-    """What a client sent: whoever reads a field checks what it is."""
+    """A message of a client: whoever reads a field checks its type."""
 
     Data = Union[bytes, memoryview]
 
@@ -60,7 +60,7 @@ class Connection:
         self._moved_at = 0.0
         self.is_open = True
         self.at_end: list[Callable[[], object]] = []
-        """What is done when the client has left."""
+        """Called when the client has left."""
         self.news: Callable[[], bytes] | None = None
         """Whole messages that have to come before whatever is sent next."""
 

@@ -68,7 +68,7 @@ class Dialect:
         self.kept = KeptValues()
         self.roots = []
         self.holds: Holds = Holds([])
-        """What loads changed that may be put back."""
+        """The definitions that loads changed and that may be put back."""
 
     def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
         """The module and name by which calls of a function are told; an empty name where they are not told."""
@@ -84,7 +84,7 @@ class Dialect:
         return None
 
     def former_texts(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """By file the text that defined a loaded module then: of which another was loaded since, or names evaluated."""
+        """By file the text that a module was loaded from at that time, if another was loaded or evaluated since."""
         del since_ms, evaluated
         return {}
 

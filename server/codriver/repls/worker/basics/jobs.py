@@ -91,32 +91,32 @@ class Job:
         self.connection = connection
         self.session = session
         self.file = ""
-        """What the code is called in tracebacks."""
+        """The name of the code in tracebacks."""
         self.form: int | None = None
         """The number of the top-level form that runs, from 1."""
         self.lines: list[int] | None = None
-        """Or the lines on which they begin, where they run as one."""
+        """The lines on which the forms begin, for forms that run as one."""
         self.edited: list[str] = []
         """Modules that its code used and whose files were edited since their load, in words."""
         self.folder = ""
         """The working folder in which it began."""
         self.declined = 0
-        """How often an application had asked for a REPL of its own by then."""
+        """The number of times that an application asked for a REPL of its own before the job began."""
         self.over = threading.Event()
         self.is_begun = False
         self.is_interrupted = False
         self.is_cut_off = False
-        """It was told that its input has ended, so that it ends: what comes of that is the interrupt's doing."""
+        """True once the code was told that its input has ended: the error that follows counts as the interrupt's."""
         self.is_beside = False
-        """It runs on a thread of its own, beside what runs on the main thread."""
+        """True of a job that runs on a thread of its own, beside the job on the main thread."""
         self.interrupts: Interrupts | None = None
-        """Those of its own thread, where it has one."""
+        """The interrupts of the job's own thread; None for a job on the main thread."""
         self.is_abandoned = False
-        """It blocks where no interrupt reaches it, and others no longer wait for it."""
+        """True of a job that blocks in a call which no interrupt reaches: other jobs no longer wait for it."""
         self.abandoned = ""
-        """That in words, where they are not those of all."""
+        """The words about an abandoned job; empty for the usual ones."""
         self.wake: Callable[[], object] | None = None
-        """It ends a wait of the evaluation for something outside of its thread."""
+        """Ends the evaluation's wait for something outside of its thread."""
         self.shield = shield
         self._tell_of = touch
         self._lock = threading.Lock()

@@ -18,11 +18,12 @@ ROWS = 25
 COLUMNS = 10
 MOST_ROWS = 1000
 MOST_ELEMENTS = 10_000
-"""What is printed of a value whose library a program has told to leave nothing out: an answer has room for less."""
+"""The elements that are printed of a value whose library was told to leave nothing out: an answer has room for less."""
 SHOWN_OF_INDEX = 10
 """Elements at each end of a pandas index that is not printed whole. Source: pandas, `format_object_summary`."""
 POLARS_ROWS, POLARS_COLUMNS = 10, 8
-"""What polars prints of a table unless told otherwise. Source: polars, `Config.set_tbl_rows`, `set_tbl_cols`."""
+"""The rows and columns that polars prints of a table unless told otherwise.
+Source: polars, `Config.set_tbl_rows`, `set_tbl_cols`."""
 
 
 def _is(value: object, module: str, *names: str) -> bool:

@@ -61,7 +61,7 @@ class Shape:
     ) -> None:
         self.before, self.after, self.count, self.parts = before, after, count, parts
         self.keys = keys
-        """What stands between a step and its part: `: `, `=`, `, ` in pairs, or nothing, where steps are places."""
+        """The text between a step and its part: `: `, `=`, `, ` in pairs, or nothing, for steps that are places."""
 
 
 class Cuts:
@@ -231,7 +231,7 @@ def _fields(value: Any, shown_by: Any) -> list[str] | None:
 
 
 _NAMED = collections.UserDict.__repr__.__code__.co_filename
-"""Where the methods of named tuples are written."""
+"""The file of the methods of named tuples."""
 
 
 class NoSuchPartError(LookupError):

@@ -130,7 +130,7 @@ def _pieces(text: str) -> list[str]:
 NAME = "codriver_seam"
 FILE = os.path.join(NAME, "__init__.py")
 PLACE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), FILE)
-"""It lies beside the package that this is a part of."""
+"""The seam's file beside the package that this module is a part of."""
 
 
 class _Beside:

@@ -56,11 +56,11 @@ SOURCE_LINES = 2000
 
 INSTALLED = {"site-packages", "dist-packages"}
 SETTLED_NS = 10 * 10**9
-"""From the write of a source to that of its compiled code: no compilation of what stood there before takes as long."""
+"""The longest compilation: code compiled this long after its source was written is of no former text."""
 ARITY = re.compile(r"__arity(\d+|_rest)$")
 """The end of the names of a function's arities. Source: Basilisp's `compiler/generator.py`."""
 ARITIES = "multi_arity_args"
-"""What the function is given that chooses one of them."""
+"""The name of the parameter of the function that chooses one of the arities."""
 
 
 class Lisp(Dialect):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .recorded_calls import Function, Record, Recording
 
 TOOL_IDS = (4, 3, 5, 2)
-"""Those that Python names nobody for, then the profiler's; never the debugger's, nor that of coverage."""
+"""The ids that Python names nobody for, then the profiler's; never the debugger's, nor that of coverage."""
 NAME = "codriver"
 FRAME_AT = sys._getframe  # noqa: SLF001  # there is no other way to the frame of a call
 ALL_TAKEN = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"

@@ -84,7 +84,7 @@ class KernelAnswers:
         self._executed = ExecutedFunctions([os.getcwd()])
         offer(self._executed)
         self._renewed: list[dict[str, str]] = []
-        """What the last load renewed, until it is told."""
+        """The rows about objects that the last load renewed, until they are told."""
         self._questions: dict[str, Callable[..., object]] = {
             "complete": self._complete,
             "lookup": self._lookup,

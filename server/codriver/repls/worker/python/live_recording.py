@@ -86,12 +86,12 @@ class ExecutedFunctions:
         """Whether a profile function may note, where there is nothing that costs less."""
         self._profile: Any = None
         self._unseen = ""
-        """Why the last run was not noted, where it could have been, in words."""
+        """In words why the last run was not noted; empty for a run that was, or could not be."""
 
     # While tests run
 
     def begin(self, folder: str = "") -> bool:
-        """Note from now on what runs of the project, that in a `folder` too; false if there are no means for it."""
+        """Note from now on the project's code that runs, also in `folder`; false if this Python cannot note any."""
         monitoring = self._monitoring
         if folder and folder not in self._roots:
             self._roots.append(folder)

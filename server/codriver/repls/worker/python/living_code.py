@@ -272,7 +272,7 @@ def _as_loaded(code: types.CodeType, file: str, places: dict[Place, list[types.C
 
 MAPS = ("_member_map_", "_value2member_map_")
 OF_CLASS = ("_flag_mask_", "_singles_mask_", "_all_bits_", "_inverted_", "_unhashable_values_", "_hashable_values_")
-"""What the members add up to. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
+"""The attributes of an enumeration that its members add up to. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
 
 
 def is_enum(kind: object) -> bool:

@@ -151,7 +151,7 @@ class LoadedTexts:
         self.former: list[tuple[str, str, weakref.ref[Any]]] = []
         """Module, name and object of former loads."""
         self._replaced: list[tuple[int, str, bytes]] = []
-        """When, in ms, a load replaced the text of a file, with that text, packed."""
+        """The texts of files that loads replaced: the time in ms, the file, the text, packed."""
         self.tells_main = tells_main
         self._lock = threading.RLock()
         self._news = threading.Event()
@@ -245,7 +245,7 @@ class LoadedTexts:
             del self._replaced[0]
 
     def former_since(self, when_ms: int) -> dict[str, bytes]:
-        """By file the text that was loaded then, of those of which another was loaded since."""
+        """By file the text that was loaded at that time, for files of which another text was loaded since."""
         found: dict[str, bytes] = {}
         for replaced_ms, file, packed in self._replaced:
             if replaced_ms >= when_ms:

@@ -59,7 +59,7 @@ class ModuleLoad:
         self, name: str | None, path: str, text: str, held: Held, drift: Drift, *, home: types.ModuleType, keeps: bool
     ) -> None:
         self.renewed: list[dict[str, str]] = []
-        """What was renewed, emptied or removed, and what was not, as `Drift.rows` has it."""
+        """Rows about objects that were renewed, emptied or removed, or were not, as `Drift.rows` has them."""
         self._name, self._path, self._text, self._held = name, path, text, held
         self._drift, self._texts = drift, drift.texts
         self._home = home

@@ -65,7 +65,7 @@ class Python(Dialect):
         self._executed = ExecutedFunctions(roots)
         offer(self._executed)
         self._renewed: list[dict[str, str]] = []
-        """What the last load renewed, until it is told."""
+        """The rows about objects that the last load renewed, until they are told."""
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
         self._kept: dict[str, object] = {}
@@ -397,7 +397,7 @@ def _new_module(name: str) -> types.ModuleType:
 OF_A_LOOP = {"create_task", "ensure_future", "gather", "shield", "wrap_future", "get_running_loop", "current_task"}
 """Functions of `asyncio` that need a loop to be running."""
 RUNS_A_LOOP = {"run", "run_until_complete", "run_forever"}
-"""Functions that refuse to be called where one is."""
+"""Functions that refuse to be called while a loop runs."""
 
 
 def _wants_loop(node: ast.AST) -> bool:

@@ -56,7 +56,7 @@ class EmbeddedRepl(Server):
         self._folder = folder
         self.port = 0
         self.port_file: str | None = None
-        """Where the port stands; None if it could be written nowhere."""
+        """The file in which the port stands; None if none could be written."""
 
     @property
     def is_open(self) -> bool:
@@ -173,7 +173,7 @@ HOST = "127.0.0.1"
 """The only one that a REPL in a program listens on."""
 OWN_FOLDER = ".codriver"
 NAMES = (".nrepl-port", *(os.path.join(OWN_FOLDER, f"app{number}.port") for number in ("", "-2", "-3", "-4")))
-"""Where a port may stand, below the project's folder; the first that no living REPL has is taken."""
+"""The files in which a port may stand, below the project's folder; the first that no living REPL has is taken."""
 ASK_S = 2.0
 """How long a REPL on this machine may take to say who it is."""
 RELOADED = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")

@@ -71,9 +71,9 @@ class Server:
         self._threads = RequestThreads()
         self._reruns = Reruns(dialect)
         self._open: list[Job] = []
-        """What runs or waits, in the order in which it came."""
+        """The jobs that run or wait, in the order in which they came."""
         self.at_first: list[Callable[[], object]] = []
-        """What is done before the first evaluation."""
+        """Called before the first evaluation."""
         self.while_evaluating: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
         """The context in which each request of a caller runs on the main thread."""
         self._ops = {

@@ -204,7 +204,7 @@ class Output:
         self.dirty: queue.SimpleQueue[Job] = queue.SimpleQueue()
         """Jobs that have something to send."""
         self.last_job: Job | None = None
-        """What runs on the main thread, or ran there last."""
+        """The job that runs on the main thread, or ran there last."""
         self.is_child = False
         """This is a process that user code forked: what it prints reaches the parent by the pipes."""
         self._pipes: Pipes | None = None

@@ -88,7 +88,7 @@ def find_modules(roots: list[str]) -> None:
 
 
 def named_folders() -> list[str]:
-    """The folders of the PYTHONPATH that this process was started without, which its environment then has no more."""
+    """The folders of the client's PYTHONPATH, which a variable names; the environment loses that variable."""
     given = os.environ.pop(CLIENTS_PATH, "")
     return list(dict.fromkeys(os.path.abspath(entry) for entry in given.split(os.pathsep))) if given else []
 

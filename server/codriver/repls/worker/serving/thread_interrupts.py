@@ -194,7 +194,7 @@ LOOK_UPS = frozenset(
 SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
 """Ops that show values without running anything."""
 MOST_THREADS = 64
-"""Where so many are busy, what comes next waits."""
+"""The threads that may be busy: beyond so many, the next request waits."""
 
 
 class RequestThreads:

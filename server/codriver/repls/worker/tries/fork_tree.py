@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     Told = dict[str, Any]
     Act = tuple[Callable[[], Told], Mapping[str, str]]
-    """What is done, and the texts of its code by the names that frames have."""
+    """The function to call, and the texts of its code by the names that frames have."""
 
 
 assert sys.platform == "linux"  # noqa: S101  # for type checkers: elsewhere nobody gets here

@@ -124,7 +124,7 @@ class Trial:
                 _write(file, is_shielded=is_shielded)
             importlib.invalidate_caches()
             for file in candidate["files"]:
-                # Of a test that runs again, what was not loaded is not to be.
+                # For a test that runs again only files that were loaded before are loaded.
                 if file["text"] is not None and (not self._is_recorded or self._is_loaded(file["path"])):
                     job = SilentJob(self._job, **_load_message(file))
                     self._dialect.evaluate(job)
