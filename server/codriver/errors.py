@@ -133,6 +133,11 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def cut_counted(text: str, most: int) -> str:
+    """The first `most` characters of a text, and of a longer one how many it has."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+
+
 def few(names: Sequence[str], most: int = 5) -> str:
     """Some of the names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

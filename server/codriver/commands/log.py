@@ -20,6 +20,7 @@ from codriver.commands.followers import APP_EVENT, GAP, STREAM_OVER, WHOLE, Foll
 from codriver.commands.options import PICTURE, Whole, color_option, images_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, reading, say, say_bytes, say_json, write_file
 from codriver.core.pictures import marked, without_data
+from codriver.errors import cut_counted
 from codriver.files.own_folders import history_file, server_folder, workspace_state_folder
 from codriver.log.control_characters import one_line, visible
 from codriver.net import client, server_record
@@ -329,9 +330,7 @@ def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     if PICTURE in text:
         command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
         text = marked(text, lambda one: f"<<{one.words}: {command}>>")
-    if len(text) > SHOWN_CHARACTERS:
-        text = text[:SHOWN_CHARACTERS] + f"… ({len(text)} characters)"
-    indented = text.replace("\n", "\n" + " " * HANG)
+    indented = cut_counted(text, SHOWN_CHARACTERS).replace("\n", "\n" + " " * HANG)
     styled = Styled(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
     return [f"{entry['line']:>6} {when} {where}  ", styled]
 

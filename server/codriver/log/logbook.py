@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import anyio
 
+from codriver.errors import cut_counted
 from codriver.log.control_characters import one_line
 from codriver.log.output_log import APP_SCHEMA, NO_LINE, BoundedLog, Entry, Follower, OutputLog, earlier_runs
 from codriver.log.recorded_runs import RecordedRuns
@@ -321,5 +322,4 @@ class AppLog(BoundedLog):
         )
 
     def _text(self, text: str, most: int) -> str:
-        text = one_line(self._redact(text))
-        return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
+        return cut_counted(one_line(self._redact(text)), most)

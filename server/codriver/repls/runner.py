@@ -290,7 +290,7 @@ class _Intake:
     """The events taken from one connection of a REPL: those of this second, and which they were."""
 
     generation: int
-    known: dict[int, None] = field(default_factory=dict)
+    known: Recent[int, None] = field(default_factory=partial(Recent, KNOWN))
     is_open: bool = False
     kept: int = 0
     unkept: Counter[str] = field(default_factory=Counter)
@@ -337,8 +337,6 @@ class AppEventRecorder:
         intake.kept += 1
         if event.app_id is not None:
             intake.known[event.app_id] = None
-            if len(intake.known) > KNOWN:
-                del intake.known[next(iter(intake.known))]
         self._log.record(event)
 
     async def _close(self, repl_id: str) -> None:

@@ -44,6 +44,8 @@ from codriver.wire.untrusted import text_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from codriver.files import Stamp
+
 
 OWN_PREFIX: Final = "kernel-codriver-"
 """The names of the files of kernels that Codriver servers start; the server's process id follows."""
@@ -132,21 +134,22 @@ class RuntimeFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._stamp: int | None = None
+        self._stamp: Stamp | None = None
         self._contents = Contents()
 
     def look(self) -> Contents:
         """The files that are there: the same object as before where nothing changed. Waits for a disk."""
         try:
-            stamp: int | None = self._folder.stat().st_mtime_ns
+            status = self._folder.stat()
         except OSError:
-            stamp = None
+            status = None
+        stamp = None if status is None else files.stamp_of(status)
         if stamp == self._stamp:
             return self._contents
         found = Contents() if stamp is None else _read_all(self._folder)
         # A file that is empty yet, or one more in the same tick, changes no time of the folder.
         now = time.time_ns()
-        is_settled = stamp is None or not 0 <= now - stamp < SETTLED_NS
+        is_settled = status is None or not 0 <= now - status.st_mtime_ns < SETTLED_NS
         self._stamp = stamp if is_settled else None
         if found != self._contents:
             self._contents = found

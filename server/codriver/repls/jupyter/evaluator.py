@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 
+from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.repls.contract.adapter import CapabilityMissingError, Looks, SessionNotOpenError
 from codriver.repls.contract.adapter_values import (
@@ -153,7 +154,7 @@ class Evaluator:
         self._works: list[_Work] = []
         """In their order; the first is under way."""
         self._order = anyio.Lock()
-        self._cells: dict[str, CellOutputs] = {}
+        self._cells: Recent[str, CellOutputs] = Recent(KEPT_CELLS)
         self._evaluations = Evaluations()
         self.end = self._evaluations.end
         self._subshell: str | None = None
@@ -171,8 +172,6 @@ class Evaluator:
         work = _Work(request)
         if request.cell is not None:
             work.cell = self._cells[request.id] = CellOutputs()
-            for old in list(self._cells)[:-KEPT_CELLS]:
-                del self._cells[old]
         self._works.append(work)
         self._evaluations.begin(ended, self._run(work))
 

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteReceiveStream, Process
 
+    from codriver.files import Stamp
+
 
 SUPERVISED: Final = "--supervised"
 """A command with this word gets a stdin that ends when codriver does; every other one an empty stdin, so that code
@@ -90,7 +92,7 @@ class ReplProcess:
         command: Sequence[str],
         *,
         port_file: Path | None,
-        stale: tuple[int, str] | None,
+        stale: tuple[Stamp, str] | None,
         start_timeout_s: float,
         farewell: Farewell | None,
     ) -> None:
@@ -356,13 +358,13 @@ def _read_address(line: str) -> Endpoint | None:
     return None
 
 
-def _port_file_stamp(path: Path | None) -> tuple[int, str] | None:
-    """The time at which the file was written and what it says; None when there is none that can be read."""
+def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
+    """The stamp of a port file, and its text; None for a file that is not there or cannot be read."""
     if path is None:
         return None
     try:
         data, status = read_port_file(path, path.parent)
-        return status.st_mtime_ns, data.decode("utf-8", "replace")[:64]
+        return files.stamp_of(status), data.decode("utf-8", "replace")[:64]
     except OSError:
         return None
 

@@ -135,11 +135,12 @@ async def other_editor(call: Call, who: str, path: Path) -> str:
 
 
 def _is_written_by(path: Path, at_ms: int) -> bool:
-    """True if a file was written last at a time or before it. Blocks."""
+    """True if a file was written last, or put in its place, at a time or before it. Blocks."""
     try:
-        return path.stat().st_mtime_ns // 1_000_000 <= at_ms
+        status = path.stat()
     except OSError:
         return False
+    return max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000 <= at_ms
 
 
 async def with_editor(call: Call, who: str, note: str) -> str:
