@@ -218,6 +218,13 @@ def live(request, tmp_path_factory):
     repls, more = served(request)
     options = [word for repl in repls for word in ("--repl", repl)]
     folder = tmp_path_factory.mktemp("live")
+    if repls == ("memory",):
+        import tools_in_memory  # noqa: PLC0415  # all of a server is imported where one runs
+
+        given = {name: value for name, value in more.items() if name in ("durations", "settings")}
+        with tools_in_memory.serving(folder, **given) as running:
+            yield running
+        return
     if "settings" in more:
         own_settings(folder).write_text(more["settings"])
     with serving(folder, *options, durations=more.get("durations", "")) as running:

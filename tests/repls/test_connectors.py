@@ -1,21 +1,17 @@
 """A protocol of REPLs is one connector in the table that a server is wired with; nothing else knows of it."""
 
 import pytest
-import serve_with_memory
+import tools_in_memory
 
 from codriver.repls import kinds
 from codriver.repls.supervisor import Repls
 
-
-@pytest.fixture
-def client(tmp_path):
-    with serve_with_memory.connected(tmp_path) as client:
-        yield client
+pytestmark = pytest.mark.served("memory")
 
 
-def test_a_repl_of_a_further_protocol_is_found_by_its_port_file(client):
+def test_a_repl_of_a_further_protocol_is_found_by_its_port_file(live, client):
     (row,) = client.call("list_sessions")["sessions"]
-    assert (row["key"], row["dialect"], row["address"]) == ("mem", "memory", "memory://127.0.0.1:4711")
+    assert (row["key"], row["dialect"], row["address"]) == ("mem", "memory", live.repl.address)
 
 
 def test_a_further_connector_evaluates_end_to_end(client):
@@ -38,6 +34,6 @@ def test_a_capability_that_its_profile_lacks_is_refused_with_the_line_on_what_wo
 
 
 def test_a_kind_whose_protocol_has_no_connector_is_an_error_when_the_server_is_built(monkeypatch):
-    monkeypatch.setattr(kinds, "KINDS", (serve_with_memory.MEMORY,))
+    monkeypatch.setattr(kinds, "KINDS", (tools_in_memory.MEMORY,))
     with pytest.raises(LookupError, match=r"no connector for the protocols \['memory'\]"):
         Repls(core=None, tasks=None, connectors={}, workspace=None, recipe_of=None, logbook=None, transcripts=None)

@@ -2,14 +2,14 @@
 
 import pytest
 from live_server import until
-from serve_with_memory import connected
+from tools_in_memory import serving
 
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    with connected(tmp_path_factory.mktemp("live")) as client:
+    with serving(tmp_path_factory.mktemp("live"), settings={"lanes": True}) as live, live.client() as client:
         yield client
 
 
@@ -74,7 +74,7 @@ def test_his_evaluation_that_ran_when_the_repl_ended_is_lost_and_not_called_ours
 
 @pytest.fixture
 def showing(tmp_path):
-    with connected(tmp_path) as client:
+    with serving(tmp_path) as live, live.client() as client:
         yield client
 
 

@@ -30,6 +30,7 @@ from codriver.repls.contract.adapter_values import (
     Output,
     StackFrame,
     StackTrace,
+    ThreadDump,
     Value,
 )
 from codriver.repls.contract.questions import Complete, LastError, Lookup
@@ -40,6 +41,8 @@ GIVEN = ("evaluate", "load-file", "interrupt", "complete", "lookup", "stdin", "s
          "stacktrace", "cells")  # fmt: skip
 MISSING = {"test": "this REPL is for tests, and runs none", "clojuredocs": "this is no Clojure"}
 TOKEN = re.compile(r'\s*([()]|"(?:[^"\\]|\\.)*"|[^\s()"]+)')
+
+LINES_AT_ONCE = 1000
 
 _running = {}
 
@@ -119,11 +122,39 @@ class Run:
         if head == "def":
             self.session.names[str(rest[0])] = await self.value(rest[1])
             return Name(f"#'{rest[0]}")
+        if head == "next":
+            self.session.names[str(rest[0])] = 1 + self.session.names.get(str(rest[0]), 0)
+            return self.session.names[str(rest[0])]
+        if head == "do":
+            return [await self.value(one) for one in rest][-1]
+        if head == "dotimes":
+            name, times, *body = rest
+            for number in range(await self.value(times)):
+                self.session.names[str(name)] = number
+                for one in body:
+                    await self.value(one)
+            return None
         return await FUNCTIONS[head][0](self, *[await self.value(one) for one in rest])
 
 
 async def _print(run, text):
     run.tell(Output("out", f"{text if isinstance(text, str) else shown(text)}\n"))
+
+
+async def _complain(run, text):
+    run.tell(Output("err", f"{text}\n"))
+
+
+async def _print_lines(run, times, text):
+    for start in range(0, times, LINES_AT_ONCE):
+        lines = range(start, min(start + LINES_AT_ONCE, times))
+        run.tell(Output("out", "".join(f"{number}{text}\n" for number in lines)))
+        await anyio.lowlevel.checkpoint()
+
+
+async def _await_file(_run, path):
+    while not await anyio.Path(path).exists():
+        await anyio.sleep(0.01)
 
 
 async def _print_often(run, times, text):
@@ -138,6 +169,18 @@ async def _print_later(run, delay_s, text):
         await _print(run, text)
 
     run.adapter.tasks.start_soon(later)
+
+
+async def _print_after(run, path, text):
+    async def later():
+        await _await_file(run, path)
+        await _print(run, text)
+
+    run.adapter.tasks.start_soon(later)
+
+
+async def _fail(_run, text):
+    raise ValueError(text)
 
 
 async def _read_line(run):
@@ -195,13 +238,20 @@ FUNCTIONS = {
     "+": (_plain(lambda *n: sum(n)), "The sum of the numbers."),
     "/": (_plain(lambda a, b: a / b), "One number divided by another."),
     "range": (_plain(lambda n: list(range(n))), "The numbers from 0 to below n."),
+    "str": (_plain(lambda *values: "".join(v if isinstance(v, str) else shown(v) for v in values)), "One text of all."),
     "repeat": (_plain(lambda text, n: text * n), "A text n times."),
     "map": (_map, "The results of the function of that name for each of a list."),
     "println": (_print, "Prints a value and ends the line."),
+    "complain": (_complain, "Prints a text to stderr and ends the line."),
+    "print-lines": (_print_lines, "Prints so many lines at once, each a number from 0 on and a text."),
+    "await-file": (_await_file, "Waits until there is such a file."),
     "print-often": (_print_often, "Prints a text again and again."),
     "print-later": (_print_later, "Prints a text from another task, after so many seconds."),
     "sleep": (lambda _run, seconds: anyio.sleep(seconds), "Waits for so many seconds."),
     "wait": (lambda _run: anyio.sleep_forever(), "Waits for ever."),
+    "print-after": (_print_after, "Prints a text from another task, once there is such a file."),
+    "fail": (_fail, "Fails with this message."),
+    "raw": (_plain(Name), "A value that is printed as this text."),
     "read-line": (_read_line, "Reads a line from stdin."),
     "human": (_human, "Evaluates as a human who shares this REPL: code, seconds, value."),
     "show": (_show, "Shows something of a media type."),
@@ -216,10 +266,11 @@ FUNCTIONS = {
 class MemoryRepl:
     """One REPL, from `start` to its end."""
 
-    def __init__(self, name):
+    def __init__(self, name, folder):
         self.name = name
         self.address = f"{PROTOCOL}://{name}"
-        self.folder = Path(tempfile.mkdtemp(prefix="repl-memory-"))
+        self._own_folder = None if folder else Path(tempfile.mkdtemp(prefix="repl-memory-"))
+        self.folder = folder or self._own_folder
         self.names = {}
         self.adapters = []
         _running[name] = self
@@ -232,12 +283,14 @@ class MemoryRepl:
         _running.pop(self.name, None)
         for adapter in self.adapters:
             adapter.lose("the REPL ended")
-        with suppress(OSError):
-            self.folder.rmdir()
+        if self._own_folder:
+            with suppress(OSError):
+                self._own_folder.rmdir()
 
 
-def start(name):
-    return MemoryRepl(name)
+def start(name, folder=None):
+    """A new one, whose project is in this folder, or in one of its own."""
+    return MemoryRepl(name, folder)
 
 
 def repl():
@@ -265,6 +318,7 @@ class Session:
     input: list = field(default_factory=list)
     has_input: anyio.Event = field(default_factory=anyio.Event)
     scope: anyio.CancelScope | None = None
+    running: str = ""
     over: anyio.Event = field(default_factory=anyio.Event)
     failure: Failure | None = None
 
@@ -340,6 +394,7 @@ class MemoryAdapter(Adapter):
             async with session.lock:
                 session.over = anyio.Event()
                 with anyio.CancelScope() as session.scope:
+                    session.running = request.code
                     how = await self._evaluate(session, request, limits)
         finally:
             session.scope = None
@@ -402,6 +457,10 @@ class MemoryAdapter(Adapter):
         target.scope.cancel()
         await target.over.wait()
         return Interruption("interrupted")
+
+    async def stacks(self, session=MAIN_SESSION):
+        target = self._sessions.get(session)
+        return ThreadDump(f"{target.running}\n  memory_repl", target.running) if target and target.scope else None
 
     async def send_input(self, text, session=MAIN_SESSION):
         target = self._session(session)

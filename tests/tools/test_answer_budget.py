@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from live_server import serving
 from pydantic_core import to_json
+from tools_in_memory import serving
 
 from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, fit, head, json_bytes, shorten, tail
 
@@ -77,7 +77,7 @@ def test_no_text_is_cut_shorter_than_another_is_left(values, max_bytes):
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     with (
-        serving(tmp_path_factory.mktemp("shortening"), "--repl", "python") as live,
+        serving(tmp_path_factory.mktemp("shortening")) as live,
         live.client(name="claude-code") as connected,
     ):
         yield connected
@@ -92,10 +92,10 @@ def test_of_a_flood_among_rows_a_third_of_its_share_is_shown():
 
 def test_the_log_answers_within_the_length_of_any_answer_and_gives_more_when_asked(client):
     line = client.call("repl_output_log", limit=1)["lastLine"] or 0
-    client.call("evaluate_code", code="print('o' * 200_000)\n'r' * 300")
+    client.call("evaluate_code", code='(println (repeat "o" 200000)) (repeat "r" 300)')
     answer = client.call("repl_output_log", since=line)
     assert sum(len(kept(text)) for text in texts(answer["result"])) <= 6000
-    assert f"'{'r' * 300}'" in [row["text"] for row in answer["result"]]
+    assert f'"{"r" * 300}"' in [row["text"] for row in answer["result"]]
     [note] = answer["notes"]
     assert note.startswith("1 text is shortened to ")
     whole = client.call("repl_output_log", since=line, maxTextBytes=2**20)
@@ -105,7 +105,7 @@ def test_the_log_answers_within_the_length_of_any_answer_and_gives_more_when_ask
 
 def test_a_wait_answers_within_it_too(client):
     line = client.call("repl_output_log", limit=1)["lastLine"] or 0
-    client.call("evaluate_code", code="print('o' * 200_000)")
+    client.call("evaluate_code", code='(println (repeat "o" 200000))')
     query = "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
     answer = client.call("wait_for", query=query, since=line, timeoutMs=0)
     assert sum(len(kept(text)) for text in texts(answer["result"])) <= 6000

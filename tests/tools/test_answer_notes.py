@@ -1,11 +1,11 @@
-"""Notes of answers over a real server: the same code again, and what others did meanwhile."""
+"""Notes of answers: the same code again, and what others did meanwhile."""
 
 import re
 
 import pytest
 from live_server import until
 
-pytestmark = pytest.mark.served(client="ann", other="bob")
+pytestmark = pytest.mark.served("memory", client="ann", other="bob")
 
 
 def repeated(client, code, **arguments):
@@ -16,120 +16,109 @@ def repeated(client, code, **arguments):
 
 
 def test_the_same_result_again_is_said_in_one_line(client):
-    first, notes = repeated(client, "'only ' + 'once'")
+    first, notes = repeated(client, '(str "only " "once")')
     assert notes == [f"same result as {first}"]
 
 
 def test_a_command_of_ours_is_not_reminded_of_the_one_before(live):
     for _ in range(2):
         with live.client(name="codriver-cli") as command:
-            assert command.call("evaluate_code", code="'of a' + ' person'")["notes"] == []
+            assert command.call("evaluate_code", code='(str "of a" " person")')["notes"] == []
 
 
 def test_the_same_output_counts_too(client):
-    first, notes = repeated(client, "print('said')\n'and given'")
+    first, notes = repeated(client, '(println "said") "and given"')
     assert notes == [f"same result and output as {first}"]
 
 
 def test_the_lines_that_are_others_are_counted(client):
-    client.call("evaluate_code", code="turn = 0")
-    code = "turn += 1\nfor line in range(9): print(line * turn if line > 6 else line)\n'fixed'"
+    code = '(dotimes line 7 (println line)) (println (next turn)) (println (next turn)) "fixed"'
     first, notes = repeated(client, code)
     assert notes == [f"same result as {first}, other output in 2 lines"]
 
 
 def test_another_line_among_several_in_a_result_is_counted(client):
-    client.call("evaluate_code", code="nth = 0\nclass Lines:\n    def __repr__(self): return f'a\\nb\\n{nth}'")
-    first, notes = repeated(client, "nth += 1\nLines()")
+    first, notes = repeated(client, '(raw (str "a\\nb\\n" (next nth)))')
     assert notes == [f"same as {first} except 1 line"]
 
 
 def test_a_lean_answer_names_itself_only_where_the_two_differ(client):
-    first = client.call("evaluate_code", code="[7] * 3")["evaluationId"]
-    lean = client.call("evaluate_code", code="[7] * 3", detail=False)
-    assert lean == {"ok": True, "result": "[7, 7, 7]", "notes": [f"same result as {first}"]}
-    client.call("evaluate_code", code="import itertools; count = itertools.count()")
-    client.call("evaluate_code", code="next(count)")
-    assert "evaluationId" in client.call("evaluate_code", code="next(count)", detail=False)
+    first = client.call("evaluate_code", code="(range 3)")["evaluationId"]
+    lean = client.call("evaluate_code", code="(range 3)", detail=False)
+    assert lean == {"ok": True, "result": "(0 1 2)", "notes": [f"same result as {first}"]}
+    client.call("evaluate_code", code="(next count)")
+    assert "evaluationId" in client.call("evaluate_code", code="(next count)", detail=False)
 
 
 def test_another_result_is_said_to_be_another(client):
-    client.call("evaluate_code", code="total = 0")
-    first, notes = repeated(client, "total += 1\ntotal")
+    first, notes = repeated(client, "(next total)")
     assert notes == [f"not the same result as {first}"]
 
 
 def test_the_same_failure_again_is_said(client):
-    first, notes = repeated(client, "no_such_name_at_all")
+    first, notes = repeated(client, "no-such-name-at-all")
     assert notes == [f"same failure as {first}"]
 
 
 def test_another_end_is_said_with_how_it_ended_then(client):
-    first, _ = repeated(client, "late_name + 1")
-    client.call("evaluate_code", code="late_name = 1")
-    notes = client.call("evaluate_code", code="late_name + 1")["notes"]
+    first, _ = repeated(client, "(+ late-name 1)")
+    client.call("evaluate_code", code="(def late-name 1)")
+    notes = client.call("evaluate_code", code="(+ late-name 1)")["notes"]
     assert len(notes) == 1
     assert notes[0].startswith("the same code ended as failed in ")
     assert not notes[0].endswith(first), "the newest evaluation before is the one to compare with"
 
 
 def test_the_same_code_in_another_place_is_not_the_same(client):
-    client.call("evaluate_code", code="'here or there'")
+    client.call("evaluate_code", code='"here or there"')
     client.call("evaluate_code", code="0", who="loner", isolate=True)
-    assert client.call("evaluate_code", code="'here or there'", who="loner", isolate=True)["notes"] == []
+    assert client.call("evaluate_code", code='"here or there"', who="loner", isolate=True)["notes"] == []
 
 
 def test_a_file_loaded_again_is_compared_by_its_text(live, client):
-    (live.workspace / "twice.py").write_text("print(1)\n")
-    first = client.call("load_file", filePath="twice.py")["evaluationId"]
-    again = client.call("load_file", filePath="twice.py", whole=True)
+    (live.workspace / "twice.clj").write_text("(println 1)\n")
+    first = client.call("load_file", filePath="twice.clj")["evaluationId"]
+    again = client.call("load_file", filePath="twice.clj", whole=True)
     assert again["notes"] == [f"same result and output as {first}"]
-    (live.workspace / "twice.py").write_text("print(2)\n")
-    other = client.call("load_file", filePath="twice.py")["notes"]
+    (live.workspace / "twice.clj").write_text("(println 2)\n")
+    other = client.call("load_file", filePath="twice.clj")["notes"]
     assert not [note for note in other if note.startswith("same")]
 
 
-def test_a_load_that_prints_nothing_is_not_said_to_be_the_same(live, client):
-    (live.workspace / "quiet.py").write_text("x = 1\n")
-    assert client.call("load_file", filePath="quiet.py")["notes"] == []
-    nothing = "nothing of quiet changed since its load, so nothing ran: whole: true runs it"
-    assert client.call("load_file", filePath="quiet.py")["notes"] == [nothing]
-
-
 def test_a_first_call_is_told_nothing_of_others(client, other):
-    other.call("evaluate_code", code="'long ago'")
-    assert client.call("evaluate_code", code="'first call'")["notes"] == []
+    other.call("evaluate_code", code='"long ago"')
+    assert client.call("evaluate_code", code='"first call"')["notes"] == []
 
 
 def test_what_others_did_since_the_last_call_is_told_once_a_line_each(client, other):
-    client.call("evaluate_code", code="'mark 1'")
-    done = other.call("evaluate_code", code="price = (\n   1 + 2)")["evaluationId"]
-    failed = other.call("evaluate_code", code="1 / 0", who="carl")["evaluationId"]
-    assert client.call("evaluate_code", code="'mark 2'")["notes"] == [
-        f"meanwhile bob in py: price = ( 1 + 2) ({done}, done)",
-        f"meanwhile carl in py: 1 / 0 ({failed}, failed: ZeroDivisionError)",
+    client.call("evaluate_code", code='"mark 1"')
+    done = other.call("evaluate_code", code="(def price\n   (+ 1 2))")["evaluationId"]
+    failed = other.call("evaluate_code", code="(/ 1 0)", who="carl")["evaluationId"]
+    assert client.call("evaluate_code", code='"mark 2"')["notes"] == [
+        f"meanwhile bob in mem: (def price (+ 1 2)) ({done}, done)",
+        f"meanwhile carl in mem: (/ 1 0) ({failed}, failed: ZeroDivisionError)",
     ]
-    assert client.call("evaluate_code", code="'mark 3'")["notes"] == []
+    assert client.call("evaluate_code", code='"mark 3"')["notes"] == []
 
 
 def test_at_most_five_are_told_the_newest_and_how_many_more_there_are(client, other):
-    client.call("evaluate_code", code="'mark 4'")
+    client.call("evaluate_code", code='"mark 4"')
     for number in range(8):
-        other.call("evaluate_code", code=f"'by bob {number}'")
-    notes = client.call("evaluate_code", code="'mark 5'")["notes"]
-    assert [note.split("'")[1] for note in notes[:5]] == [f"by bob {number}" for number in range(3, 8)]
+        other.call("evaluate_code", code=f'"by bob {number}"')
+    notes = client.call("evaluate_code", code='"mark 5"')["notes"]
+    assert [note.split('"')[1] for note in notes[:5]] == [f"by bob {number}" for number in range(3, 8)]
     assert notes[5:] == ["and 3 more by others before these: see repl_output_log"]
 
 
 def test_what_one_did_oneself_is_not_told(client):
-    client.call("evaluate_code", code="'mark 6'")
-    client.call("evaluate_code", code="'mine'")
-    assert client.call("evaluate_code", code="'mark 7'")["notes"] == []
+    client.call("evaluate_code", code='"mark 6"')
+    client.call("evaluate_code", code='"mine"')
+    assert client.call("evaluate_code", code='"mark 7"')["notes"] == []
 
 
 def test_what_ran_at_the_last_call_is_told_again_when_it_ends(live, client, other):
-    mine = client.call("evaluate_code", code="'mark 8'")["evaluationId"]
-    code = f"import os, time\nwhile not os.path.exists({str(live.workspace / 'end')!r}): time.sleep(0.01)"
+    mine = client.call("evaluate_code", code='"mark 8"')["evaluationId"]
+    code = f'(await-file "{(live.workspace / "end").as_posix()}")'
     running = other.call("evaluate_code", code=code, timeoutMs=1000)["evaluationId"]
     [begun] = client.call("get_evaluation", evaluationId=mine)["notes"]
     assert client.call("get_evaluation", evaluationId=mine)["notes"] == []
@@ -140,20 +129,11 @@ def test_what_ran_at_the_last_call_is_told_again_when_it_ends(live, client, othe
     assert ended.endswith(f"({running}, done)")
 
 
-PRINTING = """
-import os, threading, time
-def late():
-    while not os.path.exists({gate!r}): time.sleep(0.01)
-    {prints}
-threading.Thread(target=late).start()
-"""
-
-
-def printed_late(live, client, prints, last):
-    """The id of an evaluation that is over, and whose thread then did `prints`, the last of it `last`."""
+def printed_late(live, client, text, last):
+    """The id of an evaluation that is over, and a task of which then printed the text that code gives, `last` last."""
     gate = live.workspace / "gate"
     gate.unlink(missing_ok=True)
-    code = PRINTING.format(gate=str(gate), prints=prints)
+    code = f'(print-after "{gate.as_posix()}" {text})'
     evaluation = client.call("evaluate_code", code=code)["evaluationId"]
     gate.touch()
     until(lambda: client.call("get_evaluation", evaluationId=evaluation, grep=last)["count"], last)
@@ -161,29 +141,29 @@ def printed_late(live, client, prints, last):
 
 
 def test_what_a_thread_printed_since_the_last_answer_is_told_once_with_where_to_read_it(live, client, other):
-    other.call("evaluate_code", code="'mark 9'")
-    evaluation = printed_late(live, client, "print('tick 1\\ntock 2')", "tock 2")
-    [note] = client.call("evaluate_code", code="'mark 10'")["notes"]
+    other.call("evaluate_code", code='"mark 9"')
+    evaluation = printed_late(live, client, '"tick 1\\ntock 2"', "tock 2")
+    [note] = client.call("evaluate_code", code='"mark 10"')["notes"]
     told = re.fullmatch(rf"2 lines from evaluation {evaluation} since: tick 1 tock 2 \((\w+) with since (\d+)\)", note)
     rows = client.call(told[1], since=int(told[2]), limit=100)["result"]
     assert "".join(row["text"] for row in rows if row.get("evaluation") == evaluation) == "tick 1\ntock 2\n"
-    assert client.call("evaluate_code", code="'mark 11'")["notes"] == []
-    assert note in other.call("evaluate_code", code="'mark 12'")["notes"]
+    assert client.call("evaluate_code", code='"mark 11"')["notes"] == []
+    assert note in other.call("evaluate_code", code='"mark 12"')["notes"]
     with live.client(name="eve") as new:
-        assert new.call("evaluate_code", code="'mark 13'")["notes"] == []
+        assert new.call("evaluate_code", code='"mark 13"')["notes"] == []
 
 
 def test_however_much_a_thread_printed_one_short_line_tells_of_it(live, client):
-    prints = "[print('é' * 200, n) for n in range(1000)]; print('the end 1')"
-    evaluation = printed_late(live, client, prints, "the end 1")
-    [note] = client.call("evaluate_code", code="'mark 14'")["notes"]
+    text = f'(str (repeat "{"é" * 200}\\n" 1000) "the end 1")'
+    evaluation = printed_late(live, client, text, "the end 1")
+    [note] = client.call("evaluate_code", code='"mark 14"')["notes"]
     assert note.startswith(f"1001 lines from evaluation {evaluation} since: ééé")
     assert len(note) < 200
 
 
 def test_the_answer_that_shows_what_a_thread_printed_does_not_tell_of_it_too(live, client):
-    evaluation = printed_late(live, client, "print('only here')", "only here")
+    evaluation = printed_late(live, client, '"only here"', "only here")
     answer = client.call("get_evaluation", evaluationId=evaluation)
     assert answer["stdout"] == "only here\n"
     assert answer["notes"] == []
-    assert client.call("evaluate_code", code="'mark 15'")["notes"] == []
+    assert client.call("evaluate_code", code='"mark 15"')["notes"] == []

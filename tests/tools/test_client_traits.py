@@ -4,8 +4,8 @@ import json
 import re
 
 import pytest
-from live_server import serving
 from reading_cost import PROFILES, compact, text_of
+from tools_in_memory import serving
 
 from codriver.repls.contract import adapter_values
 from codriver.repls.contract.reports import report_text
@@ -24,13 +24,10 @@ LIMITS = {
 }
 """Characters of an answer that reach the model whole; Claude Code's by what `_meta` of the tool says."""
 BUDGET = 6200
-PRINTED = 'for n in range(200_000): print(n, "é\\t")'
+PRINTED = '(print-lines 200000 " é\\t")'
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("traits"), "--repl", "python") as running:
-        yield running
+pytestmark = pytest.mark.served("memory")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +67,7 @@ def test_who_asks_for_more_gets_as_much_as_its_client_hands_on(live, printed, pr
 
 def test_the_beginning_and_the_end_of_output_are_shown_and_one_named_call_gives_what_is_between(live):
     with live.client() as client:
-        answer = client.call("evaluate_code", code="for n in range(700): print(n, 'é\\t\"\\x00')")
+        answer = client.call("evaluate_code", code=r'(print-lines 700 " é\t\"\u0000")')
         whole = "".join(f'{n} é\t"\x00\n' for n in range(700))
         match = re.fullmatch(r"(.*)\n… (\d+) characters left out …\n(.*)", answer["stdout"], re.DOTALL)
         beginning, omitted, end = match[1], int(match[2]), match[3]
@@ -87,22 +84,22 @@ def test_the_beginning_and_the_end_of_output_are_shown_and_one_named_call_gives_
 
 def test_a_value_is_shown_from_its_beginning_and_one_named_call_gives_the_rest(live):
     with live.client() as client:
-        answer = client.call("evaluate_code", code="'v' * 15_000")
+        answer = client.call("evaluate_code", code='(repeat "v" 15000)')
         [note] = [note for note in answer["notes"] if note.startswith("result")]
         place, length = map(int, re.search(r"part result, from (\d+), length (\d+);", note).groups())
         rest = client.call("get_evaluation", evaluationId=answer["evaluationId"], length=length, **{"from": place})
-        assert answer["result"] + rest["text"] == repr("v" * 15_000)
+        assert answer["result"] + rest["text"] == json.dumps("v" * 15_000)
 
 
 def test_a_failure_with_a_long_message_is_within_the_budget_too(live):
     with live.client() as client:
-        _, length = asked(client, "evaluate_code", code="raise ValueError('x' * 100_000)")
+        _, length = asked(client, "evaluate_code", code='(fail (repeat "x" 100000))')
         assert length <= BUDGET + 500
 
 
 def test_an_interrupted_evaluation_does_not_tell_all_that_it_printed_again(live):
     with live.client() as client:
-        code = f"{PRINTED}\nimport time\nwhile True: time.sleep(0.01)"
+        code = f"{PRINTED} (wait)"
         began = client.call("evaluate_code", code=code, timeoutMs=1000)
         answer, length = asked(client, "interrupt_evaluation", evaluationId=began["evaluationId"])
         assert answer["status"] == "interrupted"
@@ -118,19 +115,17 @@ def test_only_a_client_that_lifts_its_limit_is_told_of_another(live):
 
 
 def test_a_setting_of_the_user_counts_within_what_the_client_hands_on(tmp_path):
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace" / "codriver.toml").write_text("maxTextBytes = 100000\n")
-    with serving(tmp_path, "--repl", "python") as live:
+    with serving(tmp_path, settings={"max_text_bytes": 100_000}) as live:
         for profile, limit in (LIMITS | {"claude": 50_000}).items():
             with live.client(name=PROFILES[profile]) as client:
-                _, length = asked(client, "evaluate_code", code=f"print('x' * {3 * limit})")
+                _, length = asked(client, "evaluate_code", code=f'(println (repeat "x" {3 * limit}))')
                 assert 0.8 * limit < length <= limit
 
 
 def test_the_log_answers_its_newest_rows_within_the_budget_and_more_where_a_limit_is_named(live):
     with live.client() as client:
         for number in range(60):
-            client.call("evaluate_code", code=f"'row {number} ' + 'x' * 100")
+            client.call("evaluate_code", code=f'(str "row {number} " (repeat "x" 100))')
         answer, length = asked(client, "repl_output_log")
         assert length <= BUDGET
         assert answer["cut"] == "rows"
@@ -147,7 +142,7 @@ def test_the_log_answers_its_newest_rows_within_the_budget_and_more_where_a_limi
 def test_who_names_a_limit_gets_its_rows_and_their_texts_within_the_budget(live):
     with live.client() as client:
         for number in range(3):
-            client.call("evaluate_code", code=f"print('x' * 9000, {number})")
+            client.call("evaluate_code", code=f'(println (str (repeat "x" 9000) {number}))')
         answer, length = asked(client, "repl_output_log", limit=6, category=["evaluationOutput"])
         assert length <= BUDGET
         assert len([row for row in answer["result"] if row["text"].startswith("xxx")]) >= 3

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from live_server import serving
+from tools_in_memory import serving
 
 from codriver.core.state import Seen
 from codriver.tools.answers.lean_answers import Reader, lean, lean_run
@@ -98,14 +98,14 @@ def test_none_is_as_little_said_as_at_the_prompt(said, shown):
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("lean"), "--repl", "python") as running:
+    with serving(tmp_path_factory.mktemp("lean")) as running:
         yield running
 
 
 @pytest.fixture
 def client(live):
     with live.client(name="ann") as client:
-        client.call("evaluate_code", code="'so that ann knows the session'")
+        client.call("evaluate_code", code='"so that ann knows the session"')
         yield client
 
 
@@ -114,21 +114,21 @@ def lean_call(client, tool, **arguments):
 
 
 def test_the_answer_to_a_sum_is_the_sum(client):
-    assert lean_call(client, "evaluate_code", code="1+2 #") == {"ok": True, "result": "3"}
+    assert lean_call(client, "evaluate_code", code="(+ 1 2) ;") == {"ok": True, "result": "3"}
 
 
 def test_lean_is_what_is_answered_to_who_does_not_ask(live):
     with live.client(name="carl") as carl:
-        line = carl.line("tools/call", {"name": "evaluate_code", "arguments": {"code": "2+3"}})
+        line = carl.line("tools/call", {"name": "evaluate_code", "arguments": {"code": "(+ 2 3)"}})
         first = json.loads(line)["result"]["structuredContent"]
-        line = carl.line("tools/call", {"name": "evaluate_code", "arguments": {"code": "3+3"}})
+        line = carl.line("tools/call", {"name": "evaluate_code", "arguments": {"code": "(+ 3 3)"}})
     assert first.keys() == {"ok", "result", "generation", "ns"}
     assert (first["generation"], first["ns"]) == (1, "user")
     assert json.loads(line)["result"]["structuredContent"] == {"ok": True, "result": "6"}
 
 
 def test_the_command_line_has_all_without_asking(live):
-    done = live.run("eval", "--json", "4+4")
+    done = live.run("eval", "--json", "(+ 4 4)")
     assert {
         "evaluationId",
         "status",
@@ -139,48 +139,39 @@ def test_the_command_line_has_all_without_asking(live):
         "outputLines",
         "ns",
     } <= json.loads(done.stdout).keys()
-    lean_done = live.run("call", "--json", "evaluate_code", '{"code": "4+5", "detail": false}')
+    lean_done = live.run("call", "--json", "evaluate_code", '{"code": "(+ 4 5)", "detail": false}')
     assert "status" not in json.loads(lean_done.stdout)
 
 
 def test_one_caller_is_not_told_what_another_of_its_client_knows(client):
-    lean_call(client, "evaluate_code", code="5+4", who="one")
-    arguments = {"code": "5+5", "who": "newcomer"}
+    lean_call(client, "evaluate_code", code="(+ 5 4)", who="one")
+    arguments = {"code": "(+ 5 5)", "who": "newcomer"}
     first = lean_call(client, "evaluate_code", **arguments)
     assert (first["generation"], first["ns"]) == (1, "user")
-    second = lean_call(client, "evaluate_code", code="5+6", who="newcomer")
+    second = lean_call(client, "evaluate_code", code="(+ 5 6)", who="newcomer")
     assert second.keys() == {"ok", "result"}
 
 
 def test_get_evaluation_always_says_the_status_and_never_the_id_it_was_given(client):
-    identity = client.call("evaluate_code", code="'asked for'")["evaluationId"]
+    identity = client.call("evaluate_code", code='"asked for"')["evaluationId"]
     assert lean_call(client, "get_evaluation", evaluationId=identity) == {
-        "ok": True, "status": "done", "result": "'asked for'",
+        "ok": True, "status": "done", "result": '"asked for"',
     }  # fmt: skip
     assert lean_call(client, "get_evaluation", evaluationId=identity, length=3)["status"] == "done"
 
 
 def test_what_does_not_end_in_time_names_itself(client):
-    answer = lean_call(client, "evaluate_code", code="input('? ')")
+    answer = lean_call(client, "evaluate_code", code="(read-line)")
     assert answer["status"] == "needs-input"
     answer = lean_call(client, "send_input", evaluationId=answer["evaluationId"], text="yes")
-    assert (answer["ok"], answer["result"]) == (True, "'yes'")
+    assert (answer["ok"], answer["result"]) == (True, '"yes"')
 
 
 def test_a_session_of_its_own_is_named(client):
-    answer = lean_call(client, "evaluate_code", code="6+6", isolate=True)
-    assert answer["sessionKey"] != "py"
-    again = lean_call(client, "evaluate_code", code="6+7", replSessionKey=answer["sessionKey"])
+    answer = lean_call(client, "evaluate_code", code="(+ 6 6)", isolate=True)
+    assert answer["sessionKey"] != "mem"
+    again = lean_call(client, "evaluate_code", code="(+ 6 7)", replSessionKey=answer["sessionKey"])
     assert again == {"ok": True, "result": "13"}
-
-
-def test_a_restart_is_told_by_the_generation(live):
-    with live.client(name="dora") as dora:
-        dora.call("evaluate_code", code="'before'")
-        assert dora.call("restart_repl")["ok"]
-        answer = lean_call(dora, "evaluate_code", code="7+7", timeoutMs=60_000)
-        assert (answer["result"], answer["generation"]) == ("14", 2)
-        assert lean_call(dora, "evaluate_code", code="7+8") == {"ok": True, "result": "15"}
 
 
 def results(rows, folder):

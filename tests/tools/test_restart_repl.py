@@ -32,6 +32,15 @@ def test_a_restart_forgets_and_raises_the_generation(tmp_path):
         assert any("tester asked for it" in text for text in said)
 
 
+def test_a_restart_is_told_by_the_generation(tmp_path):
+    with serving(tmp_path, "--repl", "python") as live, live.client(name="dora") as dora:
+        dora.call("evaluate_code", code="'before'")
+        assert dora.call("restart_repl")["ok"]
+        answer = dora.call("evaluate_code", code="7+7", detail=False, timeoutMs=60_000)
+        assert (answer["result"], answer["generation"]) == ("14", 2)
+        assert dora.call("evaluate_code", code="7+8", detail=False) == {"ok": True, "result": "15"}
+
+
 def test_a_missing_environment_is_told_once_and_not_at_each_restart(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "pyproject.toml").write_text("[project]\nname = 'shop'\n")

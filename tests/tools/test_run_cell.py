@@ -8,7 +8,7 @@ from threading import Thread
 
 import pytest
 from live_server import until
-from serve_with_memory import LiveWithMemory
+from tools_in_memory import serving
 
 from codriver.core.state import Origin, Repl, State
 from codriver.settings.model import Settings
@@ -49,12 +49,9 @@ def runtime(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory, runtime):
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JUPYTER_RUNTIME_DIR", str(runtime))
-        running = LiveWithMemory(tmp_path_factory.mktemp("memory"))
-    running.workspace.joinpath("first.ipynb").write_text(book())
-    yield running
-    running.stop()
+    with serving(tmp_path_factory.mktemp("memory"), variables={"JUPYTER_RUNTIME_DIR": str(runtime)}) as running:
+        running.workspace.joinpath("first.ipynb").write_text(book())
+        yield running
 
 
 @contextmanager

@@ -3,21 +3,17 @@
 import json
 
 import pytest
-from live_server import serving, until
+from tools_in_memory import serving
 
 from codriver.log.transcripts import MOST_CALLERS, ToldPlaces
 
 READING = "the code reads from standard input"
 NOTHING_NEW = "nothing new was printed"
-STEPS = "for n in range({}):\n    print('step', n)\n    _ = input()\nprint('over')\n'value'"
+STEPS = '(dotimes n {} (println (str "step " n)) (read-line)) (println "over") "value"'
 """Code that prints a line each time before it waits for one."""
 
 
-@pytest.fixture(scope="module")
-def live(live):
-    with live.client() as first:
-        until(lambda: "send_input" in first.tools(), "the REPL")
-    return live
+pytestmark = pytest.mark.served("memory")
 
 
 def look(client, evaluation, **arguments):
@@ -56,14 +52,14 @@ def test_each_answer_tells_what_is_new_and_where_it_begins(client, steps):
 def test_the_end_tells_only_what_is_new_and_the_value_each_time(client, steps):
     evaluation, _ = steps
     last = end(client, evaluation)
-    assert (last["stdout"], last["result"], last["from"]) == ("over\n", "'value'", 21)
+    assert (last["stdout"], last["result"], last["from"]) == ("over\n", '"value"', 21)
     again = look(client, evaluation)
-    assert (again["result"], again["status"], again["notes"]) == ("'value'", "done", [NOTHING_NEW])
+    assert (again["result"], again["status"], again["notes"]) == ('"value"', "done", [NOTHING_NEW])
     assert "stdout" not in again
 
 
 def test_the_error_of_an_evaluation_comes_in_every_answer_about_it(client):
-    told = client.call("evaluate_code", code="print('before')\n_ = input()\n1/0", detail=False)
+    told = client.call("evaluate_code", code='(println "before") (read-line) (/ 1 0)', detail=False)
     failed = give(client, told["evaluationId"])
     again = look(client, told["evaluationId"])
     assert failed["error"] == again["error"]
@@ -72,7 +68,7 @@ def test_the_error_of_an_evaluation_comes_in_every_answer_about_it(client):
 
 
 def test_both_streams_say_where_they_begin(client):
-    code = "import sys\nfor n in range(2):\n    print('out'); print('err', file=sys.stderr)\n    _ = input()"
+    code = '(dotimes n 2 (println "out") (complain "err") (read-line))'
     told = client.call("evaluate_code", code=code, detail=False)
     next_one = give(client, told["evaluationId"])
     assert (next_one["stdout"], next_one["from"]) == ("out\n", 4)
@@ -131,7 +127,7 @@ def test_what_a_cancelled_call_would_have_told_comes_with_the_next_answer(client
 
 
 def test_looks_that_are_asked_for_at_once_tell_each_byte_once(live, client):
-    code = "import time\nfor n in range(40):\n    print(n)\n    time.sleep(0.01)\n"
+    code = "(dotimes n 40 (println n) (sleep 0.01))"
     told = client.call("evaluate_code", code=code, timeoutMs=100, detail=False)
     said, status = told.get("stdout", ""), told.get("status")
     while status == "running":
@@ -145,7 +141,7 @@ def test_looks_that_are_asked_for_at_once_tell_each_byte_once(live, client):
 
 
 def test_head_and_tail_are_of_what_is_new_and_what_lies_between_counts_as_told(client):
-    code = "print('first')\n_ = input()\nfor n in range(3000): print(n)\n_ = input()"
+    code = '(println "first") (read-line) (print-lines 3000 "") (read-line)'
     told = client.call("evaluate_code", code=code, detail=False)
     long = give(client, told["evaluationId"])
     assert long["from"] == len("first\n")
@@ -163,7 +159,7 @@ def test_head_and_tail_are_of_what_is_new_and_what_lies_between_counts_as_told(c
 
 def test_a_flood_is_told_by_a_short_head_and_a_tail_and_a_long_text_by_all_there_is_room_for(client):
     def shown(count):
-        told = client.call("evaluate_code", code=f"print('x' * {count})", detail=False)
+        told = client.call("evaluate_code", code=f'(println (repeat "x" {count}))', detail=False)
         return [len(part) for part in told["stdout"].split("\n") if set(part) == {"x"}]
 
     assert shown(1_000_000) == [1000, 2000 - len("\\n")]
@@ -174,7 +170,8 @@ def test_a_flood_is_told_by_a_short_head_and_a_tail_and_a_long_text_by_all_there
 def test_of_a_flood_that_goes_on_five_hundred_bytes_are_told_but_what_comes_before_code_reads_is_told_as_any_text(
     client,
 ):
-    code = "for n in 100_000, 5000, 5000:\n    print('x' * n)\n    _ = input()\nprint('x' * 5000)"
+    printed = [f'(println (repeat "x" {count}))' for count in (100_000, 5000, 5000, 5000)]
+    code = " (read-line) ".join(printed)
     evaluation = client.call("evaluate_code", code=code, detail=False)["evaluationId"]
     assert len(give(client, evaluation)["stdout"]) == 5001
     assert len(give(client, evaluation)["stdout"]) == 5001
@@ -184,7 +181,7 @@ def test_of_a_flood_that_goes_on_five_hundred_bytes_are_told_but_what_comes_befo
 
 
 def test_stacks_are_told_once(client):
-    told = client.call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)", timeoutMs=1000)
+    told = client.call("evaluate_code", code="(wait)", timeoutMs=100)
     ended = client.call("interrupt_evaluation", evaluationId=told["evaluationId"])
     assert "stacks" in ended
     assert "stacks" not in look(client, told["evaluationId"])
@@ -204,7 +201,7 @@ def test_what_to_do_while_code_reads_or_runs_is_said_once_to_each_caller(live):
 
 
 def test_the_same_code_is_compared_with_what_the_same_client_evaluated(live):
-    code = "sum(range(1234))"
+    code = "(+ 1200 34)"
     with live.client() as client, live.client() as other:
         client.call("evaluate_code", code=code)
         assert not any("same" in note for note in other.call("evaluate_code", code=code)["notes"])
@@ -213,23 +210,20 @@ def test_the_same_code_is_compared_with_what_the_same_client_evaluated(live):
 
 def test_the_command_line_is_told_all_each_time(live):
     with live.client(name="codriver-cli") as command:
-        told = command.call("evaluate_code", code="print('all')\n_ = input()\nprint('of it')")
+        told = command.call("evaluate_code", code='(println "all") (read-line) (println "of it")')
         assert command.call("send_input", evaluationId=told["evaluationId"], text="")["stdout"] == "all\nof it\n"
         assert look(command, told["evaluationId"])["stdout"] == "all\nof it\n"
 
 
 def test_a_wait_may_be_as_short_as_a_tenth_of_a_second(client):
-    told = client.call("evaluate_code", code="import time; time.sleep(0.5)", timeoutMs=100)
+    told = client.call("evaluate_code", code="(sleep 0.5)", timeoutMs=100)
     assert told["status"] == "running"
     assert client.call("evaluate_code", code="1", timeoutMs=99)["reason"] == "bad-arguments"
 
 
 def test_a_query_says_what_has_left_the_log(tmp_path):
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace" / "codriver.toml").write_text("logMaxEntities = 10\n")
     every_line = "[:find ?l :where [?e :output/line ?l]]"
-    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
-        until(lambda: "send_input" in client.tools(), "the REPL")
+    with serving(tmp_path, settings={"log_max_entities": 10}) as live, live.client() as client:
         assert "notes" not in client.call("repl_output_log", query=every_line)
         for number in range(20):
             client.call("evaluate_code", code=str(number))
@@ -259,8 +253,7 @@ def test_an_answer_that_goes_on_from_one_before_has_its_text_and_sixty_bytes(cli
 
 
 def test_nine_looks_at_a_loop_of_ninety_lines_read_four_thousand_bytes(client):
-    loop = "for n in range(90):\n    print('line number', n, 'of the loop here')\n    time.sleep(0.01)"
-    code = f"import time\n{loop}\ninput()"
+    code = '(dotimes n 90 (println (str "line number " n " of the loop here")) (sleep 0.01)) (read-line)'
     begun = client.begin_call("evaluate_code", code=code, timeoutMs=100, detail=False)
     texts = [client.answer(begun)["result"]["content"][0]["text"]]
     evaluation = json.loads(texts[0])["evaluationId"]

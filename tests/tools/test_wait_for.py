@@ -1,9 +1,10 @@
-"""`wait_for` over a real server: it ends with the rows that are new, or says plainly that there were none."""
+"""`wait_for`: it ends with the rows that are new, or says plainly that there were none."""
 
 from types import SimpleNamespace
 
 import anyio
 import pytest
+import tools_in_memory
 from live_server import serving, until
 
 from codriver.core.state import State
@@ -20,7 +21,7 @@ OUTPUT_OF = """[:find ?t :in $ ?id
   :where [?e :output/evaluation ?id] [?e :output/category "evaluationOutput"] [?e :output/text ?t]]"""
 
 
-pytestmark = pytest.mark.served(client="waiter", durations="progress_s=0.3")
+pytestmark = pytest.mark.served("memory", client="waiter", durations="progress_s=0.3")
 
 
 def last_line(client):
@@ -32,15 +33,15 @@ def settled(client, identity):
 
 
 def test_a_wait_ends_with_the_new_rows_alone(client, other):
-    other.call("evaluate_code", code="'before'")
+    other.call("evaluate_code", code='"before"')
     waiting = client.begin_call("wait_for", query=RESULTS, timeoutMs=60_000)
     running = until(lambda: open_requests(other, "waiter"), "the wait to begin")
     assert running == 1
-    other.call("evaluate_code", code="'after'")
+    other.call("evaluate_code", code='"after"')
     answer = settled(client, waiting)
     assert (answer["ok"], answer["status"], answer["count"], answer["cut"]) == (True, "found", 1, None)
     [[line, text]] = answer["result"]
-    assert text == "'after'"
+    assert text == '"after"'
     assert line <= answer["lastLine"] <= last_line(client)
 
 
@@ -51,9 +52,9 @@ def open_requests(client, name):
 
 def test_what_came_since_a_line_ends_a_wait_at_once(client):
     line = last_line(client)
-    client.call("evaluate_code", code="'missed'")
+    client.call("evaluate_code", code='"missed"')
     answer = client.call("wait_for", query=RESULTS, since=line, timeoutMs=0)
-    assert (answer["status"], [row[1] for row in answer["result"]]) == ("found", ["'missed'"])
+    assert (answer["status"], [row[1] for row in answer["result"]]) == ("found", ['"missed"'])
     again = client.call("wait_for", query=RESULTS, since=answer["lastLine"], timeoutMs=0)
     assert (again["status"], again["result"]) == ("timed-out", [])
 
@@ -69,14 +70,14 @@ def test_lines_that_make_no_row_do_not_end_a_wait(client, other):
     waiting = client.begin_call("wait_for", query=BY, inputs=["third"], since=last_line(other), timeoutMs=60_000)
     until(lambda: open_requests(other, "waiter"), "the wait to begin")
     for number in range(5):
-        other.call("evaluate_code", code=f"'noise {number}'")
-    other.call("evaluate_code", code="'signal'", who="third")
-    assert settled(client, waiting)["result"][0][1] == "'signal'"
+        other.call("evaluate_code", code=f'"noise {number}"')
+    other.call("evaluate_code", code='"signal"', who="third")
+    assert settled(client, waiting)["result"][0][1] == '"signal"'
 
 
 def test_output_is_seen_while_its_evaluation_still_runs(live, client, other):
     gate = live.workspace / "gate"
-    code = f"import os, time\nprint('ready', flush=True)\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    code = f'(println "ready") (await-file "{gate.as_posix()}")'
     running = other.call("evaluate_code", code=code, timeoutMs=1000)
     answer = client.call("wait_for", query=OUTPUT_OF, inputs=[running["evaluationId"]], since=0, timeoutMs=60_000)
     assert answer["result"] == [["ready\n"]]
@@ -85,11 +86,11 @@ def test_output_is_seen_while_its_evaluation_still_runs(live, client, other):
 
 
 def test_a_query_for_one_row_waits_for_any_row(client):
-    client.call("evaluate_code", code="'one'")
+    client.call("evaluate_code", code='"one"')
     line = last_line(client)
-    client.call("evaluate_code", code="'two'")
+    client.call("evaluate_code", code='"two"')
     query = '[:find ?t . :where [?e :output/category "evaluationResults"] [?e :output/text ?t]]'
-    assert client.call("wait_for", query=query, since=line, timeoutMs=0)["result"] == ["'two'"]
+    assert client.call("wait_for", query=query, since=line, timeoutMs=0)["result"] == ['"two"']
 
 
 def test_a_changed_aggregate_is_a_new_row(client):
@@ -140,7 +141,7 @@ def test_a_cancelled_wait_is_over_and_its_client_is_served_on(client, other):
     until(lambda: open_requests(other, "waiter"), "the wait to begin")
     client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
     until(lambda: not open_requests(other, "waiter"), "the wait to end")
-    assert client.call("evaluate_code", code="6 * 7")["result"] == "42"
+    assert client.call("evaluate_code", code="(+ 40 2)")["result"] == "42"
 
 
 def test_a_wait_ends_when_its_client_leaves(live, other):
@@ -155,16 +156,14 @@ def test_ten_waits_end_by_one_line(live, other):
     calls = [each.begin_call("wait_for", query=BY, inputs=["herald"], timeoutMs=60_000) for each in waiters]
     for number in range(10):
         until(lambda number=number: open_requests(other, f"waiter-{number}"), "the wait to begin")
-    other.call("evaluate_code", code="'news'", who="herald")
+    other.call("evaluate_code", code='"news"', who="herald")
     for each, call in zip(waiters, calls, strict=True):
         assert settled(each, call)["status"] == "found"
         each.close()
 
 
 def test_lines_that_left_the_log_unseen_are_named(tmp_path):
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace" / "codriver.toml").write_text("logMaxEntities = 10\n")
-    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+    with tools_in_memory.serving(tmp_path, settings={"log_max_entities": 10}) as live, live.client() as client:
         line = last_line(client)
         for _ in range(20):
             client.call("evaluate_code", code="1")
@@ -185,8 +184,7 @@ def test_a_server_that_stops_answers_its_waits(tmp_path):
 
 def test_waits_one_after_the_other_miss_nothing_and_tell_nothing_twice(live, client, other):
     since = last_line(client)
-    code = "import sys, time\nfor number in range(60):\n"
-    code += "    print(number); sys.stdout.flush(); time.sleep(number % 7 / 500)"
+    code = "(dotimes number 60 (println number) (sleep (/ number 5000)))"
     running = other.begin_call("evaluate_code", code=code)
     told = ""
     query = """[:find ?line ?text :where [?e :output/who "other"] [?e :output/category "evaluationOutput"]

@@ -61,6 +61,13 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
     client.call("evaluate_code", code="del kept")
 
 
+def test_a_load_that_prints_nothing_is_not_said_to_be_the_same(live, client):
+    (live.workspace / "quiet.py").write_text("x = 1\n")
+    assert client.call("load_file", filePath="quiet.py")["notes"] == []
+    nothing = "nothing of quiet changed since its load, so nothing ran: whole: true runs it"
+    assert client.call("load_file", filePath="quiet.py")["notes"] == [nothing]
+
+
 def test_a_load_renews_what_others_hold_and_says_so(live, client, own_modules):
     low, high = own_modules
     write(live, **{low: LOW.replace("x * 2", "x * 3")})

@@ -61,12 +61,15 @@ def never_block(end: int) -> None:
 
 
 async def heed(tell: Callable[[str], None]) -> None:
-    """Tell the name of each signal that asks for the end, until cancelled. On the main thread."""
+    """Tell the name of each signal that asks for the end, until cancelled. Signals come to the main thread alone."""
     import asyncio  # noqa: PLC0415  # no command but the server has an event loop
     import signal  # noqa: PLC0415  # as above
+    import threading  # noqa: PLC0415  # as above
 
     import anyio  # noqa: PLC0415  # as above
 
+    if threading.current_thread() is not threading.main_thread():
+        return
     if sys.platform == "win32":  # whose event loops take no signals
         loop = asyncio.get_running_loop()
         send, receive = anyio.create_memory_object_stream[int](8)

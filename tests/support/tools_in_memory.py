@@ -1,0 +1,103 @@
+"""A server in the process of the tests, whose REPL is in memory: for what the tools promise by themselves.
+
+All of the server is real, its socket too. It runs in a thread here, and not in a process of its own, so that neither it
+nor its REPL has to be started. A test asks it by the same clients as any other server.
+
+The REPL is one of a further kind, with a connector of its own: `.memory-port`, with a number, stands for its port file.
+"""
+
+import functools
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import lent_servers
+import memory_repl
+import pytest
+from live_server import WAIT_S, Live, environ, until
+
+from codriver.app import serve, wiring
+from codriver.files.own_folders import server_folder
+from codriver.net.client import ask_to_stop
+from codriver.net.server_record import read_record
+from codriver.repls import kinds
+from codriver.settings.model import GIVEN as DURATIONS
+
+MEMORY = kinds.Kind("Memory", "mem", "memory", protocol=memory_repl.PROTOCOL, port_files=(".memory-port",))
+OWN = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "JUPYTER_RUNTIME_DIR", "CODRIVER_EVENT_LOOP")
+"""The variables of a server that are not those of the tests."""
+
+_numbers = count(4711)
+
+
+@functools.cache
+def _variables():
+    """Those of all servers of this process, as one environment is all that it has."""
+    given = environ(lent_servers.new_folder("in-memory"))
+    return {name: given[name] for name in OWN}
+
+
+class InMemory(Live):
+    """One such server. `settings` are those of a command line, `variables` more of its environment.
+
+    Without the setting `lanes` its clients share a session, as those of a REPL in Python do.
+    """
+
+    def __init__(self, folder, *, durations="", settings=None, variables=None, has_repl=True):
+        self.folder = folder
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        self.environ = {**environ(folder), **_variables()}
+        self.port_file = self.workspace / ".calva" / "mcp-server" / "port"
+        self.place = f"127.0.0.1:{next(_numbers)}"
+        self._patched = pytest.MonkeyPatch()
+        self._switching = sys.getswitchinterval()
+        self._reached = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=[settings or {}], name="server")
+        for name, value in {**_variables(), DURATIONS: durations, **(variables or {})}.items():
+            self._patched.setenv(name, value)
+        self._patched.setattr(kinds, "KINDS", (*kinds.KINDS, MEMORY))
+        self._patched.setattr(wiring, "CONNECTORS", {**wiring.CONNECTORS, memory_repl.PROTOCOL: memory_repl.connect})
+        self.repl = memory_repl.start(self.place, self.workspace) if has_repl else None
+        if has_repl:
+            (self.workspace / MEMORY.port_files[0]).write_text(self.place.rpartition(":")[2])
+        self._thread.start()
+        assert self._reached.wait(WAIT_S), "the server does not start"
+
+    def _serve(self, settings):
+        wanted = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, **settings}
+        try:
+            serve.run(serve.ServeOptions(self.workspace, wanted, on_reached=self._reached.set, says="quiet"))
+        finally:
+            self._reached.set()  # or it never will be
+
+    def stop(self, number=signal.SIGTERM):
+        assert number == signal.SIGTERM, "a thread takes no signals: it is asked to end"
+        if self._thread.is_alive():
+            ask_to_stop(self.workspace, read_record(server_folder(self.workspace)))
+        self._thread.join(WAIT_S)
+        if self.repl and self.repl.is_running():
+            self.repl.end()
+        sys.setswitchinterval(self._switching)
+        self._patched.undo()
+        assert not self._thread.is_alive(), "the server does not end"
+
+
+@contextmanager
+def serving(folder, **more):
+    """Such a server for the length of the context, whose REPL, if it has one, is there."""
+    live = InMemory(Path(folder), **more)
+    try:
+        if live.repl:
+            with live.client() as client:
+                until(lambda: phases(client) == ["connected"], "its REPL")
+        yield live
+    finally:
+        live.stop()
+
+
+def phases(client):
+    return [row["phase"] for row in client.call("list_sessions")["sessions"]]
