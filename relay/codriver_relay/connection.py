@@ -150,10 +150,10 @@ class Handshake:
         self.level: bytes | None = None
         """The client's request for log messages, once it made one."""
         self.awaits_level = False
-        """The server was asked for them once more, and has not answered that."""
+        """True while the server has not answered the repeated request for log messages."""
 
     def note_sent(self, message: Message) -> None:
-        """Remember what a new connection would ask for."""
+        """Remember the messages that a new connection needs again."""
         if message.key is None:
             if message.method == b"notifications/initialized":
                 self.initialized = message
@@ -163,7 +163,7 @@ class Handshake:
             self.level = message.line
 
     def note_unsent(self, message: Message) -> None:
-        """Remember the end of the handshake, where it waited in vain for a server that has heard the beginning."""
+        """Remember the end of the handshake, if it waited in vain for a server that heard the beginning."""
         if message.method == b"notifications/initialized" and self.initialize:
             self.initialized = message
 

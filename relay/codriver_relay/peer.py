@@ -140,7 +140,7 @@ def row_form(address: bytes, port: int) -> bytes:
 
 
 def lives(process: int) -> bool:
-    """Whether a process is there, as far as the system tells; where it does not, it counts as there."""
+    """Whether a process is there; one that the system does not tell of counts as there."""
     if sys.platform != "win32":  # where the question would end it
         try:
             os.kill(process, 0)

@@ -64,7 +64,7 @@ def _note_queued(number: int, frame: str, event_id: str) -> None:
 
 
 def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
-    """Have an event handled, and tell what changed; where that fails, the state is as it was before."""
+    """Have an event handled, and tell the changes; if that fails, the state is as it was before."""
     _refuse_draining(found)
     within, failure = epoch(found.name, str(event[0])), ""
     try:

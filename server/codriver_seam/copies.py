@@ -102,7 +102,7 @@ class Source:
             function.__code__ = copies.get(known) or self._own.get(function, known)
 
     def _compile(self) -> dict[types.CodeType, types.CodeType]:
-        """By code of the source the copy, where it differs."""
+        """By code of the source its copy, if the copy differs."""
         calls: dict[str, Callable[..., Any]] = {}
         tree = ast.parse(self._text, self.file)
         for code, site in self.sites.items():
@@ -409,7 +409,7 @@ class Copied:
         return (relay is not None and relay.code is code) or (source is not None and source.is_copy(code))
 
     def _source(self, file: str) -> Source | None:
-        """The source of a file; read anew where it changed, unless somebody listens to it."""
+        """The source of a file; a changed file is read anew, unless somebody listens to its functions."""
         held = self._sources.get(file)
         if held is None or not held.is_current:
             try:

@@ -237,7 +237,7 @@ class Streams:
             os.register_at_fork(after_in_child=_after_fork)
 
     def add(self, asked: Json, write: Write) -> Subscription:
-        """A new subscription, and the writer where it is the first.
+        """A new subscription; the first one starts the writer.
 
         Raises:
             Refusal: there are enough, or no such topic, filter or predicate.

@@ -133,7 +133,7 @@ def _problem(given: Answer) -> str | None:
         return None
     error = fields.get("error") or {}
     words = str(error.get("message") or fields.get("message") or fields.get("hint") or fields.get("reason"))
-    # Where brackets are missing, the message has the line already.
+    # The message about missing brackets has the line already.
     place = f", line {error['line']}" if error.get("line") and fields.get("reason") != "unbalanced" else ""
     return f"{words.strip()}{place}"
 
@@ -173,9 +173,9 @@ class LiveSettings:
         self.withheld = tuple(map(held_back, reloader.withheld))
         """The settings in the workspace's files that do not count, a sentence each."""
         self.discovery: Discovery | None = None
-        """Whom to ask for REPLs that are added; None until the server looks for the first."""
+        """The discovery that is asked for REPLs that are added; None until the server looks for the first."""
         self.server_kernels: ServerKernels | None = None
-        """Whom to tell of kernels that are added; None as long."""
+        """The kernels that are told of those that are added; None as long."""
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Look at the files until cancelled; tell in the log what became of each change."""

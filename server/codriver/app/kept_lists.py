@@ -90,7 +90,7 @@ def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
 
 
 def forget(workspace: Path) -> None:
-    """Remove the file of a workspace, without a word where it cannot be."""
+    """Remove the file of a workspace; a file that cannot be removed stays, without a word."""
     try:
         with suppress(FileNotFoundError):
             files.remove(_file(workspace))

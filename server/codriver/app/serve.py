@@ -286,7 +286,7 @@ class Server:
 
     @staticmethod
     def _install_relay() -> None:
-        """Have the relay at its stable place; where that cannot be written, clients need one that is on the PATH."""
+        """Have the relay at its stable place; if the place cannot be written, clients need a relay on the PATH."""
         try:
             logger.info("the relay is at %s", relay_install.install_relay(relay_install.shipped_relay(), relay_file()))
         except relay_install.RelayNotInstalledError as error:

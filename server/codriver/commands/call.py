@@ -304,7 +304,7 @@ def no_repl_here(workspace: Path) -> str:
 
 
 def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
-    """A refusal, which is one for want of a REPL where none is connected, and says so in words for a command line."""
+    """The refusal as it was, or with no REPL connected one for want of a REPL, in words for a command line."""
     if any(row["phase"] == "connected" for row in repls):
         return answer
     gone = "; ".join(f"{row['key']}: {row.get('note') or row['phase']}" for row in repls)

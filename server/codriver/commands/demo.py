@@ -107,7 +107,7 @@ async def _show(session: ClientSession, steps: Sequence[tuple[str, str]]) -> Non
     answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
     say(Styled("\nthe output log, as any client can query it:", bold=True))
     who = ""
-    for entry in answer["result"]:  # who asked is told where it is another than in the row before
+    for entry in answer["result"]:  # the caller is told if the row before has another
         who = entry.get("who", who)
         text = " ⏎ ".join(entry["text"].splitlines())
         say(f"  {entry['line']:>3}  {who:10} {entry['category']:18} {text}")

@@ -474,7 +474,7 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
 
 def _told_without_server(workspace: Path, who: str) -> str:
     """The handoff from what lies on the disk."""
-    # A server does it where one runs.
+    # A running server does it.
     from codriver.log.handoff_report import (  # noqa: PLC0415  # as it says above
         Present,
         compose,

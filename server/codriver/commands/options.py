@@ -76,7 +76,7 @@ def _before(ctx: click.Context) -> Path | None:
 
 
 def workspace_above(folder: Path) -> Path | None:
-    """The nearest folder above `folder` that is a workspace; None where `folder` is one itself, or none is.
+    """The nearest folder above `folder` that is a workspace; None if there is none, or `folder` itself is one.
 
     A workspace has, or had, a server, or has `codriver.toml` or a project file, or is a linked working tree of git,
     whatever checkout it lies in. What lies beyond the user's own ground is none: the home folder, folders for temporary

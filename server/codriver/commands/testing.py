@@ -293,7 +293,7 @@ def _say_pictures(connection: client.Connection, answer: dict[str, Any], images:
 
 
 def _as_the_server_has_it(name: str, workspace: Path) -> str:
-    """A namespace as it is given, or the path of a file below the workspace, where it was given from another folder."""
+    """A namespace as given; a file that was given from another folder by its path below the workspace."""
     path, separator, test = name.partition("::")
     file = Path.cwd() / path
     if not ("/" in path or file.is_file()) or not file.exists() or not file.is_relative_to(workspace):
@@ -357,7 +357,7 @@ def _print(cases: Sequence[Case]) -> None:
 
 
 def _annotate(cases: Sequence[Case], workspace: Path) -> None:
-    """Have GitHub Actions, where that reads, show each failure at its line."""
+    """Have GitHub Actions, if it reads the output, show each failure at its line."""
     wrong = [case for case in cases if case.outcome in SIGNS]
     for case in wrong[:MOST_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
         say(annotation(case, workspace))
@@ -365,7 +365,7 @@ def _annotate(cases: Sequence[Case], workspace: Path) -> None:
 
 @contextmanager
 def _unobeyed() -> Iterator[None]:
-    """Have GitHub Actions, where it reads, obey nothing of what is written within: tests may say anything.
+    """Have GitHub Actions, if it reads the output, obey nothing that is written within: tests may say anything.
 
     Source: its workflow commands, `stop-commands`. Its word to go on is known to nobody before it is said.
     """

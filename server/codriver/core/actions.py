@@ -71,14 +71,14 @@ class ClientGone(Action):
 
 @dataclass(frozen=True)
 class GraceOver(Action):
-    """A client has been gone for as long as what it left may hold up others."""
+    """The grace of a client that is gone is over: nothing that it left may hold up others any more."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class CallerNamed(Action):
-    """A caller gave its name, which holds until another is given; before it was `formerly`, given or made for it."""
+    """A caller gave its name, which holds until it gives another; its name was `formerly` before, given or made up."""
 
     conversation: str
     formerly: str

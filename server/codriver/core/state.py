@@ -149,7 +149,7 @@ class Origin:
     text: str
     """The address, the port file's path, the word or command line to start, the connection file, or the URL."""
     is_merely_found: bool = False
-    """Nobody named the kernel to us: it is a human's, used by its key alone or where it is the only REPL."""
+    """Nobody named the kernel to us: it is a human's, used by its key alone, or as the only REPL."""
     stands_in: str = ""
     """Of one that we start: which it is, where the project's own cannot be started, and why, as everybody is told."""
 

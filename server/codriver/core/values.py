@@ -187,7 +187,7 @@ class Request:
     """The file that the code is from; with the kinds that load, the code is all of it."""
     kind: Kind = "evaluate"
     """`load-file`: the code is loaded as that file. `load-forms`: `forms`, some of it, are evaluated in `namespace`;
-    where that is not there yet, the whole is loaded as that file, as forms without the others would leave half of it.
+    if that is not there yet, the whole is loaded as that file, as forms without the others would leave half of it.
     """
     lines: tuple[int, ...] | None = None
     """Of the kind `load-file`: of a module whose former text is not known, the statements that are run alone."""
@@ -211,11 +211,11 @@ class Request:
     trace: tuple[str, ...] | None = None
     """The names whose calls are recorded, without any those of all the project's own; None: no call is recorded."""
     trial: str = ""
-    """Of the kind `try-code`, whose code says the same in words: the candidates, as JSON."""
+    """The candidates of the kind `try-code` as JSON; its code is the candidates in words."""
     profiles: bool = False
     """Whether the slowest functions are told."""
     tests: TestSelection | None = None
-    """Of the kind `run-tests`, whose code says the same in words."""
+    """The selection of the kind `run-tests`, whose code is the selection in words."""
 
     @property
     def text(self) -> str:

@@ -305,7 +305,7 @@ class Context:
 
 
 def provided(clause: Clause) -> frozenset[str]:
-    """The variables that are bound once it has run."""
+    """The variables that are bound once the clause has run."""
     return frozenset() if isinstance(clause, Predicate | Not) else variables(clause)
 
 
@@ -370,7 +370,7 @@ class Group:
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
     def line_variables(self, places: Mapping[str, int]) -> frozenset[str]:
-        """The variables that are the entity's line."""
+        """The variables that stand for the entity's line."""
         terms = [self.entity] + [p.value for p in self.patterns if places.get(_attribute(p)) == LINE]
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
@@ -408,7 +408,7 @@ class Match:
     def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
         """The records that match, whatever the row."""
         for place, value in self.fixed:
-            # No value in a record is nil, which stands for none there.
+            # A value that is absent in a record is None, so nil equals no value.
             records = [record for record in records if record[place] == value] if value is not None else []
         for place in self.present - required:
             records = [record for record in records if record[place] is not None]

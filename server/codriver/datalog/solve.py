@@ -247,7 +247,7 @@ class _Shape:
         return QueryAnswer(shown, len(shown), cut)
 
     def _within_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
-        """The rows of which the text is not too long to answer: with the highest lines, else the first."""
+        """As many rows as an answer has room for: those with the highest lines, else the first."""
         left = MAX_ANSWER_CHARACTERS
         if sum(map(_characters, zip(*rows, strict=True))) <= left:
             return rows, cut

@@ -111,7 +111,7 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
 
 
 def _without_magic(one: Checked) -> Checked:
-    """The step, left out where it is no Python."""
+    """The step; one that is no Python is left out."""
     is_magic = one.step.role == "magic" and one.verdict != "absent"
     return replace(one.demoted(NO_PYTHON), verdict="absent") if is_magic else one
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
-"""`ran`: there is no value to compare. `differs`: it ran, and what came of it is another. `absent`: it cannot run."""
+"""`ran`: there is no value to compare. `differs`: it ran with another outcome. `absent`: it cannot run."""
 
 Telling = Literal["each", "last", "whole"]
-"""The values that are compared: that of `each` step; of a kernel's cells the `last` step's, and the pictures, where the
-fresh REPL is none; else all that a `whole` cell shows."""
+"""The values that are compared: that of `each` step; of a kernel's cell, if the fresh REPL is no kernel, that of the
+`last` step and the pictures, else all that the `whole` cell shows."""
 
 HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
 """The marks that the log holds in place of a secret, or of the middle of a text that was too long for it."""
@@ -338,7 +338,7 @@ def _is_patch(
 
 
 def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]:
-    """Load the file as it was then, or as it is where an edit loaded parts of it; documents name the file as it is."""
+    """Load the file's recorded text, or after an edit that loaded parts the present one, which documents name."""
     step = Step(_loading(evaluation), "import")
     observed = yield Question(evaluation.code, file=evaluation.file) if evaluation.file else Question(step.text)
     if observed.raised is None:

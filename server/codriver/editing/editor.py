@@ -75,7 +75,7 @@ class Outcome:
 
     files: tuple[FileResult, ...]
     elsewhere: Mapping[int, Elsewhere] = field(default_factory=dict)
-    """Of each renaming, by its index in the batch, the other files that name it."""
+    """By the index of a renaming in the batch: the other files that have the name."""
 
 
 Guard = Callable[[Change], str]

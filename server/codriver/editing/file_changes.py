@@ -77,7 +77,7 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
 
 
 def _parts(workspace: Path, path: Path) -> tuple[str, ...]:
-    """The names of a path; only those below the workspace where it lies in it."""
+    """The names of a path; of one in the workspace only those below it."""
     return path.relative_to(workspace).parts if path.is_relative_to(workspace) else path.parts
 
 
@@ -98,7 +98,7 @@ def is_version_control(name: str) -> bool:
 
 
 def show(workspace: Path, path: Path) -> str:
-    """The path as answers show it: relative to the workspace where it lies in it."""
+    """The path as answers show it: one in the workspace is relative to that."""
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
 
 

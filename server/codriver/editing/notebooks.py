@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _BRACKET = re.compile(rb'["\[\]{}]')
 _BARE = re.compile(rb'[^\s,\]}\[{":]*')
-"""A number, or a name."""
+"""A bare value of JSON: a number, or a name."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COUNTED = re.compile(r"(?:cell-)?(\d{1,9})")
 _SPLIT = frozenset({"application/javascript", "image/svg+xml"})

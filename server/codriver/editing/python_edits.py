@@ -423,7 +423,7 @@ class PythonSource:
 
     @cached_property
     def step(self) -> str:
-        """One level of indentation, by the first body that is deeper than what it is in; empty where there is none."""
+        """One level of indentation, as the first body that is deeper than its statement has it; empty without any."""
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)
             if isinstance(node, ast.stmt) and isinstance(body, list) and body:

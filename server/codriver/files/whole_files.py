@@ -53,7 +53,7 @@ def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
 
 
 def read_pieces(path: Path, rules: Rules, *, root: Path | None = None) -> Iterator[bytes]:
-    """The file at `path` in pieces of up to 1 MiB, where it may be larger than what is to be held of it.
+    """The file at `path` in pieces of up to 1 MiB, for files that may be too large to be held whole.
 
     Raises like `read`: before the first piece, but for a file that grows meanwhile.
     """

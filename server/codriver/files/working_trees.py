@@ -71,7 +71,7 @@ def is_linked_tree(folder: Path) -> bool:
 
 
 def other_tree(workspace: Path, folder: Path) -> Path | None:
-    """The working tree that `folder` is in, where it is another one of the repository of `workspace`. Blocks.
+    """The working tree that `folder` is in, if it is another one of the repository of `workspace`. Blocks.
 
     None for the same tree, one of another repository, and where nobody can tell.
     """

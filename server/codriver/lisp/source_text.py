@@ -384,7 +384,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why an edit is refused; the lines around its target, where that is the matter; the new text balanced."""
+    """Why an edit is refused; the lines around its target, if the target is wrong; the new text balanced."""
 
     message: str
     context: str | None = None

@@ -296,7 +296,7 @@ NONE = Found((), {})
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A name that changes where it is defined: of `namespace`, None for a keyword, which is the same one everywhere."""
+    """A renaming of a definition: of `namespace`, None for a keyword, which is the same in all of them."""
 
     namespace: str | None
     old: str

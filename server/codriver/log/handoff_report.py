@@ -66,7 +66,7 @@ class Step:
     error: str = ""
     meant: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
-    """The names that it assigned at the top, where that defines nothing: in Python."""
+    """The names that the code assigned at the top of a module; of Python alone, as Lisp defines them."""
     life: int = 0
 
     @property
@@ -102,7 +102,7 @@ class Story:
     edits: tuple[tuple[str, str], ...] = ()
     """The callers that edited, each with the file."""
     lives: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By key of a REPL: the line where it was connected last, in this run."""
+    """By key of a REPL: the line of its last connection in this run."""
     first_line: int = 0
     last_line: int = 0
 

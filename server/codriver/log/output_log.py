@@ -296,7 +296,7 @@ class OutputLog(BoundedLog):
         return self._redact(text)
 
     def append(self, entry: Entry, *, may_wait: bool = False) -> int:
-        """Add an entity, which has no line yet, and give its line; what is then over the caps leaves.
+        """Add an entity without a line, and give the line that it gets; entities beyond the caps leave.
 
         One that `may_wait` has its line at once, and is added with those after it: by `add_waiting`, or as soon as
         anybody reads. That takes half of the time, and none of it while the caller waits.

@@ -380,7 +380,7 @@ def ask_for_page(workspace: Path) -> dict[str, Any]:
 def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
     """The process of the server that `claimed` names, if it serves the workspace; None when it does not.
 
-    The kernel tells; where it does not, the server is asked, which then has to answer.
+    The kernel tells; else the server is asked, and has to answer.
     """
     folder = server_folder(workspace)
     try:

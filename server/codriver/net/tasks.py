@@ -373,7 +373,7 @@ class Work:
     messages: Shares = field(default_factory=lambda: Shares(1))
     """Reading long messages."""
     files: Shares = field(default_factory=lambda: Shares(FILE_SLOTS, slots_per_client=2))
-    """Reading what a client names, on whatever disk."""
+    """Reading files that a client names, on whatever disk."""
     notebooks: Shares = field(default_factory=lambda: Shares(1))
     """Reading notebooks: one at a time, as each may take as much memory as a notebook may."""
     texts: Shares = field(default_factory=lambda: Shares(TEXT_SLOTS))

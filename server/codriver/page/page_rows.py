@@ -117,7 +117,7 @@ class RowReader:
         return row
 
     def _standing(self, rows: dict[str, Row], state: State) -> None:
-        """Note how the evaluations stand that are not over, or were not when this was noted last."""
+        """Note the states of the evaluations that are not over, or were not over at the last note."""
         live = {one.id: one.status for one in state.unfinished()}
         for name in [*self._live, *live]:
             if self._live.get(name) != live.get(name):

@@ -162,7 +162,7 @@ def takes_forms(elicitation: object) -> bool:
 
 
 def _standing_in(services: Services) -> list[Repl]:
-    """The Pythons of ours that stand in for the project's own until the user lets that run."""
+    """Our Pythons that stand in for the project's own until the user lets the project's run."""
     waiting = services.core.state.waiting_for_trust()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]
 

@@ -236,7 +236,7 @@ def project_marks() -> frozenset[str]:
 
 
 def suffixes_of(dialect: str) -> frozenset[str]:
-    """The endings of source files that a dialect loads: those of all its family where it has one; none if unknown."""
+    """The endings of source files that a dialect loads: those of all its family, if it has one; none if unknown."""
     alone = {PYTHON.dialect, "hy"}
     kin = {dialect} if dialect in alone else {kind.dialect for kind in KINDS} - alone
     is_known = any(dialect in (kind.dialect, kind.file_dialect) for kind in KINDS)

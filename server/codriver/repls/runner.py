@@ -410,7 +410,7 @@ class AppStreamKeeper:
         self._core.resume(effect, is_there)
 
     async def end(self, effect: EndAppStream) -> None:
-        """End a stream in the application, where that can still be reached."""
+        """End a stream in the application, if that can still be reached."""
         stream = effect.stream
         repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
         if repl is None or adapter is None or repl.generation != stream.generation:

@@ -124,8 +124,8 @@ class Launch:
     relay: Path
     workspace: Path
     shared: tuple[str, ...] | None = None
-    """The command line in files that a team shares, without a path of this machine; empty where none would work, None
-    where it was not looked for and the paths are used there too."""
+    """The command line in files that a team shares, without a path of this machine; empty if none would work, None if
+    none was looked for, so that the paths stand there too."""
 
     @classmethod
     def here(cls, workspace: Path) -> Launch:

@@ -361,7 +361,7 @@ def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]
 
 
 def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """The interpreter that a server would take, where it may lack the project's packages; a server says it itself."""
+    """The interpreter that a server would take, if it may lack the project's packages; a server that runs says so."""
     with contextlib.suppress(SettingsError):
         chosen = load(workspace, environ=environment.variables).settings.python
         found = find_safe_python(workspace, environment.variables, chosen, trust.is_accepted)

@@ -222,7 +222,7 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
 
 
 def _repl_line(projects: Sequence[Project], workspace: Path, environment: Environment) -> str:
-    """The line in `codriver.toml` that has the REPL started, where that is needed and nobody has said otherwise."""
+    """The line in `codriver.toml` that has the REPL started; empty if none is needed or the settings name one."""
     if not projects or running_repls(workspace):
         return ""  # one that runs is found
     if not can_start(projects[0], workspace, environment) or _settings_name_a_repl(workspace):
@@ -325,7 +325,7 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
 
 
 def _done(change: Change) -> Change:
-    """Do what a change says, and keep account of the folders that it makes; the change, refused where that failed."""
+    """Do what a change says, and keep account of the folders that it makes; the change, refused if it failed."""
     made = missing_above(change.file) if change.is_pending else ()
     try:
         apply(change)

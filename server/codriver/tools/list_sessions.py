@@ -124,7 +124,7 @@ def _seam_row(state: State, repl: Repl, told: Mapping[str, Any]) -> dict[str, ob
 
 
 def _lanes(state: State, repl: Repl, own: tuple[str, str]) -> list[dict[str, object]]:
-    """The lanes of a REPL, a row each; none where there is but the reader's own and nothing runs in it.
+    """The lanes of a REPL, a row each; none if the reader's own is the only one and nothing runs in it.
 
     One whose client is gone is news as long as something runs in it.
     """

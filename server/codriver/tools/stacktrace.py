@@ -120,7 +120,7 @@ def _frame(frame: Json) -> StackFrame:
 
 
 def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
-    """Whose error it is, and since when."""
+    """The caller whose code failed, and how long ago that was."""
     if failed is None:
         return {}
     ago = max(0, call.services.now() - (failed.ended_at or 0))

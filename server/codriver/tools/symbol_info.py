@@ -243,7 +243,7 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
 
 
 def _line(one: Listed, clean: Callable[[str], str]) -> str:
-    """A symbol in one line: its name, parameters and documentation; also its kind, where it is nothing to call."""
+    """A symbol in one line: its name, parameters and documentation; also its kind, if it cannot be called."""
     parameters = cut(clean(one.parameters), PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
     kind = f" ({one.type})" if one.type in {*SPACES, "macro"} else ""

@@ -54,7 +54,7 @@ class LineRoom:
         self._total = 0
 
     def hold(self, holder: LineDecoder, held_bytes: int) -> None:
-        """Count so much as held for this decoder; where that is too much, all of the one that has most is given up."""
+        """Count so many bytes as held for this decoder; beyond the limit the decoder with most gives up all its own."""
         before = self._held.pop(holder, 0)
         if held_bytes > UNCOUNTED_BYTES:
             self._held[holder] = held_bytes
@@ -144,7 +144,7 @@ class LineDecoder:
             raise self.fault
 
     def _count(self) -> None:
-        """Tell the room how much is held, where that is or was enough to count."""
+        """Tell the room how much is held, if that is or was enough to count."""
         held_bytes = len(self._held) + self._kept_bytes
         if self._room is not None and (self.is_counted or held_bytes > UNCOUNTED_BYTES):
             self.is_counted = held_bytes > UNCOUNTED_BYTES

@@ -306,7 +306,7 @@ class SyntaxFault:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text that defines a name, which may go on behind its end; and where it begins, where that is known."""
+    """The text that defines a name, which may go on behind its end; and the place of its beginning, if known."""
 
     text: str
     file: str | None = None
@@ -351,7 +351,7 @@ class StackFrame:
     function: str | None = None
     tooling: bool = False
     repeated: str = ""
-    """How often it came in a row, in words, where that is told once."""
+    """How often the frame came in a row, in words, for a series that is told once."""
     number: int | None = None
     """Its number, from 0 for the innermost, where code can be evaluated in it."""
     locals: Mapping[str, str] = field(default_factory=dict)

@@ -73,7 +73,7 @@ class Execution:
         self._quirks = quirks
         self.error: Told | None = None
         self.locals: tuple[str, ...] = ()
-        """The plain locals of the place where it failed, each as `name=value`."""
+        """The plain locals of the place of the failure, each as `name=value`."""
         self.count: int | None = None
         """The kernel's number of it."""
         self.status = ""
@@ -93,7 +93,7 @@ class Execution:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether it ended by an interrupt, as far as the kernel says so."""
+        """Whether the execution ended by an interrupt, as far as the kernel says so."""
         return self.status == "abort" or (self.error is not None and is_interrupt(self.error))
 
     def take(self, message: Message) -> None:

@@ -202,7 +202,7 @@ class Kernel:
         self.heard = 0
         """Messages so far, whoever caused them."""
         self.session = ""
-        """The kernel's own; empty of one that answers under the session of whoever asked, as R's does."""
+        """The kernel's own session; empty for a kernel that answers under the session of whoever asked, as R's does."""
         self._on_foreign = on_foreign
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
         self._past: Recent[str, Exchange] = Recent(KEPT_EXCHANGES)

@@ -302,7 +302,7 @@ class KernelSeam:
             await learn_sensitive(self.ask, self._listener)
 
     def is_last(self, request: Request) -> bool:
-        """True where an application is looked for when this was evaluated: none is known, and it may have brought one.
+        """True if an application is looked for after a request: none is known yet, and its code may have brought one.
 
         Whatever a file brings in is not seen in the request that loads it.
         """

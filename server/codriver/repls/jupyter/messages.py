@@ -117,7 +117,7 @@ def new_header(type: str, session: str, subshell: str | None = None) -> dict[str
 OnMessage = Callable[["Message"], None]
 """Called on the event loop with each message. It must return quickly and not raise."""
 KeepUp = Callable[[], Awaitable[None]]
-"""Waits until what was told before is kept, where that takes longer than it comes."""
+"""Waits until earlier messages are kept, if they come faster than they are kept."""
 
 
 class Channel(Protocol):

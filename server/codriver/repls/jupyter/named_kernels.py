@@ -72,7 +72,7 @@ class TokenSource:
 
     @property
     def name(self) -> str:
-        """The name that stands for the token where it is taken out of a text."""
+        """The name that stands in a text in the token's place."""
         return self.variable or "KERNEL_TOKEN"
 
     @property

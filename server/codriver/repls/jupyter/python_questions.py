@@ -401,7 +401,7 @@ class KernelTestRunner:
         return self._marked(found) if found is not None else None
 
     async def interrupt(self) -> Interruption:
-        """Stop the run that was begun first, or take it back where it waits for its turn."""
+        """Stop the run that was begun first, or take it back if it still waits for its turn."""
         if not self._under_way:
             return Interruption("idle")
         run = self._under_way[0]

@@ -55,7 +55,7 @@ class ServerKernels:
     def __init__(self, environ: Mapping[str, str], keep_secret: Callable[[str, str], None], keep_up: KeepUp) -> None:
         """`keep_secret` is told each token, by a name for it, before it is shown to a server.
 
-        `keep_up` waits until what was told of a kernel is kept, where that takes longer than it comes.
+        `keep_up` waits until a kernel's messages are kept, if they come faster than they are kept.
         """
         self._environ = environ
         self._keep_up = keep_up
@@ -154,7 +154,7 @@ class ServerKernels:
         return await anyio.to_thread.run_sync(_token_of_own, url.base, self._environ)
 
     async def _find(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
-        """The id of the kernel, which is started where it is to be and is not there."""
+        """The id of the kernel; one that the name asks to start is started."""
         if url.kernel:
             return url.kernel
         if url.notebook:

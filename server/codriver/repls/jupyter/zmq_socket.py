@@ -244,7 +244,7 @@ DROPPABLE: Final = frozenset({"stream", "display_data", "update_display_data", "
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """So much in the place of messages about one parent that were dropped."""
+    """A mark in the place of dropped messages about one parent: how much they held."""
 
     parent: Mapping[str, object]
     stream: str

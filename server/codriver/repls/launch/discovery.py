@@ -214,7 +214,7 @@ class Choice:
     problem: str | None = None
     """Why it cannot be started."""
     stands_in: str = ""
-    """In words: what it is, where another is the project's, and why that one is not started."""
+    """Of a stand-in, in words: its nature, and why the project's own REPL is not started."""
 
     @property
     def title(self) -> str:

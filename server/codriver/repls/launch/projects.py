@@ -93,7 +93,7 @@ def repl_of_project(workspace: Path) -> str:
 
 
 def repls_to_start(workspace: Path) -> tuple[str, ...]:
-    """The REPLs of which the first that can be started is, where none was asked for: texts for the setting `repl`.
+    """The REPLs to try when none was asked for, the first that can be started: texts for the setting `repl`.
 
     They are those of the projects here, and Basilisp's after those of Clojure; in an empty folder Python's.
 

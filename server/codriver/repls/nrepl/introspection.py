@@ -292,7 +292,7 @@ class Introspection:
         return responses.read_kept(as_map(data), part)
 
     async def tidy(self, session: str) -> None:
-        """Mend what the server leaves behind with every evaluation in `session`, where one is known to."""
+        """Tidy up after the evaluations in `session`, for a server that is known to leave something behind."""
         if "tidy" not in self._dialect.ask:
             return
         try:
@@ -453,7 +453,7 @@ class SeamQuestions:
             await learn_sensitive(self.ask, self._listener)
 
     def is_last(self, request: Request) -> bool:
-        """True where an application is looked for when this was evaluated: none is known, and it may have brought one.
+        """True if an application is looked for after a request: none is known yet, and its code may have brought one.
 
         Whatever a file brings in is not seen in the request that loads it.
         """
@@ -499,7 +499,7 @@ class SeamQuestions:
         return told
 
     async def _subscribe(self, provider: Provider, code: str) -> str:
-        """Subscribe; the frames come as output of the form that does it, for as long as the subscription stands."""
+        """Subscribe by evaluating a form, whose output brings the frames as long as the subscription stands."""
         tool = await self._sessions.open(TOOL_SESSION)
         stream = _Stream(tool.connection, self._listener)
         try:

@@ -125,7 +125,7 @@ class ProbeResult:
     file_evaluator: str | None = None
     """The function that is sent along as `eval` with what comes from a file; None where the server takes none."""
     seam: seam_providers.Found | None = None
-    """The application's seam, where it is asked by evaluation."""
+    """The seam of an application that is asked by evaluation."""
 
 
 def read_ops(answer: Sequence[Message]) -> frozenset[str]:

@@ -113,7 +113,7 @@ class NreplSession:
     prints_to: PrintLimits | None = None
     """The limits to which it prints what a request does not limit."""
     keeps_loaders: bool = False
-    """Code in it may have got hold of a class loader of its evaluations, so that none is unlinked."""
+    """True once code in the session may hold a class loader of its evaluations, so that no loader is unlinked."""
     is_in_file: bool = False
     """Code of a file was evaluated in it last."""
     unprinted: int = 0

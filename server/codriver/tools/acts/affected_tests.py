@@ -48,7 +48,7 @@ MOST_FILES: Final = 200
 """Files that are run because they import what changed, the nearest first."""
 SHOWN_FILES: Final = 1
 RED_RUNS: Final = 10
-"""The newest runs by which it is known what was red last."""
+"""The newest runs that are asked which tests were red last."""
 BY_NAMED: Final = "the names of the changed files"
 BY_NAMES: Final = "chosen by names alone: the tests of files that are named after what changed"
 
@@ -378,7 +378,7 @@ def _namespace(text: str | None) -> str | None:
 
 
 def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
-    """The file itself where it holds tests, else those named `test_NAME` or `NAME_test` after it.
+    """The file itself if it holds tests, else those named `test_NAME` or `NAME_test` after it.
 
     A package's file has its folder's name. One at the top of a distribution has that one's folder's name as well, by
     which tests are looked for in that folder alone.

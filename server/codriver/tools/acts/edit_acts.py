@@ -167,7 +167,7 @@ class LiveSteps:
         return told_of_lost(found, [result.change.path for result in outcome.files])
 
     async def _tests_anew(self, outcome: Outcome, choice: Choice) -> bool | None:
-        """True if the tests pass in a new process; None where that is not known, as none ran there or one was late."""
+        """True if the tests pass in a new process; None if unknown, as no test ran there or one was late."""
         count, failed = await self._run_anew(outcome, choice)
         if _is_late(failed) if failed is not None else not count:
             return None

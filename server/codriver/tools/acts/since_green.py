@@ -143,7 +143,7 @@ def _evaluated(call: Call, green: Evaluation, red: Evaluation) -> str:
 
 
 async def _former(call: Call, since_ms: int) -> Former:
-    """The files that acts changed since, as they were before; none where one is not as the last act left it."""
+    """The former texts of files that acts changed since; none if others changed one of the files afterwards."""
     changed = call.services.ledger.acts.since(since_ms)
     if len(changed) > MOST_FILES:
         return {}

@@ -338,9 +338,9 @@ COLLECTION: Final = "(collection)"
 
 
 async def look_again(call: Call, evaluation: Evaluation, who: str, wait_s: float, *, is_all: bool = False) -> None:
-    """Run what is red of a run, and was not before or with nothing edited, in a new process, within `wait_s`.
+    """Run the red tests of a run again in a new process, within `wait_s`, but for those that were red before the edits.
 
-    `is_all`: whatever is red. The ledger has what passes there. A run that is known, or was stopped, is left alone.
+    `is_all`: those, too. The ledger has the tests that pass there. A run that is known, or was stopped, is left alone.
     """
     repl, known = call.state.repls.get(evaluation.repl), call.services.ledger.tests
     is_meant = repl is not None and repl.dialect == "python" and evaluation.status == "failed"

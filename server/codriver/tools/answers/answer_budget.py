@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 6
-"""Of one character: a control character is six, and any other four at most."""
+"""The most bytes of one character: a control character takes six, any other four at most."""
 TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
 """An escape whose end is missing, with the whole ones before it."""
 
@@ -109,7 +109,7 @@ def _escaped(text: str) -> bytes:
 
 
 def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, str | None]:
-    """The JSON value with its long texts shortened, and a note in words where that left something out.
+    """The JSON value with its long texts shortened, and a note in words if something was left out.
 
     All texts longer than some length are cut to that length, the greatest with which they have `max_bytes` together,
     and floods to a part of it, one of so many; a mark in each says how much it lost.

@@ -434,7 +434,7 @@ def _end_before(text: str, start: int) -> int | None:
 
 
 def _cause(block: str, workspace: str) -> str | None:
-    """A cause in one line; None for one of several lines, and what follows may be the program's own words."""
+    """A cause in one line; None for a cause of several lines, after which the program's own words may follow."""
     lines = block.removeprefix(HEADER).rstrip("\n").split("\n")
     words = [line for line in lines if line and not line.startswith(" ")]
     if len(words) != 1 or words[0] != lines[-1]:

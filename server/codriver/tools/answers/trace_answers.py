@@ -523,7 +523,7 @@ def _compare(
     has_cause = False
     for pair in _pairs(before.get(_number(above.before), ()), now.get(_number(above.now), ())):
         if (pair.before is None or pair.now is None) and pair.name in capped:
-            continue  # it may only not have been recorded
+            continue  # the call may have been made and not recorded
         is_deep, place = False, len(rest)
         if pair.before is not None and pair.now is not None:
             is_deep = _compare(pair, before, now, capped, causes, rest)

@@ -57,12 +57,12 @@ OWN_CHARACTERS = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """The differences of a client from one of which nothing is known."""
+    """The differences of a known client from an unknown one."""
 
     answer_characters: int = 20_000
     """The longest answer, as JSON, that reaches the model whole; of a longer one it sees a part, or a file's name."""
     lifts_limit: bool = False
-    """Whether that is `LIFTED_CHARACTERS` for the tools that say so."""
+    """Whether the longest answer has `LIFTED_CHARACTERS` for the tools that ask for that."""
     has_budget: bool = True
     """Whether an answer has no more text than the setting `maxTextBytes` says, where no more is asked for."""
     takes_structure: bool = True

@@ -1,4 +1,4 @@
-"""The ledger of conflicts: what each caller sent to a REPL or wrote to a file, and where that meets another's.
+"""The ledger of conflicts: the code that each caller sent to a REPL or wrote to a file, and where two callers' meet.
 
 As long as one caller works alone, code is kept and not looked at. With a second caller the names in it are found by a
 glance, and code is parsed once it mentions a name of another caller's.

@@ -198,7 +198,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The form that a var has, by its digest, None where nobody knows; as long as the var stays what it was."""
+    """The digest of the form that a var has, None if unknown; it holds as long as `var` stays the same."""
 
     var: tuple[str, int | None, str, str]
     """Its file, line, root and stamp."""

@@ -109,7 +109,7 @@ class Dialect:
         raise NotImplementedError
 
     def drop_home(self, namespace: Any) -> None:
-        """Forget what `new_home` gave, where it was made for one session."""
+        """Forget a namespace that `new_home` made for one session."""
 
     def evaluate(self, job: Job) -> None:
         """Run the job's code and tell its values. Whatever the code raises is raised.

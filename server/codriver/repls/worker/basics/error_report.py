@@ -46,7 +46,7 @@ MOST_LINKS = 1000
 NOTES = 10
 NOTE_CHARACTERS = 1000
 PHASE = "codriver_phase"
-"""The attribute of an error that says in which phase it came, where that was not while the code ran."""
+"""The attribute of an error that says in which phase it came; an error of running code has none."""
 
 
 def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
@@ -83,7 +83,7 @@ def words_of(error: BaseException) -> dict[str, Any]:
 
 
 def linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
-    """The errors that another one comes from, nearest first, and those in its group; each once, with what it is to it.
+    """The errors behind an error, nearest first, and those in its group; each once, with its relation to another.
 
     That is `cause` (raised `from` it), `context` (raised while it was handled) or `member 1`, or so `of member 1`.
     """

@@ -45,7 +45,7 @@ class FrameSpace:
         self._own = () if is_module else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
         self.locals: dict[str, Any] = {} if is_module else dict(frame.f_locals)
         self._hides = {*self._own, *self.locals}
-        """The names that are no globals there; of locals those as well that have no value."""
+        """The names that hide globals in the frame: its locals, also those without a value."""
         self._seen = {name: value for name, value in list(self.around.items()) if name not in self._hides}
         """The globals as the namespace was given them."""
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}

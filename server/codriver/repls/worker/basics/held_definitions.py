@@ -204,7 +204,7 @@ class Snapshot:
         ]
 
     def note_changes(self, held: Held) -> None:
-        """Keep in `held` each name that has another value than it had."""
+        """Keep in `held` each name whose value changed since the hold began, with its former value."""
         home, space = self._module.__name__, self._module.__dict__
         for name in [*self.names, *(one for one in list(space) if one not in self.names)]:
             old = self.names.get(name, ABSENT)

@@ -313,7 +313,7 @@ class KernelAnswers:
         return {"error": parts, "locals": [dict(one, frame=_renamed(one["frame"])) for one in found]}
 
     def _locals(self, cell: int) -> list[str]:
-        """The plain locals of the place where that cell failed; none where the last error is another's."""
+        """The plain locals of the place at which that cell failed; none if the last error is another cell's."""
         error = self._last_error()
         if error is None:
             return []

@@ -333,7 +333,7 @@ def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
 
 
 def _has_code_of(module: types.ModuleType, file: str) -> bool:
-    """True if the functions that a module has of a file are those of its text; one that is loading has none yet."""
+    """True if the functions of a module are those of its file's text; a module that is loading has none yet."""
     found = read_file(file) if file.endswith(".py") else None
     values = list(space_of_module(module).values())
     values += [function_in(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]

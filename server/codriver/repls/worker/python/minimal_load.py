@@ -50,7 +50,7 @@ CONSUMED = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "_
 
 
 class Step:
-    """One thing to run, by the place of its statement: `act` gives a value where it has one, else ABSENT."""
+    """One thing to run, by the place of its statement: `act` gives a value if it has one, else ABSENT."""
 
     def __init__(self, node: Any, act: Callable[[], object]) -> None:
         self.node, self.line, self.act = node, span_of(node)[0], act

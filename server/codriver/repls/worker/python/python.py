@@ -253,7 +253,7 @@ class Python(Dialect):
         self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
 
     def runs(self, _node: ast.AST, _file: str) -> bool:
-        """True for a statement that is run where it changed."""
+        """True for a statement that runs if it changed."""
         return True
 
     def _compile_file(

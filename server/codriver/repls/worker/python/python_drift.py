@@ -141,7 +141,7 @@ class Drift:
     def _bound_anew(
         self, name: str, module: types.ModuleType, load: Load, replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
-        """The names that somebody bound anew since the load; of functions and classes what they were is `replaced`."""
+        """The names that somebody bound anew since the load; `replaced` gets their former functions and classes."""
         if load.is_rewritten:
             return
         different = differing(space_of_module(module), load.left)
@@ -240,7 +240,7 @@ class Drift:
         return found
 
     def standing(self, name: str) -> dict[str, Kept | None]:
-        """The names of a module that somebody bound anew since its load, dotted ones too, and what they were."""
+        """The names of a module that somebody bound anew since its load, dotted ones too, and their former values."""
         load = self.texts.of(name)
         module = load.module() if load is not None else None
         if load is None or module is None:
@@ -308,7 +308,7 @@ def _is_alias(item: tuple[str, Load]) -> bool:
 
 
 def _names_in(file: str, names: set[str]) -> set[str]:
-    """The names, of those given, that a file binds; all where that cannot be told."""
+    """The given names that a file binds; all of them if that cannot be told."""
     found = read_file(file)
     try:
         bound = BoundNames(SourceText(found[1] if found is not None else b"", file).tree)

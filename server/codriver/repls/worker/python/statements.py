@@ -360,7 +360,7 @@ def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tup
 
 
 def span_of(node: Any) -> tuple[int, int]:
-    """The first line of a statement, that of its decorators where it has such, and its last."""
+    """The first line of a statement or of its decorators, and its last."""
     first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
     return first, node.end_lineno or node.lineno
 
@@ -409,7 +409,7 @@ class Kept:
         return held is value or (type(held) is type(value) and is_plain(value) and repr(held) == repr(value))
 
     def living(self) -> object:
-        """The object itself, where it is no plain value and known to live; else None."""
+        """The object itself; None for a plain value, or an object that may be gone."""
         return self._held() if self._is_weak else None
 
     @property
@@ -445,7 +445,7 @@ class Names:
         """Keep nothing alive from now on; what is kept."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
-            # Of what somebody evaluated no load is the maker, though it ran around it.
+            # A value that somebody evaluated was made by no load, even if one ran around the evaluation.
             self._kept = {
                 name: Kept(value) for name, value in raw.items() if not _is_dunder(name) and not is_evaluated(value)
             }

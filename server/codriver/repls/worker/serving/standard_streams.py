@@ -57,7 +57,7 @@ class Out(io.TextIOBase):
         self._flush()
 
     def fileno(self) -> int:
-        """The descriptor that child processes and C code write to, where that is captured too."""
+        """The descriptor that child processes and C code write to, if it is captured too."""
         return 1 if self._stream == "out" else 2
 
     def close(self) -> None:

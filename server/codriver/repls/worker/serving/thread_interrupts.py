@@ -66,7 +66,7 @@ class ThreadShield(Shield):
         super().__init__()
         self.main = 0
         self.guard = threading.RLock()
-        """Held by whoever interrupts, and by the evaluating thread where it begins and ends what may be."""
+        """Held by whoever interrupts, and by the evaluating thread as code begins and ends that may be interrupted."""
         self.is_sent = False
         """An exception was sent; perhaps it was not raised yet."""
 
