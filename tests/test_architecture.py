@@ -649,7 +649,7 @@ def test_no_attribute_is_described_by_a_clause_or_a_pronoun():
 # "None where it is none" is a riddle: the noun says what is meant, as in "None for other files". No module has more of
 # these than the worst one, and all together no more than were left; whoever rewrites some lowers the numbers.
 RIDDLE = re.compile(r"\bwhere (?:it|that|one)\b")
-RIDDLES_LEFT, MOST_RIDDLES = 148, 4
+RIDDLES_LEFT, MOST_RIDDLES = 147, 4
 
 
 def test_no_more_sentences_have_a_pronoun_for_their_noun():

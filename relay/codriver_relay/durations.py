@@ -25,7 +25,7 @@ class Durations:
     retry_s = 0.25
     """From an attempt that failed to the next one."""
     give_up_s = 60.0
-    """From the first attempt until all that waits is answered by why there is no server."""
+    """From the first attempt until all waiting requests are told why there is no server."""
     silent_s = 20.0
     """The same for a server whose process lives and does not answer: some clients give up after 30."""
     connect_s = 5.0

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 STOPPED_FOR_GOOD = 5
 """The exit status of a started server that finds that its user wants none: no other one is coming."""
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
-"""The variable with the PYTHONPATH that a client had, where a server was started with less of it."""
+"""The variable with a client's PYTHONPATH, for a server that was started with less than all of it."""
 
 
 class Starter:

@@ -32,6 +32,10 @@ class PeerError(CodriverError):
 
 NOT_CONNECTED: Final = "it is not connected at the moment"
 """The cause where something is asked of a REPL to which no connection stands: nothing was sent."""
+MAY_HAVE_RUN: Final = "may have run, in part or whole"
+"""The words on code of which nobody knows how it ended."""
+NOT_SENT_AGAIN: Final = f"{MAY_HAVE_RUN}, and is not sent again"
+"""The words on code whose REPL, or whose connection to it, was lost."""
 
 
 class ReplDisconnectedError(PeerError):

@@ -38,6 +38,7 @@ from codriver.core.values import (
     Failure,
     checkpoint_name,
 )
+from codriver.errors import NOT_SENT_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -87,7 +88,7 @@ def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> Evaluatio
         return _lost(evaluation, f"{cause}; this evaluation was still queued, so its code was never sent")
     if restarted:
         return EvaluationEnded(evaluation.id, "interrupted", notes=(f"{cause}: what was defined in it is gone",))
-    return _lost(evaluation, f"{cause}; the code was sent and may have run, in part or whole, and is not sent again")
+    return _lost(evaluation, f"{cause}; the code was sent and {NOT_SENT_AGAIN}")
 
 
 def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> EvaluationEnded:

@@ -89,7 +89,7 @@ def workspace_state_folder(workspace: Path) -> Path:
 
 
 def history_file(workspace: Path) -> Path:
-    """The file of a workspace's history. Its journal lies beside it."""
+    """The file of a workspace's history. The counter of lines lies beside it."""
     return workspace_state_folder(workspace) / "eval-history.transit.json"
 
 

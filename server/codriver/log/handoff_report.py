@@ -270,7 +270,7 @@ MOST_PARTS: Final = 12
 AGAIN: Final = "what failed in a new process"
 """The words of a run that looks at another one's failures again; that one tells of them."""
 FRESH: Final = " in a new process"
-"""How the words of a run end that had a process of its own."""
+"""The end of the words about a run in a process of its own."""
 MOST_FAILURES: Final = 50
 """The newest, for each of which it is looked for what made up for it."""
 TYPO: Final = re.compile(

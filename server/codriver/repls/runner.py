@@ -21,7 +21,7 @@ from codriver.core.callers import OPS
 from codriver.core.evaluation_queue import next_id
 from codriver.core.records import Recent
 from codriver.core.values import TOLD_IN_WORDS, Evaluation, Failure, PrintLimits
-from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.errors import MAY_HAVE_RUN, CodriverError, ReplDisconnectedError
 from codriver.log.logbook import AppEvent, AppLog, Logbook, near
 from codriver.log.output_log import NO_LINE, Category, Entry
 from codriver.repls.contract.adapter import Adapter, OpTimedOutError, SessionNotOpenError
@@ -501,7 +501,7 @@ class Runner:
             self._core.report(_ending(evaluation, how, self._clear, notes=(why,) if why else ()))
         except Exception as error:  # noqa: BLE001  # as above
             text = self._faults.latch(f"the evaluation {evaluation}", error)
-            failure = Failure("internal-error", f"{text}; the code was sent and may have run, in part or whole")
+            failure = Failure("internal-error", f"{text}; the code was sent and {MAY_HAVE_RUN}")
             self._core.report(actions.EvaluationEnded(evaluation, "failed", failure=failure))
 
     def _overdue(self, effect: dispatch.RunEvaluation) -> None:

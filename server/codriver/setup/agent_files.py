@@ -154,7 +154,7 @@ class _Target:
         return replace(self._change(state, before, after), next=self.file.next)
 
     def skipped(self, text: str) -> Change:
-        """No change: others get the file, and it would name paths of this machine. Not if it is so now."""
+        """No change, as others get the file, whose text would name paths of this machine; an installed hook stays."""
         change = self.installed(text, force=True)
         if not change.is_pending:
             return change

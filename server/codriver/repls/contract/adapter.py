@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, Failure, PrintLimits, Profile, Request, ValuePart
-from codriver.errors import RefusedError, StartError, install_extra
+from codriver.errors import NOT_SENT_AGAIN, RefusedError, StartError, install_extra
 from codriver.net.kernel_sockets import objection_to
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ class SessionLostError(RefusedError):
 
     def __init__(self, cause: str) -> None:
         super().__init__(
-            f"this session's own connection was lost: {cause}; the code may have run, in part or whole, and is not "
-            "sent again; the session gets a new connection with the next evaluation",
+            f"this session's own connection was lost: {cause}; the code {NOT_SENT_AGAIN}; the session gets a new "
+            "connection with the next evaluation",
             hint="check what the code did before you repeat it",
         )
 

@@ -205,7 +205,7 @@ PROVIDERS: Final = (
         words=_OURS,
     ),
 )
-"""All of them, those to ask first before."""
+"""All providers, those first that are to be asked first."""
 
 
 def question(dialect: str) -> str | None:

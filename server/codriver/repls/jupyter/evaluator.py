@@ -231,7 +231,7 @@ class Evaluator:
         return Ending("done", notes=notes)
 
     def _was_stopped(self, execution: Execution) -> bool:
-        """Whether what was to be interrupted ended by that: in Python, other errors are the code's own."""
+        """Whether code that was to be interrupted ended by that: in Python, other errors are the code's own."""
         return execution.error is None or not self._quirks.runs_expressions
 
     def _failure(self, request: Request, execution: Execution, index: int) -> Failure | None:

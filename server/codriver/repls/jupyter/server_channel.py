@@ -59,7 +59,7 @@ class _Sent:
 async def open_server_channel(
     api: ServerApi, kernel: str, on_message: OnMessage, *, first_s: float = FIRST_S
 ) -> AsyncIterator[Channel]:
-    """A channel to a kernel of a server, which has said its first word. See `messages.channel.Carrier`.
+    """A channel to a kernel of a server, which has said its first word. See `messages.Carrier`.
 
     Raises:
         ReplUnreachableError: nobody answers there.

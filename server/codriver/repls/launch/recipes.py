@@ -135,7 +135,7 @@ class Project:
     environ: Mapping[str, str]
     python: str
     safe: Interpreter | None = None
-    """The interpreter to use, where not the project's own may be."""
+    """The interpreter to use if the project's own may not be."""
 
     def interpreter(self) -> Interpreter:
         """The interpreter in which the project's Python code runs."""

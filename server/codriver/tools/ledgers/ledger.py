@@ -193,7 +193,7 @@ class Ledger:
 COMMANDS: Final = "codriver-cli"
 """The caller's name of all commands: one caller for a server, though each command makes a connection of its own."""
 MOST_TOLD: Final = 1000
-"""Of more, what was told first is forgotten."""
+"""The entries of one register; of more, the oldest is forgotten."""
 
 
 @dataclass(slots=True)

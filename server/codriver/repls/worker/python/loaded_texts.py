@@ -386,7 +386,7 @@ STANDARD = os.path.dirname(os.__file__) + os.sep
 NO_SIZE = -1
 """No file has it, so that compiled code of any is passed over, and written anew. Source: `SourceLoader.get_code`."""
 SETTLED_NS = 10 * 10**9
-"""From the write of a source to that of its compiled code: no compilation of what stood there before takes as long."""
+"""The longest compilation: code compiled this long after its source was written is of no former text."""
 FRAMES = 4
 """Between the loader's question and its `exec_module`, also where a subclass has functions of its own."""
 
