@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from live_server import RELAY, Relayed, until
+from live_server import RELAY, Relayed
 
 from codriver.protocol.calls import has_halves, without_halves
 
@@ -16,11 +16,7 @@ META = {f"io.modelcontextprotocol/{key}": value for key, value in ABOUT.items()}
 VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
-@pytest.fixture(scope="module")
-def live(live):
-    with live.client() as first:
-        until(lambda: "interrupt_evaluation" in first.tools(), "the REPL")
-    return live
+pytestmark = pytest.mark.served("memory")
 
 
 @pytest.fixture(params=["client", "relay"])
@@ -65,7 +61,7 @@ def test_a_batch_is_answered_by_a_batch_where_its_version_was_negotiated(reach):
     client.send(
         [
             line(1, "ping"),
-            evaluate("b", "6 * 7"),
+            evaluate("b", "(+ 40 2)"),
             {"jsonrpc": "2.0", "method": "notifications/none"},
             line(3, "no/such"),
         ]
@@ -112,7 +108,7 @@ def test_a_batch_of_none_or_too_many_is_one_error(reach, batch, words):
 def test_a_batch_whose_slowest_call_is_cancelled_is_answered_without_it(reach):
     client = reach()
     shake_hands(client, "2025-03-26")
-    client.send([line(1, "ping"), evaluate(2, "import time; time.sleep(60)")])
+    client.send([line(1, "ping"), evaluate(2, "(sleep 60)")])
     client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
     assert client.receive() == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
@@ -160,10 +156,10 @@ def test_a_half_of_a_character_pair_is_text(reach):
     shake_hands(client, "2025-11-25")
     client.write(
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code",'
-        b'"arguments":{"code":"\'a\\ud83db\\uDE00\\ud83d\\ude00\'","who":"me"}}}\n'
+        b'"arguments":{"code":"\\"a\\ud83db\\uDE00\\ud83d\\ude00\\"","who":"me"}}}\n'
     )
     answer = client.receive()["result"]["structuredContent"]
-    assert answer["result"] == "'a\ufffdb\ufffd\U0001f600'"
+    assert answer["result"] == '"a\ufffdb\ufffd\U0001f600"'
 
 
 @pytest.mark.parametrize("method", ["ping", "no/such", "tools/call"])
@@ -179,14 +175,14 @@ def test_an_id_with_a_half_comes_back_as_it_was(reach, method):
 def test_a_call_whose_id_has_a_half_can_be_cancelled(reach):
     client = reach()
     shake_hands(client, "2025-11-25")
-    client.send(evaluate("\ud800", "import time; time.sleep(60)"))
+    client.send(evaluate("\ud800", "(sleep 60)"))
     client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "\ud800"}})
-    client.send(evaluate(2, "'after ' + 'it'"))
+    client.send(evaluate(2, '(str "after " "it")'))
     answer = client.receive()
     while answer.get("id") != 2:
         assert answer.get("id") != "\ud800"
         answer = client.receive()
-    assert answer["result"]["structuredContent"]["result"] == "'after it'"
+    assert answer["result"]["structuredContent"]["result"] == '"after it"'
 
 
 @given(text=st.text() | st.text('\\"u\ud83d\ude00\ud800a', max_size=20), upper=st.booleans())

@@ -16,7 +16,7 @@ from codriver.protocol.error_messages import FAULT, TOO_MANY
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
 from codriver.tools.manifest import BY_NAME
 
-pytestmark = pytest.mark.served(durations="progress_s=0.3")
+pytestmark = pytest.mark.served("memory", durations="progress_s=0.3")
 
 CALLS = {
     "a refused call": ("evaluate_code", {"code": "(", "who": "me"}),
@@ -31,8 +31,6 @@ PICTURE = '"data:image/png;base64,iVBORw0KGgo="'
 @pytest.fixture
 def client(live):
     with live.client() as one:
-        # Tools are listed while it starts, and code that nobody can read yet is sent, not refused.
-        until(lambda: one.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
         yield one
 
 
@@ -102,11 +100,10 @@ def test_a_call_that_is_no_call_is_refused(client, odd):
 
 def test_a_call_that_is_cancelled_at_once_never_runs(client):
     call = {"jsonrpc": "2.0", "id": "c", "method": "tools/call"}
-    params = {"name": "evaluate_code", "arguments": {"code": "ran_all_the_same = 1"}}
+    params = {"name": "evaluate_code", "arguments": {"code": "(def ran-all-the-same 1)"}}
     gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c"}}
     client.write(b"".join(json.dumps(message).encode() + b"\n" for message in ({**call, "params": params}, gone)))
-    answer = client.call("evaluate_code", code="'ran_all_the_same' in globals()")
-    assert answer["result"] == "False"
+    assert client.call("evaluate_code", code="ran-all-the-same")["error"]["class"] == "NameError"
     assert [message for message in client.notifications if message.get("id") == "c"] == []
 
 
@@ -139,15 +136,13 @@ def test_a_cancellation_of_an_answered_call_is_silent_and_ends_nothing(live, cli
     gate = live.workspace / f"gate {len(beside)}"
     answered = client.begin("tools/call", {"name": "evaluate_code", "arguments": {"code": "2"}, **beside})
     assert client.answer(answered)["result"]["structuredContent"]["result"] == "2"
-    running = client.begin_call(
-        "evaluate_code", code=f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'whole'"
-    )
+    running = client.begin_call("evaluate_code", code=f'(await-file "{gate.as_posix()}") "whole"')
     until(lambda: _is_busy(live), "the evaluation to run")
     for _ in range(2):
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": answered}})
     assert client.call("list_sessions")["ok"]
     gate.touch()
-    assert client.answer(running)["result"]["structuredContent"]["result"] == "'whole'"
+    assert client.answer(running)["result"]["structuredContent"]["result"] == '"whole"'
     said = [message for message in client.notifications if message.get("method") != "notifications/progress"]
     assert all(message.get("method") != "notifications/message" and message.get("id") != answered for message in said)
 
@@ -159,22 +154,22 @@ def _is_busy(live):
 
 def test_a_running_call_that_is_cancelled_is_stopped_and_gets_no_answer(live, client):
     with live.client(name="other") as other:
-        begun = client.begin_call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)")
+        begun = client.begin_call("evaluate_code", code="(wait)")
         until(lambda: _busy(other), "the evaluation to run")
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": begun}})
-        assert other.call("evaluate_code", code="1 + 1", timeoutMs=20_000)["result"] == "2"
-        assert client.call("evaluate_code", code="2 + 2")["result"] == "4"
+        assert other.call("evaluate_code", code="(+ 1 1)", timeoutMs=20_000)["result"] == "2"
+        assert client.call("evaluate_code", code="(+ 2 2)")["result"] == "4"
         assert all(message.get("id") != begun for message in client.notifications)
 
 
 def test_an_id_that_is_used_again_after_its_cancellation_is_answered(live, client):
     call = {"jsonrpc": "2.0", "id": "again", "method": "tools/call"}
-    params = {"name": "evaluate_code", "arguments": {"code": "import time\nwhile True: time.sleep(0.01)"}}
+    params = {"name": "evaluate_code", "arguments": {"code": "(wait)"}}
     with live.client(name="other") as other:
         client.send({**call, "params": params})
         until(lambda: _busy(other), "the evaluation to run")
     gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "again"}}
-    again = {**call, "params": {"name": "evaluate_code", "arguments": {"code": "20 + 22"}}}
+    again = {**call, "params": {"name": "evaluate_code", "arguments": {"code": "(+ 20 22)"}}}
     client.write(b"".join(json.dumps(message).encode() + b"\n" for message in (gone, again)))
     assert client.answer("again")["result"]["structuredContent"]["result"] == "42"
 
@@ -187,7 +182,7 @@ def _busy(client):
 def test_progress_is_told_with_the_token_that_was_given(live):
     with live.client() as client:
         gate = live.workspace / "gate of the progress"
-        code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+        code = f'(await-file "{gate.as_posix()}")'
         params = {"name": "evaluate_code", "arguments": {"code": code}}
         begun = client.begin("tools/call", {**params, "_meta": {"progressToken": "mine"}})
         client.notifications.append(client.await_notification("notifications/progress"))

@@ -1,14 +1,14 @@
 """Prompts: what a person picks in a client to set an agent to work."""
 
 import pytest
-from live_server import serving
+from tools_in_memory import serving
 
 from codriver.protocol.resources import PROMPTS
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("prompts"), "--repl", "none") as live, live.client() as client:
+    with serving(tmp_path_factory.mktemp("prompts"), has_repl=False) as live, live.client() as client:
         yield client
 
 

@@ -4,7 +4,6 @@ import json
 import subprocess
 
 import pytest
-from live_server import serving, until
 from needs import node
 
 MODERN = {"protocolVersion": "2026-07-28", "clientCapabilities": {}}
@@ -21,13 +20,13 @@ NUMBERS = [
     -1e-6, 9.99e-7, 1e-7, 1.25e-12, 2.0, 0.0,
 ]  # fmt: skip
 CALLS = (
-    ("evaluate_code", {"code": "'ä \\u2028 \\x7f \\x00 \" \\\\ 漢 \\U0001f600'"}),
-    ("evaluate_code", {"code": "print('a\\tb\\x1b[0m\\u00e9'); 3.0", "detail": True}),
-    ("evaluate_code", {"code": "1/0"}),
-    ("evaluate_code", {"code": "1/"}),
+    ("evaluate_code", {"code": '"ä \\u2028 \\u007f \\u0000 \\" \\\\ 漢 \U0001f600"'}),
+    ("evaluate_code", {"code": '(println "a\\tb\\u001b[0m\\u00e9") 3.0', "detail": True}),
+    ("evaluate_code", {"code": "(/ 1 0)"}),
+    ("evaluate_code", {"code": "(/ 1"}),
     ("list_sessions", {}),
     ("server_health", {}),
-    ("symbol_info", {"symbol": "len"}),
+    ("symbol_info", {"symbol": "map"}),
     ("repl_output_log", {"query": "[:find (avg ?l) . :in $ [?l ...]]", "inputs": [[2, 4]]}),
     ("repl_output_log", {"query": "[:find ?l ?h :in $ [?l ...] :where [(/ ?l 2) ?h]]", "inputs": [[3, 4]]}),
     ("repl_output_log", {"query": "[:find [?n ...] :in $ [?n ...]]", "inputs": [NUMBERS]}),
@@ -35,12 +34,7 @@ CALLS = (
 )
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("structured"), "--repl", "python") as running:
-        with running.client() as client:
-            until(lambda: "symbol_info" in client.tools(), "the REPL")
-        yield running
+pytestmark = pytest.mark.served("memory")
 
 
 def test_the_text_is_byte_for_byte_what_javascript_makes_of_the_structure(live):
@@ -67,7 +61,7 @@ def test_a_whole_number_that_javascript_would_round_is_told_with_all_its_digits(
 
 
 def asked(client, **beside):
-    params = {"name": "evaluate_code", "arguments": {"code": "1+2"}, **beside}
+    params = {"name": "evaluate_code", "arguments": {"code": "(+ 1 2)"}, **beside}
     return client.request("tools/call", params)["result"]
 
 

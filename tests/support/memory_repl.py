@@ -141,8 +141,8 @@ async def _print(run, text):
     run.tell(Output("out", f"{text if isinstance(text, str) else shown(text)}\n"))
 
 
-async def _complain(run, text):
-    run.tell(Output("err", f"{text}\n"))
+async def _write(run, stream, text):
+    run.tell(Output(stream, text))
 
 
 async def _print_lines(run, times, text):
@@ -242,7 +242,7 @@ FUNCTIONS = {
     "repeat": (_plain(lambda text, n: text * n), "A text n times."),
     "map": (_map, "The results of the function of that name for each of a list."),
     "println": (_print, "Prints a value and ends the line."),
-    "complain": (_complain, "Prints a text to stderr and ends the line."),
+    "write": (_write, "Prints a text to a stream, out or err."),
     "print-lines": (_print_lines, "Prints so many lines at once, each a number from 0 on and a text."),
     "await-file": (_await_file, "Waits until there is such a file."),
     "print-often": (_print_often, "Prints a text again and again."),

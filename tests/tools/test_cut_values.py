@@ -99,6 +99,16 @@ def test_each_cut_value_of_an_evaluation_is_noted_with_its_own_way(client):
     assert part(client, answer, path=["$1", 29])["result"] == "29"
 
 
+def test_a_part_of_a_value_that_is_too_much_for_an_answer(client):
+    answer = evaluate(client, "{'k': ['x' * 900] * 100}")
+    asked = {"evaluationId": answer["evaluationId"], "path": ["k"]}
+    whole = client.call("get_evaluation", **asked)
+    assert [note for note in whole["notes"] if "the first " in note and "ask with a smaller length" in note]
+    some = client.call("get_evaluation", **asked, length=3)
+    assert some["result"].count("x" * 900) == 3
+    assert not any("the first " in note for note in some["notes"])
+
+
 def test_lisp_values_are_recoverable_form_by_form(client):
     answer = evaluate(client, "(vec (range 30))\n{:a (map inc (range))}", key="lpy", timeoutMs=120_000)
     assert [note.split(";")[0] for note in cut_of(answer)] == [

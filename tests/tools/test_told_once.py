@@ -68,7 +68,7 @@ def test_the_error_of_an_evaluation_comes_in_every_answer_about_it(client):
 
 
 def test_both_streams_say_where_they_begin(client):
-    code = '(dotimes n 2 (println "out") (complain "err") (read-line))'
+    code = '(dotimes n 2 (println "out") (write "err" "err\\n") (read-line))'
     told = client.call("evaluate_code", code=code, detail=False)
     next_one = give(client, told["evaluationId"])
     assert (next_one["stdout"], next_one["from"]) == ("out\n", 4)
