@@ -1,6 +1,8 @@
 """What a client is told of the log while it calls tools, in both protocol eras."""
 
-from live_server import own_settings
+import pytest
+
+pytestmark = pytest.mark.served("memory", durations="skills_s=0.1", settings={"skill_sources": ("workspace",)})
 
 UPDATED = "notifications/resources/updated"
 LOG = "codriver://log"
@@ -26,7 +28,7 @@ def test_news_of_the_log_come_before_the_answer_that_caused_them(live):
         client.request("resources/subscribe", {"uri": LOG})
         taken(client)
         for number in range(10):
-            client.call("evaluate_code", code=f"print({number})")
+            client.call("evaluate_code", code=f"(println {number})")
             assert {message["params"]["uri"] for message in taken(client)} == {LOG}
 
 
@@ -68,7 +70,6 @@ def test_a_stream_hears_of_the_skill_that_it_was_asked_for_when_the_skills_chang
         file = live.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
         file.parent.mkdir(parents=True)
         file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
-        own_settings(live.folder).write_text('skillSources = ["workspace"]\n')
         told = client.await_notification(UPDATED)
         assert told["params"]["uri"] == "skill://ours/SKILL.md"
 
@@ -78,7 +79,7 @@ def test_a_stream_of_the_newer_protocol_hears_the_news_before_the_answer_too(liv
         evaluate(client, "0")
         identity = listen(client, resourceSubscriptions=[LOG])
         for number in range(10):
-            assert evaluate(client, f"print({number})")["ok"]
+            assert evaluate(client, f"(println {number})")["ok"]
             told = taken(client)
             assert {message["params"]["uri"] for message in told} == {LOG}
             assert {message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in told} == {

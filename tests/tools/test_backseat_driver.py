@@ -6,7 +6,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from live_server import WAIT_S, Bare, serving, until
+from live_server import WAIT_S, Bare, until
+from tools_in_memory import serving
 
 from codriver.tools.manifest import ARGUMENTS, BY_NAME, NAMES, SKILLS, WITHOUT_MEANING, address
 
@@ -18,9 +19,7 @@ def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("backseat")
     (folder / "workspace").mkdir()
     (folder / "workspace" / "core.clj").write_text("(ns core)\n")
-    with serving(folder, "--repl", "python") as live:
-        with live.client() as client:
-            until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
+    with serving(folder) as live:
         yield live
 
 
@@ -40,8 +39,8 @@ def test_every_name_means_a_tool_of_ours_and_none_is_listed(client):
 
 
 def test_code_is_evaluated_by_its_name_for_it(client):
-    session = {"replSessionKey": "py", "who": "old-hand", "targetRuntimeId": 1}
-    answer = client.call("clojure_evaluate_code", code="6 * 7", description="Multiply.", **session)
+    session = {"replSessionKey": "mem", "who": "old-hand", "targetRuntimeId": 1}
+    answer = client.call("clojure_evaluate_code", code="(+ 40 2)", description="Multiply.", **session)
     assert answer["result"] == "42"
 
 
@@ -50,15 +49,15 @@ def test_sessions_are_listed_whatever_runtimes_are_asked_for(client):
 
 
 def test_a_symbol_is_known_by_its_argument_for_it(client):
-    asked = {"namespace": "__main__", "replSessionKey": "py"}
-    ours = client.call("symbol_info", symbol="len", **asked)
-    assert client.call("clojure_symbol_info", clojureSymbol="len", **asked) == ours
+    asked = {"namespace": "user", "replSessionKey": "mem"}
+    ours = client.call("symbol_info", symbol="map", **asked)
+    assert client.call("clojure_symbol_info", clojureSymbol="map", **asked) == ours
     assert ours["ok"]
 
 
 def test_files_are_loaded_edited_and_balanced_by_its_names(client, live):
-    (live.workspace / "shop.py").write_text("TOTAL = 42\n")
-    assert client.call("clojure_load_file", filePath="shop.py", replSessionKey="py", who="old-hand")["ok"]
+    (live.workspace / "shop.clj").write_text("(def total 42)\n")
+    assert client.call("clojure_load_file", filePath="shop.clj", replSessionKey="mem", who="old-hand")["ok"]
     edit = {"type": "append", "filePath": "core.clj", "code": "(def a 1)"}
     assert client.call("clojure_edit_files", edits=[edit])["ok"]
     assert client.call("clojure_balance_brackets", text="(+ 1 2")["balancedText"] == "(+ 1 2)"
@@ -70,9 +69,9 @@ def test_the_log_answers_its_query_by_its_name(client):
 
 
 def test_arguments_of_others_are_refused_as_ever(client):
-    refused = client.call("symbol_info", clojureSymbol="len")
+    refused = client.call("symbol_info", clojureSymbol="map")
     assert refused["reason"] == "bad-arguments"
-    refused = client.call("clojure_symbol_info", clojureSymbol="len", colour="red")
+    refused = client.call("clojure_symbol_info", clojureSymbol="map", colour="red")
     assert refused["reason"] == "bad-arguments"
 
 
@@ -88,7 +87,7 @@ def test_a_skill_of_the_same_name_is_not_hidden(tmp_path):
     skill = tmp_path / "workspace" / ".codriver" / "skills" / "backseat-driver" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: backseat-driver\ndescription: Ours.\n---\nours\n")
-    with serving(tmp_path, "--repl", "none") as live:
+    with serving(tmp_path, has_repl=False) as live:
         (live.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
         assert live.run("trust").returncode == 0
         with live.client() as client:
@@ -96,8 +95,8 @@ def test_a_skill_of_the_same_name_is_not_hidden(tmp_path):
 
 
 def test_a_symbol_is_read_at_its_address(client):
-    told = json.loads(text_at(client, "/symbol-info/len@py@__main__"))
-    assert told["name"] == "len"
+    told = json.loads(text_at(client, "/symbol-info/map@mem@user"))
+    assert told["name"] == "map"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_who_says_nothing_of_itself_is_let_in(live, params):
         bare.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize"%s}\n' % params.encode())
         assert bare.answer(1)["result"]["serverInfo"]["name"] == "codriver"
         bare.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        answer = bare.call("clojure_evaluate_code", code="1 + 1", replSessionKey="py", detail=True)
+        answer = bare.call("clojure_evaluate_code", code="(+ 1 1)", replSessionKey="mem", detail=True)
         assert (answer["result"], answer["who"]) == ("2", "mcp-client")
 
 

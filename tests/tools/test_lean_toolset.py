@@ -1,25 +1,21 @@
 """The lean toolset: at most five tools, through which an agent reaches all others by the same gate."""
 
 import pytest
-from live_server import own_settings, serving, until
+import tools_in_memory
+from live_server import serving, until
 
 from codriver.tools.manifest import ACTIONS, BY_NAME, LEAN, MANIFEST
 
 NAMES = ["evaluate_code", "get_evaluation", "repl_output_log", "edit_files", "codriver"]
+ALL_LEAN, SOME_LEAN = {"toolset": "lean"}, {"lean_clients": ("small",)}
 ERAS = ("initialize", "server/discover")
 """The requests by which a client of each generation of the protocol is told them."""
-LOOP = "import time\nwhile True: time.sleep(0.01)"
 
 
 @pytest.fixture(scope="module")
 def lean(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lean")
-    (folder / "workspace").mkdir()
-    (folder / "workspace" / "codriver.toml").write_text('toolset = "lean"\n')
-    (folder / "workspace" / "core.clj").write_text("(ns core)\n")
-    with serving(folder, "--repl", "python") as live:
-        with live.client() as client:
-            until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+    with tools_in_memory.serving(folder, settings=ALL_LEAN) as live:
         yield live
 
 
@@ -42,29 +38,23 @@ def test_no_tool_of_lisp_is_listed_where_none_is_spoken(tmp_path):
 
 
 def test_one_client_may_have_it_and_others_not(tmp_path):
-    own_settings(tmp_path).write_text('leanClients = ["small"]\n')
-    with serving(tmp_path, "--repl", "python") as live, live.client(name="small-model") as small:
-        assert len(small.tools()) == 4
+    with tools_in_memory.serving(tmp_path, settings=SOME_LEAN) as live, live.client(name="small-model") as small:
+        assert small.tools() == NAMES
         with live.client(name="large-model") as large:
             until(lambda: len(large.tools()) > 10, "the tools of the REPL")
             assert "codriver" not in large.tools()
 
 
 def test_a_client_gets_the_instructions_of_its_own_toolset(tmp_path):
-    own_settings(tmp_path).write_text('leanClients = ["small"]\n')
-    with serving(tmp_path, "--repl", "lisp") as live:
+    with tools_in_memory.serving(tmp_path, settings=SOME_LEAN) as live:
         told = {era: [instructions(live, name, era) for name in ("small-model", "large-model")] for era in ERAS}
-    (tmp_path / "all").mkdir()
-    own_settings(tmp_path / "all").write_text('toolset = "lean"\n')
-    with serving(tmp_path / "all", "--repl", "lisp") as live:
+    with tools_in_memory.serving(tmp_path / "all", settings=ALL_LEAN) as live:
         for era, (small, large) in told.items():
             assert small == instructions(live, "large-model", era) != large, era
 
 
 def instructions(live, name, era):
-    """What a server tells a client of this name at first, once its REPL is there."""
-    with live.client() as client:
-        until(lambda: client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
+    """What a server tells a client of this name at first."""
     about = {"protocolVersion": "2026-07-28", "clientInfo": {"name": name, "version": "1"}, "clientCapabilities": {}}
     meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
     with live.client(name=name, handshake=False) as client:
@@ -75,32 +65,32 @@ def instructions(live, name, era):
 
 
 def test_any_tool_runs_by_its_name_with_the_same_answer(client):
-    by_name = client.call("symbol_info", symbol="len")
+    by_name = client.call("symbol_info", symbol="map")
     assert by_name["ok"]
-    assert client.call("codriver", tool="symbol_info", arguments={"symbol": "len"}) == by_name
-    refused = client.call("codriver", tool="symbol_info", arguments={"symbol": "len"}, who="ui")
+    assert client.call("codriver", tool="symbol_info", arguments={"symbol": "map"}) == by_name
+    refused = client.call("codriver", tool="symbol_info", arguments={"symbol": "map"}, who="ui")
     assert refused["reason"] == "bad-who"
 
 
 def test_a_call_through_it_is_in_the_log_as_any_other(client, lean):
-    (lean.workspace / "orders.py").write_text("TOTAL = 42\n")
-    loaded = client.call("codriver", tool="load_file", arguments={"filePath": "orders.py", "who": "order-reader"})
+    (lean.workspace / "orders.clj").write_text("(def total 42)\n")
+    loaded = client.call("codriver", tool="load_file", arguments={"filePath": "orders.clj", "who": "order-reader"})
     assert loaded["ok"]
     entities = client.call("repl_output_log", by="order-reader")["result"]
     told = entities[0]
-    assert (told["category"], told["text"]) == ("otherOutput", f"load {lean.workspace / 'orders.py'}")
+    assert (told["category"], told["text"]) == ("otherOutput", f"load {lean.workspace / 'orders.clj'}")
 
 
 def test_the_gate_is_the_same(client):
-    refused = client.call("codriver", tool="macroexpand", arguments={"code": "(-> 1)"})
+    refused = client.call("codriver", tool="run_tests", arguments={})
     assert (refused["ok"], refused["reason"]) == (False, "capability-missing")
     refused = client.call("codriver", tool="symbol_info", arguments={})
     assert (refused["reason"], "symbol" in refused["message"]) == ("bad-arguments", True)
 
 
 def test_what_is_switched_off_is_off_through_it_too(tmp_path):
-    own_settings(tmp_path).write_text('toolset = "lean"\nenableMcpReplEvaluation = false\n')
-    with serving(tmp_path, "--repl", "python") as live, live.client() as client:
+    settings = {**ALL_LEAN, "enable_mcp_repl_evaluation": False}
+    with tools_in_memory.serving(tmp_path, settings=settings) as live, live.client() as client:
         assert "evaluate_code" not in client.tools()
         refused = client.call("codriver", tool="evaluate_code", arguments={"code": "1"})
         assert refused["reason"] == "switched-off"
@@ -116,8 +106,10 @@ def test_what_is_no_other_tool_is_refused_with_the_way_to_their_names(client, na
 def test_help_names_the_tools_and_says_how_one_is_called(client):
     named = {tool["name"] for tool in client.call("codriver", help=True)["tools"]}
     assert named == {tool.name for tool in MANIFEST} - {
-        "macroexpand",
-        "run_cell",
+        "run_tests",
+        "restart_repl",
+        "try_code",
+        "what_changed",
         "inspect_app",
         "change_app",
         "watch_app",
@@ -128,19 +120,19 @@ def test_help_names_the_tools_and_says_how_one_is_called(client):
 
 
 def test_an_evaluation_is_interrupted_by_an_action(client):
-    running = client.call("evaluate_code", code=LOOP, timeoutMs=1000)
+    running = client.call("evaluate_code", code="(wait)", timeoutMs=100)
     assert running["status"] == "running"
     ended = client.call("get_evaluation", evaluationId=running["evaluationId"], action="interrupt")
     assert (ended["ok"], ended["status"]) == (True, "interrupted")
 
 
 def test_an_evaluation_gets_its_input_by_an_action(client):
-    asking = client.call("evaluate_code", code="'got ' + input()", timeoutMs=1000)
+    asking = client.call("evaluate_code", code='(str "got " (read-line))', timeoutMs=1000)
     identity = asking["evaluationId"]
     until(lambda: client.call("get_evaluation", evaluationId=identity)["status"] == "needs-input", "the question")
     client.call("get_evaluation", evaluationId=identity, action="input", text="tea")
     done = client.call("get_evaluation", evaluationId=identity, waitMs=60_000)
-    assert done["result"] == "'got tea'"
+    assert done["result"] == '"got tea"'
 
 
 def test_an_action_without_what_it_needs_is_refused(client):
@@ -159,4 +151,4 @@ def test_each_is_annotated_by_the_strongest_of_what_it_can_run(client):
 
 
 def test_arguments_that_are_not_listed_are_taken_all_the_same(client):
-    assert client.call("evaluate_code", code="6 * 7", maxImages=0, isolate=True)["result"] == "42"
+    assert client.call("evaluate_code", code="(+ 40 2)", maxImages=0, isolate=True)["result"] == "42"
