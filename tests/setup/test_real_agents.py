@@ -36,6 +36,7 @@ def test_the_agent_evaluates(tmp_path, name):
             shown = place.run(agent, *words, **variables)
         finally:
             stopped = place.codriver("stop")
+            place.end_left()
     assert SAID in shown, shown
     assert model.results, f"the tool was not called: {shown}"
     (result,) = model.results
