@@ -280,6 +280,28 @@ async def test_a_server_that_never_answers_is_no_repl():
             pass
 
 
+async def test_a_server_too_busy_to_say_what_it_is_is_not_taken_for_an_unknown_one(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_S", 0.1)
+    with pytest.raises(NotAnReplError, match="did not answer 'eval' in time"):
+        async with adapter({"eval": []}):
+            pass
+
+
+async def test_a_server_that_was_busy_for_its_first_questions_is_asked_them_again(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_S", 0.2)
+    async with adapter() as (_, _, server):
+        question = next(request["code"] for request in server.seen("eval") if is_facts(request["code"]))
+    waits = [1.0]
+
+    class OnceLate:
+        def __iter__(self):
+            yield from [waits.pop()] if waits else []
+            yield from [CLOJURE_FACTS, DONE]
+
+    async with adapter({("eval", question): OnceLate()}) as (opened, _, _):
+        assert opened.profile.dialect == "clojure"
+
+
 async def test_a_server_that_closes_at_once_is_no_repl():
     with pytest.raises(NotAnReplError, match="closed the connection"):
         async with adapter({"describe": [CLOSE]}):

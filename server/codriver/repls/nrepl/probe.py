@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.session_pool import OpenedSessions
     from codriver.wire.bencode import Value
 
-PROBE_S: Final = 5.0
-"""Time for one probe. A server that needs longer for a constant is busy, and is then taken for what its ops say."""
+PROBE_S: Final = 10.0
+"""Time for one probe. A server that needs longer for a constant is busy."""
 
 ATTACH_NEEDED_FROM_JAVA: Final = 21
 """The first JDK on which a thread can only be stopped through an agent attached to its process. Source: nREPL 1.3."""
@@ -189,6 +189,7 @@ async def probe(
 
     Raises:
         ReplDisconnectedError: the connection ended first.
+        OpTimedOutError: it is too busy to say what it is.
     """
     dialect, facts = await _identify(connection, ops)
     if dialect is dialects.CLOJURE and facts.get("babashka"):
@@ -197,7 +198,8 @@ async def probe(
         await _runs(connection, str(code))
     process_id = as_int(facts.get("pid"))
     if process_id is None and dialect.process_id:
-        process_id = as_int(await _evaluate(connection, dialect, dialect.process_id))
+        with suppress(OpTimedOutError):
+            process_id = as_int(await _evaluate(connection, dialect, dialect.process_id))
     limits, keeps_limits = await _probe_print_limits(connection, dialect, opened, ops)
     isolation = dialect.keeps_apart or await _probe_isolation(connection, opened, ops)
     lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
@@ -233,7 +235,14 @@ async def probe(
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
-    """The dialect that answers its own question, and its answer; asked in the order that the ops make likely."""
+    """The dialect that answers its own question, and its answer; asked in the order that the ops make likely.
+
+    A busy server is not taken for an unknown one, which it would be for as long as it lives: where one question had an
+    answer, those that had none are asked once more.
+
+    Raises:
+        OpTimedOutError: no question had an answer.
+    """
     likely: tuple[Dialect, ...]
     if any(op.startswith(dialects.WORKER_OPS) for op in ops):
         likely = (dialects.WORKER_PYTHON, dialects.WORKER_LISP)
@@ -243,20 +252,32 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
         likely = (dialects.NBB, dialects.SQUINT, dialects.CLOJURE, dialects.BASILISP, dialects.CLOJURESCRIPT)
     else:
         likely = (dialects.BASILISP, dialects.CLOJURE, dialects.NBB, dialects.SQUINT)
-    for dialect in likely:
-        looks = SEAM_OP not in ops and seam_providers.question(dialect.name)
-        facts = await _evaluate(connection, dialect, str(dialect.facts or "nil").replace("$seam", looks or "nil"))
-        if isinstance(facts, dict):
-            return dialect, facts
+    asked: Sequence[Dialect] = likely
+    for _ in range(2):
+        silent: list[tuple[Dialect, OpTimedOutError]] = []
+        for dialect in asked:
+            looks = SEAM_OP not in ops and seam_providers.question(dialect.name)
+            question = str(dialect.facts or "nil").replace("$seam", looks or "nil")
+            try:
+                facts = await _evaluate(connection, dialect, question)
+            except OpTimedOutError as error:
+                silent.append((dialect, error))
+                continue
+            if isinstance(facts, dict):
+                return dialect, facts
+        if len(silent) == len(likely):
+            raise silent[0][1]
+        asked = [dialect for dialect, _ in silent]
     return dialects.UNKNOWN, {}
 
 
 async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: str) -> object:
-    """The data that `expression` gives; None when it gives none, in time and in this dialect."""
-    try:
-        messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.question(expression))
-    except OpTimedOutError:
-        return None
+    """The data that `expression` gives; None when it gives none in this dialect.
+
+    Raises:
+        OpTimedOutError: it had no answer in time.
+    """
+    messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.question(expression))
     printed = [value for message in messages if (value := message.text("value")) is not None]
     if not printed or any(message.is_failed for message in messages):
         return None
