@@ -317,7 +317,8 @@ class Repls:
         with until:
             await anyio.sleep(SILENT_S)
             words = (
-                f"nothing at {place} has answered as a REPL does, for {SILENT_S:g} s: it may be another kind of server"
+                f"nothing at {place} has answered as a REPL does, for {SILENT_S:g} s: it may run somebody's code, and "
+                "is connected to when that is over, or be another kind of server"
             )
             if "/?" in place:  # a kernel that another server starts
                 words = f"{place} has started no kernel for {SILENT_S:g} s: on a cluster that may take some minutes"

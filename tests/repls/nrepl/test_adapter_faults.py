@@ -274,10 +274,17 @@ async def test_a_message_in_single_bytes_is_read():
         assert events == [(None, Output("out", "ж"))]
 
 
-async def test_a_server_that_never_answers_is_no_repl():
+async def test_a_server_that_never_answers_is_no_repl(monkeypatch):
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.BUSY_S", 0.1)
     with pytest.raises(NotAnReplError, match="did not answer 'describe' in time"):
-        async with adapter({"describe": []}, op_timeout_s=0.1):
+        async with adapter({"describe": []}):
             pass
+
+
+async def test_a_server_that_runs_somebodys_code_is_waited_for_and_not_left():
+    ops = {"ops": {"eval": {}}, "status": ["done"]}
+    async with adapter({"describe": [0.5, ops]}, op_timeout_s=0.1) as (_, _, server):
+        assert len(server.streams) == 1
 
 
 async def test_a_server_too_busy_to_say_what_it_is_is_not_taken_for_an_unknown_one(monkeypatch):

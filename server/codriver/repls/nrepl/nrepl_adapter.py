@@ -42,6 +42,10 @@ AFTER_INTERRUPT_S: Final = 2.0
 TAKEN_UP_S: Final = 5.0
 """How long a server that is busy may take to begin with what it was sent; it is idle only if it says so later."""
 
+BUSY_S: Final = 600.0
+"""How long a server may be busy before it says what it can do. To leave it sooner may cost the REPL: nbb, which answers
+when the code that it runs is over, ends where nobody takes the answer any more."""
+
 OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt came")
 
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
@@ -80,9 +84,9 @@ async def connect(
 ) -> AsyncIterator[Adapter]:
     """An adapter for the nREPL server at `endpoint`, connected and probed; leaving the context closes it.
 
-    `op_timeout_s` bounds every op but an evaluation. Stack frames in files under `workspace` count as the user's. With
-    `beat`, a REPL that does not answer any more is noticed also where the connection to what is in between stands.
-    What is wrapped there to record calls is put back `lease_s` after we are gone.
+    `op_timeout_s` bounds every op but an evaluation and the first, `describe`. Stack frames in files under `workspace`
+    count as the user's. With `beat`, a REPL that does not answer any more is noticed also where the connection to what
+    is in between stands. What is wrapped there to record calls is put back `lease_s` after we are gone.
 
     Raises:
         ReplUnreachableError: nobody listens there.
@@ -120,7 +124,7 @@ async def _shake_hands(sessions: SessionPool, *, connect_timeout_s: float, op_ti
     main = await sessions.open_main(connect_timeout_s=connect_timeout_s)
     connection = main.connection
     try:
-        answer = await connection.ask("describe", timeout_s=op_timeout_s)
+        answer = await connection.ask("describe", timeout_s=BUSY_S)
         ops = read_ops(answer)
         if "eval" not in ops:
             raise sessions.refuse("it answers `describe` without naming an op `eval`")
