@@ -189,17 +189,14 @@ async def probe(
 
     Raises:
         ReplDisconnectedError: the connection ended first.
-        OpTimedOutError: it is too busy to say what it is.
+        OpTimedOutError: the server is too busy to say what it is.
     """
     dialect, facts = await _identify(connection, ops)
     if dialect is dialects.CLOJURE and facts.get("babashka"):
         dialect = dialects.BABASHKA
     for code in dialect.mends:
         await _runs(connection, str(code))
-    process_id = as_int(facts.get("pid"))
-    if process_id is None and dialect.process_id:
-        with suppress(OpTimedOutError):
-            process_id = as_int(await _evaluate(connection, dialect, dialect.process_id))
+    process_id = await _process_id(connection, dialect, facts)
     limits, keeps_limits = await _probe_print_limits(connection, dialect, opened, ops)
     isolation = dialect.keeps_apart or await _probe_isolation(connection, opened, ops)
     lacking = {name for name, code in dialect.confirm.items() if not await _runs(connection, code)}
@@ -237,8 +234,8 @@ async def probe(
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
     """The dialect that answers its own question, and its answer; asked in the order that the ops make likely.
 
-    A busy server is not taken for an unknown one, which it would be for as long as it lives: where one question had an
-    answer, those that had none are asked once more.
+    A busy server is not taken for an unknown one, which would hold for the whole connection: silent questions are asked
+    once more as soon as another had an answer.
 
     Raises:
         OpTimedOutError: no question had an answer.
@@ -275,7 +272,7 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
     """The data that `expression` gives; None when it gives none in this dialect.
 
     Raises:
-        OpTimedOutError: it had no answer in time.
+        OpTimedOutError: no answer came in time.
     """
     messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.question(expression))
     printed = [value for message in messages if (value := message.text("value")) is not None]
@@ -285,6 +282,15 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
         return dialect.read(printed[-1])
     except (ValueError, SyntaxError):
         return None
+
+
+async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapping[str, object]) -> int | None:
+    """The server's process: one of its facts, else asked for where the dialect has a question for it."""
+    process_id = as_int(facts.get("pid"))
+    if process_id is None and dialect.process_id:
+        with suppress(OpTimedOutError):
+            process_id = as_int(await _evaluate(connection, dialect, dialect.process_id))
+    return process_id
 
 
 async def _runs(connection: NreplConnection, code: str) -> bool:
