@@ -66,7 +66,7 @@ SLOW = {
     "skills": "skills_live",
     "tools": "affected_tests background byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads "
     "edit_python error_chains failure_places found_tests frames fresh_results images interrupt_evaluation "
-    "isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests stacktrace "
+    "isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests served_tools stacktrace "
     "symbol_answers symbol_info tests_again tests_of_other_repls try_code wait_for watch_app what_changed "
     "what_changed_in_lisp",
     "trust": "arguments browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "

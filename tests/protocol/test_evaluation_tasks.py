@@ -3,26 +3,17 @@
 import json
 
 import pytest
+import tools_in_memory
 from anyio.from_thread import start_blocking_portal
 from live_server import serving, until
 from mcp_versions import MODERN, TASKS, speaking
 from scripted_nrepl import OPS, scripted
 
-pytestmark = pytest.mark.served(durations="progress_s=0.3 task_s=0.7")
+pytestmark = pytest.mark.served("memory", durations="progress_s=0.3 task_s=0.7")
 
 OLDER = "2025-11-25"
 KNOWS = {OLDER: {"tasks": {}}, MODERN: {"extensions": {TASKS: {}}}}
 ASKS = {OLDER: {"tasks": {}, "elicitation": {}}, MODERN: {"extensions": {TASKS: {}}, "elicitation": {"form": {}}}}
-NO_TASK = {"code": -32602}
-WAIT = "import time\nwhile not globals().get('go_on'): time.sleep(0.02)\ndel go_on\n"
-"""Code that lasts until another evaluation lets it go on: in a thread of the REPL, as evaluations run one at a time."""
-
-
-@pytest.fixture(scope="module")
-def live(live):
-    with live.client() as first:
-        until(lambda: "complete_symbol" in first.tools(), "the REPL")
-    return live
 
 
 @pytest.fixture(params=[OLDER, MODERN])
@@ -52,9 +43,9 @@ def gate(tmp_path):
     file.touch()
 
 
-def lasting(gate, then="'done'"):
+def lasting(gate, then='"done"'):
     """Code that lasts until the gate is open."""
-    return f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.02)\n{then}"
+    return f'(await-file "{gate.as_posix()}") {then}'
 
 
 def begin(client, code, **task):
@@ -91,7 +82,7 @@ def test_who_declares_tasks_is_offered_them_and_nobody_else(live, client, plain)
     else:
         assert client.about["capabilities"]["tasks"] == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
         able = {tool["name"] for tool in listed if tool.get("execution") == {"taskSupport": "optional"}}
-        assert able == {"evaluate_code", "load_file", "run_tests"}
+        assert able == {"evaluate_code", "load_file"}
 
 
 @pytest.mark.parametrize("name", ["2024-11-05", "2025-06-18", OLDER])
@@ -124,15 +115,15 @@ def test_a_task_leads_to_the_result_that_the_call_would_have_given(client, gate)
     gate.touch()
     told = result(client, task)
     answer = fields(told)
-    assert (answer["status"], answer["result"], told["isError"]) == ("done", "'done'", False)
+    assert (answer["status"], answer["result"], told["isError"]) == ("done", '"done"', False)
     assert get(client, task)["status"] == "completed"
     assert fields(result(client, task)) == answer
     seen = client.call("get_evaluation", evaluationId=answer["evaluationId"], detail=True)
-    assert seen["result"] == "'done'"
+    assert seen["result"] == '"done"'
 
 
 def test_the_result_of_a_task_is_whole_each_time_and_counts_for_nothing_of_what_its_client_is_told(client, gate):
-    task = begin(client, f"print('before')\n{lasting(gate)}")
+    task = begin(client, f'(println "before") {lasting(gate)}')
     until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
     gate.touch()
     told = [fields(result(client, task)) for _ in range(2)]
@@ -144,14 +135,14 @@ def test_the_result_of_a_task_is_whole_each_time_and_counts_for_nothing_of_what_
 
 def test_a_short_evaluation_of_2026_is_answered_at_once(live):
     with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
-        told = client.ask("tools/call", name="evaluate_code", arguments={"code": "6 * 7"})
+        told = client.ask("tools/call", name="evaluate_code", arguments={"code": "(+ 40 2)"})
         assert (told["resultType"], fields(told)["result"]) == ("complete", "42")
         refused = client.ask("tools/call", name="evaluate_code", arguments={"code": "(", "detail": True})
         assert refused["isError"]
 
 
 def test_an_evaluation_that_fails_is_told_as_each_version_has_it(client, gate):
-    task = begin(client, lasting(gate, "1 / 0"))
+    task = begin(client, lasting(gate, "(/ 1 0)"))
     gate.touch()
     told = result(client, task)
     assert (told["isError"], fields(told)["reason"]) == (True, "evaluation-failed")
@@ -212,7 +203,7 @@ def test_no_bit_of_the_id_of_a_task_is_known_beforehand(live):
 
 def test_input_is_asked_of_the_client_of_2025_while_it_waits_for_the_result(live):
     with speaking(live, OLDER, capabilities=ASKS[OLDER]) as client:
-        task = begin(client, "a = input('name? ')\nb = input('age? ')\n(a, b)")
+        task = begin(client, '(str (ask "name? ") " " (ask "age? "))')
         client.taken(lambda one: one.get("params", {}).get("status") == "input_required")
         waiting = client.begin("tasks/result", taskId=task["taskId"])
         for prompt, text in (("name?", "Ada"), ("age?", "36")):
@@ -222,13 +213,13 @@ def test_input_is_asked_of_the_client_of_2025_while_it_waits_for_the_result(live
             given = {"action": "accept", "content": {"text": text}}
             client.bare.send({"jsonrpc": "2.0", "id": asked["id"], "result": given})
         told = client.answer(waiting)
-        assert fields(told)["result"] == "('Ada', '36')"
+        assert fields(told)["result"] == '"Ada 36"'
         assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
 
 
 def test_input_is_given_by_updates_in_2026_each_question_with_a_key_of_its_own(live):
     with speaking(live, MODERN, capabilities=ASKS[MODERN]) as client:
-        task = begin(client, "a = input('name? ')\nb = input('age? ')\n(a, b)")
+        task = begin(client, '(str (ask "name? ") " " (ask "age? "))')
         assert task["status"] == "input_required"
         keys = []
         for prompt, text in (("name?", "Ada"), ("age?", "36")):
@@ -241,7 +232,7 @@ def test_input_is_given_by_updates_in_2026_each_question_with_a_key_of_its_own(l
             answers = {key: {"action": "accept", "content": {"text": text}}}
             client.ask("tasks/update", taskId=task["taskId"], inputResponses=answers)
         assert len(set(keys)) == 2
-        assert fields(result(client, task))["result"] == "('Ada', '36')"
+        assert fields(result(client, task))["result"] == '"Ada 36"'
 
 
 def asking(client, task, prompt):
@@ -251,11 +242,11 @@ def asking(client, task, prompt):
 
 
 def test_input_can_be_given_by_the_tool_as_well(client, plain):
-    task = begin(client, "input('colour? ')")
+    task = begin(client, '(ask "colour? ")')
     until(lambda: get(client, task)["status"] == "input_required", "the question")
     words = get(client, task)["statusMessage"]
     plain.call("send_input", evaluationId=words.split()[1], text="blue")
-    assert fields(result(client, task))["result"] == "'blue'"
+    assert fields(result(client, task))["result"] == '"blue"'
 
 
 def test_input_that_the_repl_refuses_is_told_and_asked_for_again(tmp_path, version):
@@ -291,7 +282,7 @@ def answered(client, task):
 
 def test_input_that_is_declined_ends_the_evaluation(live):
     with speaking(live, MODERN, capabilities=ASKS[MODERN]) as client:
-        task = begin(client, "input('colour? ')")
+        task = begin(client, '(ask "colour? ")')
         answers = {next(iter(get(client, task)["inputRequests"])): {"action": "decline"}}
         client.ask("tasks/update", taskId=task["taskId"], inputResponses=answers)
         assert fields(result(client, task))["status"] == "interrupted"
@@ -300,13 +291,13 @@ def test_input_that_is_declined_ends_the_evaluation(live):
 def test_a_client_that_shows_no_forms_gets_the_answer_that_input_is_wanted(live, version):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         if client.is_modern:
-            told = client.ask("tools/call", name="evaluate_code", arguments={"code": "input()"})
+            told = client.ask("tools/call", name="evaluate_code", arguments={"code": "(read-line)"})
         else:
-            told = result(client, begin(client, "input()"))
+            told = result(client, begin(client, "(read-line)"))
         answer = fields(told)
         assert answer["status"] == "needs-input"
         given = client.call("send_input", evaluationId=answer["evaluationId"], text="x", detail=True)
-        assert given["result"] == "'x'"
+        assert given["result"] == '"x"'
 
 
 def test_progress_and_status_are_told_of_the_task_of_2025(live, gate):
@@ -334,7 +325,7 @@ def test_who_subscribes_to_a_task_of_2026_is_told_its_end_with_the_result(live, 
         gate.touch()
         told = client.told("notifications/tasks")["params"]
         assert (told["taskId"], told["status"]) == (identity, "completed")
-        assert fields(told["result"])["result"] == "'done'"
+        assert fields(told["result"])["result"] == '"done"'
 
 
 def test_a_task_is_kept_for_the_time_that_was_asked_for_and_no_longer(live):
@@ -362,13 +353,13 @@ def test_a_client_has_so_many_tasks_and_those_that_are_over_make_room(live, gate
 
 def test_what_a_client_began_as_a_task_runs_on_when_it_leaves(live, version, plain, gate):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
-        task = begin(client, lasting(gate, "'it ran on'"))
+        task = begin(client, lasting(gate, '"it ran on"'))
         words = until(lambda: get(client, task).get("statusMessage"), "the evaluation")
     until(lambda: len(plain.call("server_health")["clients"]) == 1, "the client's end")
     evaluation = words.split()[1]
     assert plain.call("get_evaluation", evaluationId=evaluation)["status"] == "running"
     gate.touch()
-    assert plain.call("get_evaluation", evaluationId=evaluation, waitMs=30_000)["result"] == "'it ran on'"
+    assert plain.call("get_evaluation", evaluationId=evaluation, waitMs=30_000)["result"] == '"it ran on"'
 
 
 def test_a_call_of_2026_that_is_cancelled_before_it_is_a_task_ends_its_evaluation(live, plain, gate):
@@ -383,18 +374,18 @@ def test_who_only_waits_for_an_evaluation_and_gives_up_leaves_it_in_its_queue(li
     with live.client(name="first") as first, live.client(name="waiter") as waiter:
         running = first.begin_call("evaluate_code", code=lasting(gate))
         until(lambda: plain.call("list_sessions")["sessions"][0].get("running"), "the evaluation")
-        queued = first.call("evaluate_code", code="'it ran'", timeoutMs=1000)["evaluationId"]
+        queued = first.call("evaluate_code", code='"it ran"', timeoutMs=1000)["evaluationId"]
         waiting = waiter.begin_call("get_evaluation", evaluationId=queued, waitMs=60_000)
         waiter.request("ping")
         waiter.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
         waiter.request("ping")
         gate.touch()
         assert first.answer(running)
-        assert plain.call("get_evaluation", evaluationId=queued, waitMs=60_000)["result"] == "'it ran'"
+        assert plain.call("get_evaluation", evaluationId=queued, waitMs=60_000)["result"] == '"it ran"'
 
 
 def test_the_answers_of_a_clients_tasks_are_bounded_by_their_bytes(live):
-    code = "import sys\nclass P:\n def _repr_png_(self): return b'\\x89PNG\\r\\n\\x1a\\n' + b'0' * 2_900_000\nP()"
+    code = '(show "image/png" (repeat "iVBORw0KGgoA" 322000))'
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         for _ in range(6):
             told = result(client, begin(client, code))
@@ -417,14 +408,18 @@ def test_a_task_waits_beyond_the_calls_timeout_unless_that_is_to_end_it(live, ga
         client.call("wait_for", query='[:find ?l :where [?l :output/text "never"]]', timeoutMs=1500)
         assert get(client, waiting)["status"] == "working"
         gate.touch()
-        assert fields(result(client, waiting))["result"] == "'done'"
+        assert fields(result(client, waiting))["result"] == '"done"'
 
 
-def test_files_are_loaded_and_tests_are_run_as_tasks(live, gate):
-    (live.workspace / "lasting_file.py").write_text(lasting(gate, "answer = 42"))
-    (live.workspace / "test_lasting.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
-    gate.touch()
-    with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
+def test_files_are_loaded_and_tests_are_run_as_tasks(tmp_path):
+    with (
+        serving(tmp_path, "--repl", "python") as live,
+        speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client,
+    ):
+        (live.workspace / "lasting_file.py").write_text("answer = 42")
+        (live.workspace / "test_lasting.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
+        listed = until(lambda: [t for t in client.ask("tools/list")["tools"] if t["name"] == "run_tests"], "the REPL")
+        assert listed[0]["execution"] == {"taskSupport": "optional"}
         loaded = begin_call(client, "load_file", filePath="lasting_file.py", detail=True)
         assert fields(result(client, loaded))["status"] == "done"
         tested = begin_call(client, "run_tests", namespace="test_lasting.py")
@@ -435,12 +430,12 @@ def test_files_are_loaded_and_tests_are_run_as_tasks(live, gate):
 def test_a_queued_task_that_is_cancelled_never_runs(live, gate):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         running = begin_call(client, "evaluate_code", code=lasting(gate))
-        queued = begin_call(client, "evaluate_code", code="ran = True")
+        queued = begin_call(client, "evaluate_code", code="(def ran 1)")
         until(lambda: "queued" in get(client, queued).get("statusMessage", ""), "its place in the queue")
         assert client.ask("tasks/cancel", taskId=queued["taskId"])["status"] == "cancelled"
         gate.touch()
-        assert fields(result(client, running))["result"] == "'done'"
-        assert client.call("evaluate_code", code="'ran' in globals()")["result"] == "False"
+        assert fields(result(client, running))["result"] == '"done"'
+        assert client.call("evaluate_code", code="ran")["error"]["class"] == "NameError"
 
 
 def test_a_task_is_gone_with_the_server_and_the_next_one_says_so(tmp_path):
@@ -458,15 +453,12 @@ def test_a_task_is_gone_with_the_server_and_the_next_one_says_so(tmp_path):
 
 
 def test_the_lean_tools_lead_to_tasks_of_2026_as_well(tmp_path, gate):
-    (tmp_path / "lean" / "workspace").mkdir(parents=True)
-    (tmp_path / "lean" / "workspace" / "codriver.toml").write_text('toolset = "lean"\n')
     with (
-        serving(tmp_path / "lean", "--repl", "python") as live,
+        tools_in_memory.serving(tmp_path / "lean", settings={"toolset": "lean"}, durations="task_s=0.7") as live,
         speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client,
     ):
-        until(lambda: "codriver" in [tool["name"] for tool in client.ask("tools/list")["tools"]], "the lean tools")
         arguments = {"tool": "evaluate_code", "arguments": {"code": lasting(gate)}}
         task = client.ask("tools/call", name="codriver", arguments=arguments)
         assert (task["resultType"], task["status"]) == ("task", "working")
         gate.touch()
-        assert fields(result(client, task))["result"] == "'done'"
+        assert fields(result(client, task))["result"] == '"done"'

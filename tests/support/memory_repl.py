@@ -191,6 +191,11 @@ async def _read_line(run):
     return run.session.input.pop(0).rstrip("\n")
 
 
+async def _ask(run, prompt):
+    await _write(run, "out", prompt)
+    return await _read_line(run)
+
+
 async def _map(run, name, items):
     return [await FUNCTIONS[name][0](run, item) for item in items]
 
@@ -253,6 +258,7 @@ FUNCTIONS = {
     "fail": (_fail, "Fails with this message."),
     "raw": (_plain(Name), "A value that is printed as this text."),
     "read-line": (_read_line, "Reads a line from stdin."),
+    "ask": (_ask, "Prints a prompt and reads a line from stdin."),
     "human": (_human, "Evaluates as a human who shares this REPL: code, seconds, value."),
     "show": (_show, "Shows something of a media type."),
     "progress": (_progress, "Shows one text after the other in the same place."),
