@@ -1,4 +1,4 @@
-"""ClojureDocs through a real server. Its export comes from a local HTTP server, in the shape of the public one."""
+"""ClojureDocs as a tool and a resource. Its export comes from a local HTTP server, in the shape of the public one."""
 
 import contextlib
 import json
@@ -11,9 +11,10 @@ import anyio
 import posix_only
 import pytest
 from jsonschema import validate
-from live_server import own_settings, serving, until
+from live_server import until
 from real_repls import repl
 from scripted_nrepl import OPS, scripted
+from tools_in_memory import serving
 
 from codriver.tools.manifest import BY_NAME
 from codriver.tools.symbol_info import clojure_name
@@ -86,12 +87,10 @@ def site():
 
 
 @contextlib.contextmanager
-def asking(folder, url, *options):
-    """A client of a server whose ClojureDocs are at `url`."""
-    workspace = folder / "workspace"
-    workspace.mkdir(exist_ok=True)
-    own_settings(folder).write_text(f"clojuredocsUrl = {json.dumps(url)}\n")
-    with serving(folder, *(options or ("--repl", "none"))) as live, live.client() as client:
+def asking(folder, url, *nrepl):
+    """A client of a server whose ClojureDocs are at `url`, and who has these REPLs."""
+    settings, variables = {"clojuredocs_url": url, "nrepl": nrepl}, {"XDG_CACHE_HOME": str(folder / "cache")}
+    with serving(folder, has_repl=False, settings=settings, variables=variables) as live, live.client() as client:
         yield client
 
 
@@ -240,7 +239,7 @@ async def test_a_repl_with_an_op_for_it_is_asked_before_the_export(tmp_path):
     answers = {"clojuredocs-lookup": [{"clojuredocs": entry}, {"status": ["done"]}]}
 
     def asked(address):
-        with asking(tmp_path, "none", "--nrepl", f"r={address}", "--repl", "none") as client:
+        with asking(tmp_path, "none", f"r={address}") as client:
             phases = lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]]  # noqa: E731
             until(lambda: phases() == ["connected"], "the REPL")
             return ask(client, "map")
@@ -253,7 +252,7 @@ async def test_a_repl_with_an_op_for_it_is_asked_before_the_export(tmp_path):
 
 def test_an_alias_is_resolved_by_the_repl(tmp_path, site):
     address = repl("jvm").endpoint
-    with asking(tmp_path, site.url, "--nrepl", f"clj={address}", "--repl", "none") as client:
+    with asking(tmp_path, site.url, f"clj={address}") as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         assert client.call("evaluate_code", code="(require '[clojure.string :as s])")["ok"]
         answer = ask(client, "s/join")

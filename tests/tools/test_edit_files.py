@@ -1,7 +1,7 @@
-"""The editing tools as clients meet them, over a real server."""
+"""The editing tools as clients meet them."""
 
 import pytest
-from live_server import own_settings, serving
+from tools_in_memory import serving
 
 GREET = """\
 (ns greet)
@@ -21,7 +21,7 @@ GOOD_DAY = {
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("editing")) as server:
+    with serving(tmp_path_factory.mktemp("editing"), has_repl=False) as server:
         yield server
 
 
@@ -182,18 +182,18 @@ class TestSettings:
     def served(self, tmp_path):
         """A server with settings of its own."""
 
-        def serve(*lines):
+        def serve(**settings):
             workspace = tmp_path / "workspace"
             workspace.mkdir()
-            own_settings(tmp_path).write_text("\n".join(lines))
             (workspace / "a.clj").write_text("".join(f"(def v{n} {n})\n" for n in range(1, 40)))
-            return serving(tmp_path)
+            return serving(tmp_path, has_repl=False, settings=settings)
 
         return serve
 
     def test_how_far_a_line_may_be_off_and_how_much_is_shown(self, served):
         edit = {"type": "delete", "filePath": "a.clj", "targetLineText": "(def v20 20)"}
-        with served("fuzzyLineTargetingPadding = 1", "lineContextResponsePadding = 2") as live, live.client() as client:
+        settings = {"fuzzy_line_targeting_padding": 1, "line_context_response_padding": 2}
+        with served(**settings) as live, live.client() as client:
             answer = client.call("edit_files", edits=[{**edit, "line": 22}])
             [problem] = answer["problems"]
             assert problem["context"].splitlines() == [
@@ -211,7 +211,7 @@ class TestSettings:
 
     def test_edits_outside_the_workspace_can_be_allowed(self, served, tmp_path):
         edit = {"type": "create", "filePath": "../other/a.clj", "content": "(ns a)\n"}
-        with served("allowEditsOutsideWorkspace = true") as live, live.client() as client:
+        with served(allow_edits_outside_workspace=True) as live, live.client() as client:
             answer = client.call("edit_files", edits=[edit])
             assert answer["files"][0]["filePath"] == str(tmp_path / "other" / "a.clj")
             assert (tmp_path / "other" / "a.clj").read_text() == "(ns a)\n"

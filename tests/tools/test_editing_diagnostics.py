@@ -6,7 +6,7 @@ import sys
 
 import anyio
 import pytest
-from live_server import serving
+from tools_in_memory import serving
 
 from codriver.editing import lint
 
@@ -160,7 +160,7 @@ def test_an_answer_holds_the_rows_of_each_file(tmp_path, install):
         {"type": "append", "filePath": "a.clj", "code": "(b)"},
         {"type": "create", "filePath": "c.lpy", "content": "(c)\n"},
     ]
-    with serving(tmp_path) as live, live.client() as client:
+    with serving(tmp_path, has_repl=False) as live, live.client() as client:
         client.call("edit_files", edits=edits, dryRun=True)
         assert not calls.exists()
         first, second = client.call("edit_files", edits=edits)["files"]

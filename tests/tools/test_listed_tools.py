@@ -7,8 +7,8 @@ import signal
 from pathlib import Path
 
 import pytest
+import tools_in_memory
 from live_server import serving, until
-from needs import modules
 
 from codriver.tools.calls.base import Arguments
 from codriver.tools.manifest import BY_NAME, MANIFEST
@@ -164,14 +164,13 @@ def test_the_tools_of_a_language_appear_with_its_first_file_and_are_answered_bef
 
 
 def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
-    modules("basilisp")
-    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
+    with tools_in_memory.serving(tmp_path) as live, live.client() as client:
         assert set(client.tools()) >= LISP_TOOLS
 
 
 @pytest.mark.parametrize("name", ["codex-mcp-client", "qwen-cli-mcp-client-codriver"])
 def test_who_lists_once_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
-    with serving(tmp_path, "--repl", "none") as live:
+    with tools_in_memory.serving(tmp_path, has_repl=False) as live:
         with live.client(name=name) as client:
             elsewhere = LISP_TOOLS | EDIT_TOOLS | NOTEBOOK_TOOLS | APP_TOOLS | {"macroexpand", "try_code"}
             assert set(client.tools()) == set(BY_NAME) - elsewhere
@@ -186,7 +185,7 @@ def test_the_first_look_at_a_workspace_is_waited_for(tmp_path):
     folder = Path(tmp_path) / "workspace" / "a" / "b" / "c" / "d" / "e"
     folder.mkdir(parents=True)
     (folder / "deep.lpy").write_text("(ns deep)\n")
-    with serving(tmp_path, "--repl", "none") as live, live.client() as client:
+    with tools_in_memory.serving(tmp_path, has_repl=False) as live, live.client() as client:
         assert set(client.tools()) >= LISP_TOOLS | EDIT_TOOLS
 
 

@@ -2,7 +2,7 @@
 
 import posix_only
 import pytest
-from live_server import serving
+from tools_in_memory import serving
 
 MATHS = "(ns shop.maths)\n\n(defn total [xs]\n  (reduce + xs))\n"
 ORDERS = (
@@ -18,7 +18,7 @@ ALL = {**RENAME, "files": "all"}
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("renaming"), "--repl", "none") as server:
+    with serving(tmp_path_factory.mktemp("renaming"), has_repl=False) as server:
         yield server
 
 
