@@ -9,7 +9,7 @@ import tomllib
 from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
@@ -506,6 +506,53 @@ def entrances(path):
 def test_text_enters_the_output_log_by_one_function():
     found = [place for path in modules() for place in entrances(path)]
     assert sorted(found) == [("log/logbook.py", "__init__"), ("log/logbook.py", "record")]
+
+
+# A refusal has a class of its own where somebody tells it from others by its type; else it is raised by its reason.
+# These classes nobody catches, and a reader is better off with them all the same.
+CAUGHT_BY_NOBODY = {
+    "QueryError": "the one error of a pure room, whose README promises it with the place of what is wrong",
+}
+
+
+def refusals():
+    """Each class below `RefusedError`, with the module that has it."""
+    below = {"RefusedError": "codriver.errors"}
+    classes = [(path, node) for path in modules() for node in nodes(path) if isinstance(node, ast.ClassDef)]
+    while more := {
+        node.name: ".".join(path.relative_to(SERVER.parent).with_suffix("").parts)
+        for path, node in classes
+        if node.name not in below and below.keys() & {ast.unparse(base).split(".")[-1] for base in node.bases}
+    }:
+        below |= more
+    del below["RefusedError"]
+    return below
+
+
+def told_apart(path):
+    """The full name of each class that a module catches, or asks for: as it is imported there, or from there itself."""
+    places = []
+    for node in nodes(path):
+        if isinstance(node, ast.ExceptHandler) and node.type is not None:
+            places.append(node.type)
+        elif isinstance(node, ast.MatchClass):
+            places.append(node.cls)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in {"isinstance", "suppress"}:
+            places += node.args
+    asked = {name.id for place in places for name in ast.walk(place) if isinstance(name, ast.Name)}
+    own = ".".join(path.relative_to(SERVER.parent).with_suffix("").parts)
+    return {f"{own}.{name}" for name in asked} | {name for name in imports(path) if name.rpartition(".")[2] in asked}
+
+
+def test_a_refusal_has_a_class_only_where_somebody_catches_it():
+    known = {name for path in modules() for name in told_apart(path)}
+
+    def is_caught(name, module):
+        # A package hands on what its modules have.
+        packages = accumulate(module.split("."), lambda package, part: f"{package}.{part}")
+        return any(f"{package}.{name}" in known for package in packages)
+
+    assert {name for name, module in refusals().items() if not is_caught(name, module)} == CAUGHT_BY_NOBODY.keys()
 
 
 # Where secrets are taken out: as text enters the log or a transcript, and as a message leaves for a client.

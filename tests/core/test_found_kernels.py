@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from refusals import refused_as
 
 from codriver.core import dispatch
 from codriver.core.actions import ReplConnected, ReplFound, ReplLost, RestartRepl, RetryDue
@@ -12,7 +13,7 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.repl_connections import FOUND_TRIES
 from codriver.core.state import Life, Origin, Repl, State, without_merely_found
 from codriver.core.values import Profile
-from codriver.tools.calls.session_choice import AmbiguousSessionError, NoReplError, resolve, server_of
+from codriver.tools.calls.session_choice import resolve, server_of
 from codriver.tools.calls.syntax_check import meant, speaks_lisp
 from codriver.tools.list_sessions import session_row
 
@@ -72,13 +73,13 @@ def test_the_only_session_is_used_though_it_was_merely_found():
 
 
 def test_of_two_found_kernels_none_is_picked():
-    with pytest.raises(AmbiguousSessionError):
+    with refused_as("ambiguous-session"):
         resolve(state_of(repl("a-ipynb"), repl("b-ipynb")), None)
 
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda origin: origin.kind)
 def test_a_found_kernel_stands_in_for_no_repl_that_was_given_up(named):
-    with pytest.raises(NoReplError) as refused:
+    with refused_as("no-repl") as refused:
         resolve(state_of(repl("a-ipynb"), repl("py", named, phase="stopped")), None)
     assert refused.value.hint.endswith("give replSessionKey a-ipynb")
     assert "a-ipynb" not in refused.value.message

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from needs import do_without
+from refusals import refused_as
 
 from codriver.editing import notebooks as ours_of
 from codriver.editing.notebooks import (
-    NoSuchCellError,
-    NotANotebookError,
     with_source,
 )
 
@@ -200,12 +199,12 @@ def test_a_cell_is_found_by_its_id_and_else_by_its_index_from_0():
     found = read_notebook(book(code("a", id="1"), code("b", id="x"), code("c")), "x.ipynb")
     assert [found.cell(name).source for name in ("1", "x", "0", "2", "cell-2", "cell-0")] == list("abacca")
     for strange in ("3", "cell-9", "X", "-1", ""):
-        with pytest.raises(NoSuchCellError, match="indexes from 0 to 2"):
+        with refused_as("unknown-cell", match="indexes from 0 to 2"):
             found.cell(strange)
 
 
 def test_an_id_that_two_cells_have_names_none():
-    with pytest.raises(NoSuchCellError, match="cells 0, 2 have the id 'x'"):
+    with refused_as("unknown-cell", match="cells 0, 2 have the id 'x'"):
         read_notebook(book(code(id="x"), code(), code(id="x")), "x.ipynb").cell("x")
 
 
@@ -233,7 +232,7 @@ def test_a_cell_tells_its_source_whole_its_count_and_whether_it_failed():
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_notebook_is_refused_with_the_place(text, why):
-    with pytest.raises(NotANotebookError, match=r"x\.ipynb is no notebook of nbformat 4") as told:
+    with refused_as("file-unreadable", match=r"x\.ipynb is no notebook of nbformat 4") as told:
         read_notebook(text, "x.ipynb")
     assert why in told.value.message
 

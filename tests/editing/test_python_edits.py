@@ -7,8 +7,9 @@ import textwrap
 
 import anyio
 import pytest
+from refusals import refused_as
 
-from codriver.editing import Create, Editor, EditsRefusedError, InsertDef, Limits, ReplaceDef, Wanted, python_edits
+from codriver.editing import Create, Editor, InsertDef, Limits, ReplaceDef, Wanted, python_edits
 from codriver.editing.python_edits import PythonSource, apply
 from codriver.lisp.edit import Append, Edited, Replace
 from codriver.lisp.source_text import Target
@@ -235,7 +236,7 @@ def test_bytes_stay_in_the_encoding_that_the_file_declares(tmp_path, head, encod
     work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 'ü'")))
     assert file.read_bytes() == head + "x = 'é'\n\n\ndef f(): return 'ü'\n".encode(encoding)
     if encoding != "utf-8":
-        with pytest.raises(EditsRefusedError) as caught:
+        with refused_as("edits-refused") as caught:
             work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return '→'")))
         assert encoding in problems_of(caught)[0].replace("iso-8859-1", "latin-1")
 
@@ -257,7 +258,7 @@ def test_a_file_whose_bytes_would_not_come_back_is_refused_and_stays(tmp_path, e
     file = tmp_path / "a.py"
     data = b"# coding: " + encoding.encode() + b"\n" + line + b"\n\ndef f(): ...\n"
     file.write_bytes(data)
-    with pytest.raises(EditsRefusedError) as caught:
+    with refused_as("edits-refused") as caught:
         work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 1")))
     [told] = problems_of(caught)
     assert told.startswith(f"a.py declares {encoding}, ")
@@ -274,7 +275,7 @@ def test_a_file_whose_bytes_come_back_is_edited_in_an_encoding_with_escapes(tmp_
 
 @pytest.mark.parametrize("encoding", ["unicode_escape", "utf-16", "hex", "rot13", "undefined"])
 def test_new_text_that_would_not_be_read_again_is_refused(tmp_path, encoding):
-    with pytest.raises(EditsRefusedError) as caught:
+    with refused_as("edits-refused") as caught:
         work(tmp_path, ("a.py", Create(f"# coding: {encoding}\nx = 1\n")))
     assert problems_of(caught)[0].startswith(("the new text", "the content does not parse"))
     assert list(tmp_path.iterdir()) == []
@@ -284,7 +285,7 @@ def test_a_batch_of_both_languages_is_done_or_refused_whole(tmp_path):
     (tmp_path / "a.clj").write_text("(def a 1)\n")
     (tmp_path / "b.py").write_bytes(b"def b(): ...\n")
     form = Replace(Target(1, "(def a 1)"), "(def a 2)")
-    with pytest.raises(EditsRefusedError) as caught:
+    with refused_as("edits-refused") as caught:
         work(tmp_path, ("a.clj", form), ("b.py", form), ("a.clj", ReplaceDef("a", "")), ("c.py", Create("x = (")))
     told = problems_of(caught)
     assert "in Python use replace_def" in told[0]

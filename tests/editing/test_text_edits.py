@@ -4,8 +4,9 @@ import random
 from pathlib import Path
 
 import pytest
+from refusals import refused_as
 
-from codriver.editing import Editor, EditsRefusedError, Limits, ReplaceText, Wanted
+from codriver.editing import Editor, Limits, ReplaceText, Wanted
 from codriver.editing.file_languages import apply_words
 from codriver.lisp.edit import Edited
 
@@ -117,7 +118,7 @@ async def test_a_file_of_any_text_is_edited(tmp_path, file, text, old, new):
 )
 async def test_an_edit_that_breaks_its_language_touches_no_file(tmp_path, file, text, old, new):
     (tmp_path / file).write_text(text)
-    with pytest.raises(EditsRefusedError):
+    with refused_as("edits-refused"):
         await edit(tmp_path, file, ReplaceText(old, new))
     assert (tmp_path / file).read_text() == text
 
@@ -133,7 +134,7 @@ async def test_a_file_that_is_broken_is_mended_step_by_step(tmp_path):
 @pytest.mark.anyio
 async def test_what_a_guard_says_refuses_the_batch(tmp_path):
     (tmp_path / "notes.md").write_text("one")
-    with pytest.raises(EditsRefusedError, match=r"notes\.md: not that one"):
+    with refused_as("edits-refused", match=r"notes\.md: not that one"):
         await edit(tmp_path, "notes.md", ReplaceText("one", "two"), guard=lambda _change: "not that one")
     assert (tmp_path / "notes.md").read_text() == "one"
 
@@ -144,7 +145,7 @@ async def test_a_text_beyond_the_size_of_any_is_not_read(tmp_path, file):
     """A notebook is one, too, though its cells are listed up to another size: an edit takes its memory many times."""
     text = f'{{"cells":[],"picture":"{"x" * 8 * 2**20}"}}'
     (tmp_path / file).write_text(text)
-    with pytest.raises(EditsRefusedError, match="8,388,608 bytes are the most"):
+    with refused_as("edits-refused", match="8,388,608 bytes are the most"):
         await edit(tmp_path, file, ReplaceText("picture", "photo"))
     assert (tmp_path / file).read_text() == text
 

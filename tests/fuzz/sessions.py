@@ -15,7 +15,8 @@ from codriver.documents.layout import Origin, arrange
 from codriver.documents.recordings import Recorded, RecordingError, as_lines, from_lines
 from codriver.documents.steps import python_steps
 from codriver.documents.verification import Checked, Raised
-from codriver.editing.notebooks import NotANotebookError, notebook_in, with_outputs
+from codriver.editing.notebooks import notebook_in, with_outputs
+from codriver.errors import RefusedError
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.jupyter import server_socket
@@ -46,7 +47,7 @@ def notebook(data):
     """A file is a notebook of which a cell takes outputs with nothing else changed, or is refused in words."""
     try:
         found = notebook_in(data, "a.ipynb")
-    except NotANotebookError as error:
+    except RefusedError as error:
         assert "a.ipynb" in str(error)
         return
     text = data.decode()

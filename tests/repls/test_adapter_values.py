@@ -2,11 +2,9 @@
 
 import pytest
 from evaluations import evaluate
+from refusals import refused_as
 
 from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
-from codriver.repls.contract.adapter import (
-    RequestUnsafeError,
-)
 from codriver.repls.contract.adapter_values import Value, ValueKept
 from repls.adapter_contract import ELEMENT, ON_THE_JVM, WORDS, adapter, evaluation, needs, printed, values
 
@@ -150,7 +148,7 @@ async def test_an_error_is_told_where_its_form_stands(name):
 @pytest.mark.parametrize("name", ["nbb", "squint"])
 async def test_a_request_that_would_break_the_server_is_not_sent(name):
     async with adapter(name) as (opened, events):
-        with pytest.raises(RequestUnsafeError, match="not ASCII"):
+        with refused_as("request-unsafe", match="not ASCII"):
             await evaluate(opened, Request("e", '"' + "ж" * 20_000 + '"'))
         await evaluate(opened, Request("e", '"' + "ж" * 7_000 + '"'))
         await evaluate(opened, Request("e", '"' + "x" * 300_000 + '"'))

@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 import skill_examples
+from refusals import refused_as
 
 from codriver.files.own_folders import shipped_folder
 from codriver.skills import (
@@ -15,8 +16,6 @@ from codriver.skills import (
     INSTRUCTIONS_CHARS,
     LIVE_REPL,
     Connected,
-    NoSuchSkillError,
-    PathRefusedError,
     Selection,
     Skill,
     SkillLibrary,
@@ -109,12 +108,12 @@ def test_the_index_names_every_skill_on_offer(library, workspace):
     ],
 )  # fmt: skip
 def test_a_path_that_is_not_plainly_inside_is_refused(library, path):
-    with pytest.raises(PathRefusedError):
+    with refused_as("path-refused"):
         library().read(f"skill://live-repl/{path}")
 
 
 def test_a_path_is_decoded_once(library):
-    with pytest.raises(NoSuchSkillError):
+    with refused_as("no-such-skill"):
         library().read("skill://live-repl/%252e%252e/x")
 
 
@@ -126,10 +125,10 @@ def test_a_link_that_leads_out_is_refused_and_one_that_stays_in_is_followed(libr
     (folder / "in.md").symlink_to(folder / "SKILL.md")
     (folder / "loop").symlink_to(folder / "loop")
     for path in ("out.md", "outside/secret.md"):
-        with pytest.raises(PathRefusedError):
+        with refused_as("path-refused"):
             library().read(f"skill://live-repl/{path}")
     assert library().read("skill://live-repl/in.md")[1] == guide(LIVE_REPL)
-    with pytest.raises((NoSuchSkillError, PathRefusedError)):
+    with refused_as("no-such-skill", "path-refused"):
         library().read("skill://live-repl/loop")
 
 
@@ -149,7 +148,7 @@ def test_a_linked_skill_folder_that_leads_out_is_no_skill(library, workspace, tm
 )  # fmt: skip
 def test_what_is_not_there_is_told_with_what_is(library, shipped, uri):
     (shipped / LIVE_REPL / "more").mkdir()
-    with pytest.raises(NoSuchSkillError) as caught:
+    with refused_as("no-such-skill") as caught:
         library().read(uri)
     assert "live-repl, editing-lisp-files" in caught.value.hint
 
@@ -158,7 +157,7 @@ def test_what_is_no_text_or_too_long_is_not_read(library, shipped):
     (shipped / LIVE_REPL / "a.bin").write_bytes(b"\xff\xfe")
     (shipped / LIVE_REPL / "b.md").write_bytes(b"x" * ((1 << 20) + 1))
     for name in ("a.bin", "b.md"):
-        with pytest.raises(NoSuchSkillError):
+        with refused_as("no-such-skill"):
             library().read(f"skill://live-repl/{name}")
 
 
@@ -168,7 +167,7 @@ def test_a_disabled_skill_is_absent_everywhere(library):
     assert all(LIVE_REPL not in entry.uri for entry in subject.list())
     assert LIVE_REPL not in subject.read(INDEX_URI)[1]
     assert LIVE_REPL not in instructions(subject.skills(), [])
-    with pytest.raises(NoSuchSkillError) as caught:
+    with refused_as("no-such-skill") as caught:
         subject.read("skill://live-repl")
     assert "live-repl," not in caught.value.hint
 
@@ -176,7 +175,7 @@ def test_a_disabled_skill_is_absent_everywhere(library):
 def test_without_any_skill_there_is_no_index(library):
     subject = library(disabled=[LIVE_REPL, EDITING])
     assert subject.list() == ()
-    with pytest.raises(NoSuchSkillError):
+    with refused_as("no-such-skill"):
         subject.read(INDEX_URI)
 
 
@@ -197,7 +196,7 @@ def test_the_skills_of_a_workspace_are_off_until_they_are_allowed(workspace, shi
     assert names(subject) == [LIVE_REPL, EDITING]
     assert "ours" in [skill.id for skill in subject.find_all().skills]
     assert "ours" not in subject.read(INDEX_URI)[1]
-    with pytest.raises(NoSuchSkillError):
+    with refused_as("no-such-skill"):
         subject.read("skill://ours/SKILL.md")
     assert subject.select(Selection(frozenset({"workspace"})))
     assert names(subject) == [LIVE_REPL, EDITING, "ours"]
@@ -227,7 +226,7 @@ def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, w
         "hammer.nail": "hammer",
         "hammer.pull": "hammer",
     }
-    with pytest.raises(NoSuchSkillError):
+    with refused_as("no-such-skill"):
         subject.read("skill://toolbox.saw")
     assert names(library(sources=["toolbox"])) == [LIVE_REPL, EDITING, "toolbox.plane", "toolbox.saw"]
     assert library(sources=["hammer"]).read("skill://hammer.nail/SKILL.md") == ("text/markdown", guide())
@@ -268,9 +267,9 @@ def test_the_jars_of_the_newest_classpath_are_searched(library, workspace, tmp_p
     subject = library(sources=["old", "new"])
     assert names(subject) == [LIVE_REPL, EDITING, "new.b"]
     assert subject.read("skill://new.b/more.md") == ("text/markdown", "more")
-    with pytest.raises(NoSuchSkillError):
+    with refused_as("no-such-skill"):
         subject.read("skill://new.b/none.md")
-    with pytest.raises(PathRefusedError):
+    with refused_as("path-refused"):
         subject.read("skill://new.b/../a/SKILL.md")
 
 

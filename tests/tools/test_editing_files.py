@@ -11,15 +11,14 @@ from typing import Any
 import anyio
 import posix_only
 import pytest
+from refusals import refused_as
 
 from codriver.editing import (
     Create,
     Editor,
-    EditsRefusedError,
     FilesChangedError,
     FilesUnwritableError,
     Limits,
-    NothingToUndoError,
     Wanted,
 )
 from codriver.editing.atomic_batch import commit
@@ -71,7 +70,7 @@ async def edit(editor, *wanted, caller="me", **options):
 async def refusal(editor, *wanted, **options):
     """The messages of a refused batch, by index; nothing in the folder has changed."""
     before = everything(editor._workspace.parent)
-    with pytest.raises(EditsRefusedError) as caught:
+    with refused_as("edits-refused") as caught:
         await edit(editor, *wanted, **options)
     assert everything(editor._workspace.parent) == before
     problems: Any = caught.value.details["problems"]
@@ -108,7 +107,7 @@ class TestWhatIsWritten:
         assert (workspace / "a.clj").stat() == stamp
         assert "+(def b 2)" in results[0].diff
         assert results[1].diff == "--- /dev/null\n+++ b/new/b.clj\n@@ -0,0 +1 @@\n+(ns b)\n"
-        with pytest.raises(NothingToUndoError):
+        with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
     async def test_a_file_is_created_with_its_folders_and_the_usual_mode(self, editor, workspace):
@@ -219,7 +218,7 @@ class TestWhatIsRefused:
     async def test_a_refusal_is_bounded_however_much_is_wrong(self, editor, workspace):
         (workspace / "wide.clj").write_text("".join(f"(def v{n} [{'1 ' * 5000}])\n" for n in range(50)))
         wrong = ("wide.clj", Replace(Target(25, "(nowhere)"), "x"))
-        with pytest.raises(EditsRefusedError) as caught:
+        with refused_as("edits-refused") as caught:
             await edit(editor, *[wrong] * 200)
         assert len(caught.value.details["problems"]) == 200
         assert len(repr(caught.value.details)) < 200_000
@@ -554,7 +553,7 @@ class TestUndo:
         assert (workspace / "a.clj").stat().st_mode & 0o777 == 0o700
         assert not (workspace / "n" / "m.clj").exists()
         assert outcome.files[1].diff == "--- a/n/m.clj\n+++ /dev/null\n@@ -1 +0,0 @@\n-(m)\n"
-        with pytest.raises(NothingToUndoError):
+        with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
     async def test_a_batch_that_changed_nothing_is_taken_back_in_place_of_the_one_before(self, editor, workspace):
@@ -587,12 +586,12 @@ class TestUndo:
         await editor.undo("one")
         assert (workspace / "a.clj").read_text() == TEXT
         assert (workspace / "b.clj").read_text() != TEXT
-        with pytest.raises(NothingToUndoError):
+        with refused_as("nothing-to-undo"):
             await editor.undo("three")
 
     async def test_a_refused_batch_is_none(self, editor):
         await refusal(editor, ("a.clj", Append("(")))
-        with pytest.raises(NothingToUndoError):
+        with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
     async def test_what_is_remembered_is_bounded(self, editor, workspace):
@@ -601,7 +600,7 @@ class TestUndo:
         for _ in range(20):
             await editor.undo("me")
         assert "(def v4 4)" in (workspace / "a.clj").read_text()
-        with pytest.raises(NothingToUndoError):
+        with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
     @pytest.mark.slow

@@ -6,12 +6,11 @@ import pytest
 from linked_tree import git
 from live_server import serving, until
 from real_repls import fresh
+from refusals import refused_as
 
 from codriver.core.state import Life, Origin, Repl, State, stray
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import (
-    AmbiguousSessionError,
-    OtherTreeError,
     Target,
     check_tree,
     resolve,
@@ -38,7 +37,7 @@ def test_a_repl_that_was_named_is_ours_or_cannot_be_compared_is_not_refused(repl
 
 def test_a_refusal_names_the_tree_the_argument_that_means_it_and_the_port_file():
     repl = found()
-    with pytest.raises(OtherTreeError) as refused:
+    with refused_as("other-worktree") as refused:
         check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
     assert "runs in the working tree /w/main, and" in refused.value.message
     assert "give replSessionKey py;" in refused.value.hint
@@ -57,7 +56,7 @@ def test_it_serves_no_file_that_nobody_loads_there(tmp_path):
 
 def test_who_has_to_choose_learns_which_it_is():
     repls = {repl.id: repl for repl in (found(), found(key="own", tree=None))}
-    with pytest.raises(AmbiguousSessionError) as refused:
+    with refused_as("ambiguous-session") as refused:
         resolve(State(repls=repls), None)
     assert refused.value.hint.endswith(": py (of another working tree), own")
 

@@ -1,10 +1,10 @@
 """A REPL that stands in for the project's own is used until that is there."""
 
-import pytest
+from refusals import refused_as
 
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Profile
-from codriver.tools.calls.session_choice import AmbiguousSessionError, resolve
+from codriver.tools.calls.session_choice import resolve
 
 
 def repl(key, dialect, *, waits=False, stands_in="", phase="connected", kind="process"):
@@ -33,5 +33,5 @@ def test_python_that_stands_in_for_a_lisp_gives_way_to_that_and_still_loads_file
 
 
 def test_a_python_that_waits_for_its_environment_gives_no_way_to_a_repl_of_another_language():
-    with pytest.raises(AmbiguousSessionError):
+    with refused_as("ambiguous-session"):
         chosen(repl("py", "python", waits=True), repl("nrepl", "clojure", kind="port-file"))

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from refusals import refused_as
 
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.syntax_check import (
     MAX_PYTHON_CHARACTERS,
-    PythonSyntaxError,
     check_python,
     meant,
     speaks_lisp,
@@ -110,7 +110,7 @@ def test_a_repl_with_an_unknown_or_newer_python_parses_for_itself(version):
 
 
 def test_an_older_python_refuses_what_ours_refuses():
-    with pytest.raises(PythonSyntaxError):
+    with refused_as("syntax-error"):
         check_python(meant(a_state("3.8.1"), "py"), "x = (1")
 
 
@@ -143,7 +143,7 @@ def test_brackets_are_read_before_an_unknown_session_is_refused():
     ],
 )
 def test_what_only_ipython_reads_is_refused_with_pythons_way(code, way):
-    with pytest.raises(PythonSyntaxError) as raised:
+    with refused_as("syntax-error") as raised:
         check_python(meant(a_state("3.8.1"), "py"), code)
     assert way in raised.value.hint
     assert raised.value.hint.endswith("nothing was evaluated")

@@ -38,6 +38,8 @@ class QueryError(RefusedError):
     """A query that cannot be read, understood or run: what was expected, what was found, and where.
 
     `line` and `column` count from 1, in the query's text or, when `part` says so, in another text given with it.
+
+    Nobody in Codriver catches it; it is a class as it is the one error of a room that can be used without the others.
     """
 
     reason = "bad-query"

@@ -4,9 +4,9 @@ All edits of a batch are checked before any file is touched, and all of them are
 """
 
 from codriver.editing.atomic_batch import BatchRecords
-from codriver.editing.batch import HY, Create, EditsRefusedError, FileResult, Limits, Wanted
+from codriver.editing.batch import HY, Create, FileResult, Limits, Wanted
 from codriver.editing.diagnostics import Diagnostics, lint
-from codriver.editing.editor import Act, Editor, Ended, NothingToUndoError, Outcome, PutBack
+from codriver.editing.editor import Act, Editor, Ended, Outcome, PutBack
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
@@ -19,7 +19,6 @@ __all__ = [
     "Create",
     "Diagnostics",
     "Editor",
-    "EditsRefusedError",
     "Elsewhere",
     "Ended",
     "FileEdit",
@@ -28,7 +27,6 @@ __all__ = [
     "FilesUnwritableError",
     "InsertDef",
     "Limits",
-    "NothingToUndoError",
     "Outcome",
     "PutBack",
     "ReplaceDef",

@@ -17,7 +17,7 @@ from codriver.editing.file_changes import (
     show,
 )
 from codriver.editing.file_languages import HY, UTF_8, FileEdit, ReplaceText, apply, check_new, check_whole, encoding_of
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.lisp.edit import Done, Refused
 from codriver.lisp.source_text import Limits, Problem, ProblemError
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.editing.file_changes import Snapshot
+    from codriver.errors import RefusedError
 
-__all__ = ["HY", "Create", "EditsRefusedError", "FileResult", "Limits", "Wanted", "plan"]
+__all__ = ["HY", "Create", "FileResult", "Limits", "Wanted", "edits_refused", "plan"]
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -144,32 +145,32 @@ class FileResult:
         return self.change.before.data is None
 
 
-class EditsRefusedError(RefusedError):
-    """Some edits of a batch cannot be done, so none was. `problems` are by the index of the edit."""
+def edits_refused(problems: Sequence[tuple[int, str, Problem]], count: int) -> RefusedError:
+    """The refusal of a batch of which some edits cannot be done, so that none was. `problems` are by the edit's index.
 
-    reason = "edits-refused"
-
-    def __init__(self, problems: Sequence[tuple[int, str, Problem]], count: int) -> None:
-        rows: list[dict[str, object]] = []
-        for index, file, problem in problems:
-            row: dict[str, object] = {"index": index, "filePath": file, "message": problem.message}
-            if problem.context is not None and len(rows) < MAX_CONTEXTS:
-                row["context"] = problem.context
-            if problem.balanced_text is not None:
-                row["balancedText"] = problem.balanced_text
-            rows.append(row)
-        wrong = len({index for index, *_ in problems})
-        told = "; ".join(f"edit {index}: {problem.message}" for index, _, problem in problems[:MAX_TOLD])
-        if len(problems) > MAX_TOLD:
-            told += f"; and {len(problems) - MAX_TOLD} more"
-        hint = "correct what problems names, and send the whole batch again"
-        if any(problem.balanced_text is not None for *_, problem in problems):
-            hint += "; balancedText is what the indentation suggests: use it only if it says what you mean"
-        super().__init__(
-            f"{wrong} of {count} edits cannot be done, so no file was touched: {told}",
-            hint=hint,
-            details={"problems": rows, "count": len(rows)},
-        )
+    `count`: of all edits in the batch.
+    """
+    rows: list[dict[str, object]] = []
+    for index, file, problem in problems:
+        row: dict[str, object] = {"index": index, "filePath": file, "message": problem.message}
+        if problem.context is not None and len(rows) < MAX_CONTEXTS:
+            row["context"] = problem.context
+        if problem.balanced_text is not None:
+            row["balancedText"] = problem.balanced_text
+        rows.append(row)
+    wrong = len({index for index, *_ in problems})
+    told = "; ".join(f"edit {index}: {problem.message}" for index, _, problem in problems[:MAX_TOLD])
+    if len(problems) > MAX_TOLD:
+        told += f"; and {len(problems) - MAX_TOLD} more"
+    hint = "correct what problems names, and send the whole batch again"
+    if any(problem.balanced_text is not None for *_, problem in problems):
+        hint += "; balancedText is what the indentation suggests: use it only if it says what you mean"
+    return refused(
+        "edits-refused",
+        f"{wrong} of {count} edits cannot be done, so no file was touched: {told}",
+        hint=hint,
+        details={"problems": rows, "count": len(rows)},
+    )
 
 
 class _FileProblemError(Exception):

@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from codriver.editing.atomic_batch import commit
-from codriver.editing.batch import Create, EditsRefusedError, FileResult, Limits, Wanted, plan, unified
+from codriver.editing.batch import Create, FileResult, Limits, Wanted, edits_refused, plan, unified
 from codriver.editing.file_changes import (
     MISSING,
     Change,
@@ -31,7 +31,7 @@ from codriver.editing.file_changes import (
     show,
 )
 from codriver.editing.references import Elsewhere, find_elsewhere, renamed_by
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.lisp.edit import Rename
 from codriver.lisp.source_text import Problem, ProblemError
 from codriver.lisp.symbol_rename import Renamed
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from codriver.editing.atomic_batch import BatchRecords
     from codriver.editing.file_changes import Snapshot
     from codriver.editing.file_languages import FileEdit
+    from codriver.errors import RefusedError
 
 
 EDIT_THREADS = 4
@@ -56,17 +57,14 @@ MAX_UNDO_BYTES = 64 * 2**20
 Result = TypeVar("Result")
 
 
-class NothingToUndoError(RefusedError):
+def _nothing_to_undo() -> RefusedError:
     """The caller has no batch that could be taken back."""
-
-    reason = "nothing-to-undo"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "there is no batch of yours to take back",
-            hint="a batch is known by its who, or where it had none by the connection it came over; "
-            f"the last {MAX_BATCHES} are kept until the server stops",
-        )
+    return refused(
+        "nothing-to-undo",
+        "there is no batch of yours to take back",
+        hint="a batch is known by its who, or where it had none by the connection it came over; "
+        f"the last {MAX_BATCHES} are kept until the server stops",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ class Editor:
         `guard` says of each change why it must not be, or nothing.
 
         Raises:
-            EditsRefusedError: what is wrong, by the index of the edit.
+            RefusedError: what is wrong, by the index of the edit.
             FilesChangedError: somebody else wrote one of the files at the same time.
             FilesUnwritableError: the system refused.
         """
@@ -152,20 +150,20 @@ class Editor:
         """Take back the last batch of `caller` that is left; and how many are left then.
 
         Raises:
-            NothingToUndoError: there is none.
+            RefusedError: there is none.
             FilesChangedError: a file is not as the batch left it; the batch can still be taken back when it is.
             FilesUnwritableError: the system refused.
         """
         batches = self._done.get(caller)
         if not batches:
-            raise NothingToUndoError
+            raise _nothing_to_undo()
         batch = batches[-1]
         if not batch:  # it changed nothing, so there is nothing to wait for
             batches.pop()
             return Outcome(()), len(batches)
         async with self._locked([change.path for change in batch]):
             if not batches or batches[-1] is not batch:  # taken back while this call waited
-                raise NothingToUndoError
+                raise _nothing_to_undo()
             with anyio.CancelScope(shield=True):
                 files = await self._in_thread(partial(self._take_back, batch))
                 batches.pop()
@@ -281,7 +279,7 @@ class Editor:
         """The results of all edits, by file.
 
         Raises:
-            EditsRefusedError: one of them cannot be done.
+            RefusedError: one of them cannot be done.
         """
         results = []
         for path, edits in paths.items():
@@ -297,7 +295,7 @@ class Editor:
                     (index, wanted[index].file if index in own else name, problem) for index, problem in result
                 ]
         if problems:
-            raise EditsRefusedError(sorted(problems, key=lambda problem: problem[0]), len(wanted))
+            raise edits_refused(sorted(problems, key=lambda problem: problem[0]), len(wanted))
         return results
 
     def _put_back(self, batch: tuple[Change, ...]) -> list[str]:

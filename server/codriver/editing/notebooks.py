@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.wire.untrusted import end_of_text, excess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from codriver.errors import RefusedError
 
     Reader = Callable[[bytes, int], tuple[Any, int]]
     """A reader of the value at a place, which gives the value with its end."""
@@ -44,15 +46,10 @@ MAX_DEPTH: Final = 100
 NO_READERS: Final[Mapping[str, Reader]] = MappingProxyType({})
 
 
-class NotANotebookError(RefusedError):
-    """The text is no notebook of nbformat 4."""
-
-    reason = "file-unreadable"
-
-    def __init__(self, name: str, why: str) -> None:
-        self.why = why
-        hint = "give a Jupyter notebook; one of nbformat 3 is converted by jupyter nbconvert --to notebook --inplace"
-        super().__init__(f"{name} is no notebook of nbformat 4: {why}", hint=hint)
+def no_notebook(name: str, why: str) -> RefusedError:
+    """The refusal of a text that is no notebook of nbformat 4."""
+    hint = "give a Jupyter notebook; one of nbformat 3 is converted by jupyter nbconvert --to notebook --inplace"
+    return refused("file-unreadable", f"{name} is no notebook of nbformat 4: {why}", hint=hint)
 
 
 class _BrokenError(ValueError):
@@ -62,20 +59,6 @@ class _BrokenError(ValueError):
         super().__init__(problem)
         self.problem = problem
         self.place = place
-
-
-class NoSuchCellError(RefusedError):
-    """No cell, or more than one, is meant."""
-
-    reason = "unknown-cell"
-
-    def __init__(self, name: str, given: str, found: Sequence[int], count: int) -> None:
-        what = f"cells {', '.join(map(str, found))} have the id {given!r}" if found else f"there is no cell {given!r}"
-        indexes = f"indexes from 0 to {count - 1}" if count else "no cells at all"
-        super().__init__(
-            f"{what} in {name}, which has {indexes}",
-            hint="give a cell's id, or its index counted from 0: list_cells has both",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +104,26 @@ class Notebook:
         """The cell with this id, else with this index from 0, as `3` or `cell-3`.
 
         Raises:
-            NoSuchCellError: it is none, or more than one.
+            RefusedError: it is none, or more than one.
         """
         named = [cell for cell in self.cells if cell.id == given]
         counted = _COUNTED.fullmatch(given)
         if not named and counted and int(counted[1]) < len(self.cells):
             return self.cells[int(counted[1])]
         if len(named) != 1:
-            raise NoSuchCellError(self.name, given, [cell.index for cell in named], len(self.cells))
+            raise self._no_such_cell(given, named)
         return named[0]
+
+    def _no_such_cell(self, given: str, found: Sequence[Cell]) -> RefusedError:
+        """No cell, or more than one, is meant."""
+        indexes = ", ".join([str(cell.index) for cell in found])
+        what = f"cells {indexes} have the id {given!r}" if found else f"there is no cell {given!r}"
+        has = f"indexes from 0 to {len(self.cells) - 1}" if self.cells else "no cells at all"
+        return refused(
+            "unknown-cell",
+            f"{what} in {self.name}, which has {has}",
+            hint="give a cell's id, or its index counted from 0: list_cells has both",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +167,17 @@ def notebook_in(data: bytes, name: str) -> Notebook:
     """The notebook in a file's bytes, which are weighed before anything is built of them.
 
     Raises:
-        NotANotebookError: it is none, or too heavy to be read.
+        RefusedError: it is none, or too heavy to be read.
     """
     if heavy := excess(data, max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH):
-        raise NotANotebookError(name, f"it holds {heavy.problem}, which is more than is read of a notebook")
+        raise no_notebook(name, f"it holds {heavy.problem}, which is more than is read of a notebook")
     check = codecs.getincrementaldecoder("utf-8")()
     try:
         for start in range(0, len(data), CHECKED_BYTES):
             check.decode(data[start : start + CHECKED_BYTES])
         check.decode(b"", final=True)
     except UnicodeDecodeError:
-        raise NotANotebookError(name, "it is not UTF-8") from None
+        raise no_notebook(name, "it is not UTF-8") from None
     return read_notebook(data, name)
 
 
@@ -191,7 +185,7 @@ def read_notebook(data: bytes, name: str) -> Notebook:
     """The notebook in a file's bytes, which are UTF-8. `name`: as refusals call it.
 
     Raises:
-        NotANotebookError: it is none.
+        RefusedError: it is none.
     """
     top = _top(data, name)
     metadata = top["metadata"].value if "metadata" in top else {}
@@ -214,7 +208,7 @@ def with_outputs(
     whole or as lists of lines.
 
     Raises:
-        NotANotebookError: it is none.
+        RefusedError: it is none.
     """
     top = _top(data, name)
     members = top["cells"].value[index]
@@ -238,7 +232,7 @@ def with_source(text: str, name: str, index: int, source: str) -> str:
     """The text with the source of the cell `index` replaced, whole or in lines as it stood, and all else as it is.
 
     Raises:
-        NotANotebookError: it is none.
+        RefusedError: it is none.
     """
     data = text.encode("utf-8", "surrogatepass")
     top = _top(data, name)
@@ -260,7 +254,7 @@ def _top(data: bytes, name: str) -> dict[str, _Member]:
     """The members of the notebook itself, checked as far as they are used; of its cells the members of each.
 
     Raises:
-        NotANotebookError: it is none.
+        RefusedError: it is none.
     """
     start = _past_space(data, len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
     problem, place = "", 0
@@ -271,14 +265,14 @@ def _top(data: bytes, name: str) -> dict[str, _Member]:
     if problem:  # out here: the errors before it hold the whole file
         line = data.rfind(b"\n", 0, place) + 1
         column = len(data[line:place].decode(errors="replace")) + 1
-        raise NotANotebookError(name, f"line {data.count(10, 0, place) + 1}, column {column}: {problem}")
+        raise no_notebook(name, f"line {data.count(10, 0, place) + 1}, column {column}: {problem}")
     is_over = _past_space(data, end) == len(data)
     version = top["nbformat"].value if "nbformat" in top else None
     if not is_over or version != 4:
         why = f"its nbformat is {json.dumps(version)}" if is_over else "there is text behind its last brace"
-        raise NotANotebookError(name, why)
+        raise no_notebook(name, why)
     if "cells" not in top or not all(top["cells"].value):
-        raise NotANotebookError(name, "it has no cells, or an empty one")
+        raise no_notebook(name, "it has no cells, or an empty one")
     return top
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote
 
 from codriver import files
-from codriver.errors import RefusedError
+from codriver.errors import RefusedError, refused
 from codriver.files import LinkRefusedError, Links, NotRegularError, Rules, TooLargeError
 from codriver.files.own_folders import shipped_folder
 from codriver.files.whole_files import MISSING, stamp_of
@@ -46,25 +46,13 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MIME: Final = {".md": "text/markdown", ".json": "application/json", ".txt": "text/plain"}
 
 
-class NoSuchSkillError(RefusedError):
-    """There is no such skill, or no such file in it."""
-
-    reason = "no-such-skill"
-
-    def __init__(self, uri: str, known: Iterable[str]) -> None:
-        names = ", ".join(known) or "none"
-        super().__init__(f"there is nothing at {uri}", hint=f"read {INDEX_URI} for all skills; they are: {names}")
-
-
-class PathRefusedError(RefusedError):
-    """A path leads out of its skill."""
-
-    reason = "path-refused"
-
-    def __init__(self, uri: str) -> None:
-        super().__init__(
-            f"{uri} leads out of the skill's folder", hint="give a path inside the skill, as its SKILL.md names it"
-        )
+def _leads_out(uri: str) -> RefusedError:
+    """The refusal of a path that leads out of its skill."""
+    return refused(
+        "path-refused",
+        f"{uri} leads out of the skill's folder",
+        hint="give a path inside the skill, as its SKILL.md names it",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +148,8 @@ class SkillLibrary:
         The index leaves out the skills whose ids are `hidden`.
 
         Raises:
-            NoSuchSkillError: there is none on offer, or no such text file in it.
-            PathRefusedError: the path is absolute or leads out of the skill, also after decoding.
+            RefusedError: there is none on offer, or no such text file in it; or the path is absolute or leads out of
+                the skill, also after decoding.
         """
         if uri == INDEX_URI and self.skills():
             return "application/json", self._index(hidden)
@@ -170,19 +158,25 @@ class SkillLibrary:
         name, path = unquote(name), unquote(path) if slash and path else FILE
         skill = next((skill for skill in self.skills() if skill.id == name), None)
         if scheme != "skill" or skill is None:
-            raise NoSuchSkillError(uri, (skill.id for skill in self.skills()))
+            raise self._nothing_at(uri)
         if re.search(r"[\\\x00:]", path) or {"", ".", ".."} & set(path.split("/")):
-            raise PathRefusedError(uri)
+            raise _leads_out(uri)
         try:
             content = skill.folder.read(path)
             text = content.decode("utf-8") if content is not None else None
         except PermissionError as error:
-            raise PathRefusedError(uri) from error
+            raise _leads_out(uri) from error
         except (OSError, UnicodeDecodeError):
             text = None
         if text is None:
-            raise NoSuchSkillError(uri, (skill.id for skill in self.skills()))
+            raise self._nothing_at(uri)
         return _MIME.get(Path(path).suffix, "text/plain"), text
+
+    def _nothing_at(self, uri: str) -> RefusedError:
+        """The refusal where there is no such skill, or no such file in it."""
+        names = ", ".join([skill.id for skill in self.skills()]) or "none"
+        hint = f"read {INDEX_URI} for all skills; they are: {names}"
+        return refused("no-such-skill", f"there is nothing at {uri}", hint=hint)
 
     def select(self, selection: Selection) -> bool:
         """Offer what `selection` allows from now on; whether that changes what is on offer."""

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from codriver import files
 from codriver.core.values import NOTEBOOK
 from codriver.editing.file_changes import NotEditableError, editable_path
-from codriver.editing.notebooks import NotANotebookError, notebook_in
+from codriver.editing.notebooks import no_notebook, notebook_in
 from codriver.errors import cut
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.base import TEXTS, Answer, Arguments, Call, Tool, answer_schema
@@ -90,16 +90,16 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, No
     """The path that `given` means, of the workspace unless the user allows others, and the notebook there.
 
     Raises:
-        NotANotebookError: it is none, or not to be read.
+        RefusedError: it is none, or not to be read.
     """
     try:
         path = editable_path(workspace, given, allow_outside=allow_outside)
         rules = files.Rules(files.Links.ANY if allow_outside else files.Links.WITHIN, MOST_BYTES)
         data = files.read(path, rules, root=None if allow_outside else workspace)
     except NotEditableError as error:
-        raise NotANotebookError(given, str(error)) from error
+        raise no_notebook(given, str(error)) from error
     except OSError as error:
-        raise NotANotebookError(given, error.strerror or "it cannot be opened") from error
+        raise no_notebook(given, error.strerror or "it cannot be opened") from error
     return path, notebook_in(data, path.name)
 
 

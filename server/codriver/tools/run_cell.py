@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.file_changes import NotEditableError, UnreadableError, editable_path, read, show
-from codriver.editing.notebooks import NotANotebookError, notebook_in
+from codriver.editing.notebooks import no_notebook, notebook_in
 from codriver.errors import RefusedError, refused
 from codriver.tools.acts.file_loads import FILE
 from codriver.tools.acts.submission import begin, default_limits
@@ -107,15 +107,15 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
     """The notebook's path, the stamp of its content and the notebook itself, of a file that can be written.
 
     Raises:
-        NotANotebookError: it is no such file.
+        RefusedError: it is no such file.
     """
     try:
         path = editable_path(workspace, given, allow_outside=allow_outside)
         data = read(path, workspace).data
     except (NotEditableError, UnreadableError) as error:
-        raise NotANotebookError(given, str(error)) from error
+        raise no_notebook(given, str(error)) from error
     if data is None:
-        raise NotANotebookError(given, "there is no such file")
+        raise no_notebook(given, "there is no such file")
     return path, digest_of(data), notebook_in(data, path.name)
 
 

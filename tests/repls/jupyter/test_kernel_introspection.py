@@ -9,16 +9,16 @@ import anyio.lowlevel
 import pytest
 import real_kernels
 from evaluations import evaluate
+from refusals import refused_as
 
 from codriver.core import values
 from codriver.core.values import TEST_SESSION, Request
-from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.adapter_values import Output, SyntaxFault, Value
 from codriver.repls.contract.questions import Complete, Drift, FindSource, LastError, ListNames, Lookup, Restore
 from codriver.repls.jupyter import python_questions
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
 from codriver.repls.jupyter.kernel import Kernel, open_kernel
-from codriver.repls.jupyter.kernel_questions import KernelBusyError
 from codriver.repls.jupyter.zmq_channel import open_zmq
 
 pytestmark = pytest.mark.anyio
@@ -232,7 +232,7 @@ async def test_tests_run_in_the_kernel_and_may_begin_a_loop_of_their_own(name):
         assert (wrong["test"], wrong["line"]) == ("Cases.test_wrong", 10)
         run = await adapter.run_tests("kernel_cases", "Cases.test_loop")
         assert (run.tests, run.passed) == (1, 1)
-        with pytest.raises(NamespaceMissingError):
+        with refused_as("unknown-namespace"):
             await adapter.run_tests("no_such_cases", None)
         with pytest.raises(EvaluationFailedError, match="no test"):
             await adapter.run_tests("kernel_cases", "no_such_test")
@@ -344,7 +344,7 @@ async def test_a_busy_kernel_without_subshells_refuses_in_words(name, monkeypatc
         running(adapter, code) as endings,
     ):
         await printed(events, "begun")
-        with pytest.raises(KernelBusyError, match="xeus-python answers no questions meanwhile"):
+        with refused_as("repl-busy", match="xeus-python answers no questions meanwhile"):
             await adapter.ask(Lookup("spin"))
         assert await adapter.stacks() is None
         (kernel.folder / "go.on").touch()

@@ -1,9 +1,9 @@
 import pytest
+from refusals import refused_as
 
 from codriver.repls.jupyter.named_kernels import (
     KernelNameError,
     KernelUrl,
-    TokenError,
     TokenSource,
     read_place,
     read_url,
@@ -101,7 +101,7 @@ def test_a_token_is_read_from_a_file_of_the_user_alone(tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{SECRET}\n")
     file.chmod(0o644)
-    with pytest.raises(TokenError, match="others may read it"):
+    with refused_as("repl-unreachable", match="others may read it"):
         TokenSource(file=str(file)).read({})
     file.chmod(0o600)
     assert TokenSource(file=str(file)).read({}) == SECRET
@@ -114,7 +114,7 @@ def test_a_token_is_read_from_a_servers_own_file(tmp_path):
     assert TokenSource(file=str(file)).read({}) == SECRET
     for text in ("[]", "{", '{"token": 3}'):
         file.write_text(text)
-        with pytest.raises(TokenError):
+        with refused_as("repl-unreachable"):
             TokenSource(file=str(file)).read({})
 
 
@@ -129,13 +129,13 @@ def test_a_token_that_could_be_more_than_a_token_is_refused_and_not_shown(held, 
     file.write_text(held, encoding="latin-1")
     file.chmod(0o600)
     for source, environ in ((TokenSource(file=str(file)), {}), (TokenSource(variable="HUB"), {"HUB": held})):
-        with pytest.raises(TokenError) as raised:
+        with refused_as("repl-unreachable") as raised:
             source.read(environ)
         assert SECRET not in f"{raised.value} {raised.value.hint} {raised.value.details}"
 
 
 def test_a_token_that_is_not_there_is_told_by_its_place(tmp_path):
-    with pytest.raises(TokenError, match=f"the file {tmp_path}/token: there is no such file"):
+    with refused_as("repl-unreachable", match=f"the file {tmp_path}/token: there is no such file"):
         TokenSource(file=str(tmp_path / "token")).read({})
-    with pytest.raises(TokenError, match="the variable HUB: it is not set"):
+    with refused_as("repl-unreachable", match="the variable HUB: it is not set"):
         TokenSource(variable="HUB").read({})

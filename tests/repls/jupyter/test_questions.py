@@ -5,12 +5,13 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.lowlevel
 import pytest
+from refusals import refused_as
 from scripted_channel import ScriptedChannel
 
 from codriver.repls.contract.adapter_values import Completion, SyntaxFault
 from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.jupyter.kernel import open_kernel
-from codriver.repls.jupyter.kernel_questions import KernelBusyError, Questions, read_completions, read_symbol
+from codriver.repls.jupyter.kernel_questions import Questions, read_completions, read_symbol
 from codriver.repls.jupyter.python_questions import is_plain
 
 # Recorded from ipykernel 7.4, xeus-python 0.19, IRkernel 1.3, Octave 7.3.
@@ -145,7 +146,7 @@ async def test_a_kernel_without_subshells_is_said_to_be_busy_with_others_code(mo
     monkeypatch.setattr("codriver.repls.jupyter.kernel_questions.BUSY_S", 0.05)
     async with questions_to("xeus-python") as (channel, questions):
         channel.state("busy", "theirs", session="another")
-        with pytest.raises(KernelBusyError, match="runs code of another client, and xeus-python"):
+        with refused_as("repl-busy", match="runs code of another client, and xeus-python"):
             await questions.complete("x")
         assert await questions.fault_of("a b") is None
         assert channel.sent == []

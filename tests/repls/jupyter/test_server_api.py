@@ -10,11 +10,12 @@ import anyio
 import pytest
 from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
 from needs import program
+from refusals import refused_as
 
 from codriver.repls.contract.adapter import ReplUnreachableError
 from codriver.repls.jupyter import server_api
 from codriver.repls.jupyter.kernel_discovery import HttpExchange
-from codriver.repls.jupyter.named_kernels import TokenError, TokenSource
+from codriver.repls.jupyter.named_kernels import TokenSource
 from codriver.repls.jupyter.server_api import KernelGoneError, ServerAnswerError, ServerApi, TokenRefusedError
 
 pytestmark = pytest.mark.anyio
@@ -92,7 +93,7 @@ async def test_a_kernel_gateway_that_does_not_list_says_so(tmp_path):
 
 
 async def test_a_token_that_cannot_be_read_is_told_before_anything_is_sent():
-    with pytest.raises(TokenError, match="the variable T: it is not set"):
+    with refused_as("repl-unreachable", match="the variable T: it is not set"):
         await ServerApi("http://127.0.0.1:9", SOURCE, {}).kernels()
 
 

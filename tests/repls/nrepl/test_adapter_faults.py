@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 from evaluations import evaluate
+from refusals import refused_as
 from scripted_nrepl import CLOSE, OPS, scripted
 
 from codriver.core.values import Form, Request
@@ -20,7 +21,6 @@ from codriver.repls.contract.adapter import (
     EvaluationFailedError,
     NotAnReplError,
     OpTimedOutError,
-    RequestUnsafeError,
 )
 from codriver.repls.contract.adapter_values import InputNeeded, Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
@@ -500,9 +500,9 @@ async def test_an_interrupt_in_the_turn_of_the_beginning_sends_no_further_form()
 
 async def test_half_a_character_pair_is_refused_and_nothing_breaks():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
-        with pytest.raises(RequestUnsafeError, match=r"\\ud83d\) at position 1"):
+        with refused_as("request-unsafe", match=r"\\ud83d\) at position 1"):
             await evaluate(opened, code('"\ud83d"'))
-        with pytest.raises(RequestUnsafeError):
+        with refused_as("request-unsafe"):
             await opened.send_input("\udc00", "main")
         assert (await evaluate(opened, code("code"))).status == "done"
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, Failure, PrintLimits, Profile, Request, ValuePart
-from codriver.errors import NOT_SENT_AGAIN, RefusedError, StartError, install_extra
+from codriver.errors import RefusedError, StartError, install_extra, refused
 from codriver.net.kernel_sockets import objection_to
 
 if TYPE_CHECKING:
@@ -113,13 +113,9 @@ class PackageMissingError(StartError):
         self.extra = extra
 
 
-class RequestUnsafeError(RefusedError):
-    """A request that this server is known to break on, and so was not sent."""
-
-    reason = "request-unsafe"
-
-    def __init__(self, problem: str, *, hint: str) -> None:
-        super().__init__(f"the code was not sent: {problem}", hint=hint)
+def request_unsafe(problem: str, *, hint: str) -> RefusedError:
+    """The refusal of a request that this server is known to break on, and so was not sent."""
+    return refused("request-unsafe", f"the code was not sent: {problem}", hint=hint)
 
 
 class OpTimedOutError(RefusedError):
@@ -144,19 +140,6 @@ class SessionNotOpenError(RefusedError):
         super().__init__(f"there is no session {name!r} on this REPL", hint="open it first, or use the main session")
 
 
-class SessionLostError(RefusedError):
-    """A session lost the connection of its own, and the REPL goes on. What was sent may have run."""
-
-    reason = "repl-disconnected"
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(
-            f"this session's own connection was lost: {cause}; the code {NOT_SENT_AGAIN}; the session gets a new "
-            "connection with the next evaluation",
-            hint="check what the code did before you repeat it",
-        )
-
-
 class EvaluationFailedError(RefusedError):
     """An operation that is done by evaluation failed in it."""
 
@@ -167,16 +150,13 @@ class EvaluationFailedError(RefusedError):
         self.error = error
 
 
-class NamespaceMissingError(RefusedError):
-    """The namespace that was named is neither loaded nor in any file that the REPL would load."""
-
-    reason = "unknown-namespace"
-
-    def __init__(self, namespace: str) -> None:
-        super().__init__(
-            f"there is no namespace {namespace!r}: it is not loaded, and no file of that name is on the REPL's path",
-            hint="load its file with load_file, or correct the name",
-        )
+def namespace_missing(namespace: str) -> RefusedError:
+    """The refusal of a namespace that is neither loaded nor in any file that the REPL would load."""
+    return refused(
+        "unknown-namespace",
+        f"there is no namespace {namespace!r}: it is not loaded, and no file of that name is on the REPL's path",
+        hint="load its file with load_file, or correct the name",
+    )
 
 
 class CapabilityMissingError(RefusedError):
@@ -251,12 +231,12 @@ class Adapter(KernelOperations, Protocol):
         failure's type is then `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
 
         `ended` gets an error instead of an ending where nobody knows how it ended: `ReplDisconnectedError`, or
-        `SessionLostError` when the session's own connection broke and the REPL goes on.
+        a `RefusedError` when the session's own connection broke and the REPL goes on.
 
         Raises:
             ReplDisconnectedError: the connection is over.
             SessionNotOpenError: the session is not open.
-            RequestUnsafeError: this server is known to break on it.
+            RefusedError: this server is known to break on it.
             CapabilityMissingError: it is a file, and the REPL loads none.
             After each of these nothing was sent, and `ended` is told nothing.
         """
@@ -337,7 +317,7 @@ class Adapter(KernelOperations, Protocol):
 
         Raises:
             CapabilityMissingError: this REPL cannot run tests.
-            NamespaceMissingError: there is no such namespace.
+            RefusedError: there is no such namespace.
             EvaluationFailedError: there is no such test, or it does not load.
         """
         _refuse(self.profile, "test")

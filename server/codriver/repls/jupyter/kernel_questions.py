@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import Capability, Failure, Request
-from codriver.errors import CodriverError, RefusedError
+from codriver.errors import CodriverError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
 from codriver.repls.contract.adapter_values import AppEvents, Listener, SeamShown, SyntaxFault
 from codriver.repls.dialects import seam_providers
@@ -63,19 +63,6 @@ _KINDS: Final = {"instance": "variable", "statement": "variable", "param": "vari
 """jedi's words for what a name is, where ours are others."""
 NO_CODE: Final = "the code ends before it is complete"
 NOT_READ: Final = "the kernel cannot read it"
-
-
-class KernelBusyError(RefusedError):
-    """The kernel runs code, and answers no questions meanwhile."""
-
-    reason = "repl-busy"
-
-    def __init__(self, implementation: str, who: str) -> None:
-        super().__init__(
-            f"the kernel runs code of {who}, and {implementation or 'this kernel'} answers no questions meanwhile, as "
-            "it has no subshells",
-            hint="ask again when it is idle: wait_for or get_evaluation tell when; an interrupt may end what runs",
-        )
 
 
 class Questions:
@@ -128,12 +115,18 @@ class Questions:
         """Wait for a moment until questions are answered.
 
         Raises:
-            KernelBusyError: they are not.
+            RefusedError: they are not.
         """
         if await self._is_free_within(BUSY_S):
             return
-        others = self._kernel.running_for_others is not None
-        raise KernelBusyError(self._kernel.info.implementation, "another client" if others else "ours")
+        who = "ours" if self._kernel.running_for_others is None else "another client"
+        implementation = self._kernel.info.implementation or "this kernel"
+        raise refused(
+            "repl-busy",
+            f"the kernel runs code of {who}, and {implementation} answers no questions meanwhile, as it has no "
+            "subshells",
+            hint="ask again when it is idle: wait_for or get_evaluation tell when; an interrupt may end what runs",
+        )
 
     async def _is_free_within(self, timeout_s: float) -> bool:
         """Whether questions are answered, now or within a time."""

@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from codriver import files
-from codriver.errors import RefusedError
+from codriver.errors import refused
 from codriver.files import Links, Rules
 from codriver.net.admission import is_loopback
 from codriver.repls.jupyter.connection_files import key_of_kernel, key_of_notebook
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from codriver.errors import RefusedError
 
 CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
 """The variable with the token for a server that only the command line names."""
@@ -46,15 +48,6 @@ _TOKEN: Final = re.compile(r"[!-~]{1,8192}")
 
 class KernelNameError(ValueError):
     """A text names no kernel. It says why, and never shows the text: that may hold a token."""
-
-
-class TokenError(RefusedError):
-    """The token of a Jupyter Server cannot be read from where it should be."""
-
-    reason = "repl-unreachable"
-
-    def __init__(self, source: TokenSource, problem: str) -> None:
-        super().__init__(f"the token of the Jupyter Server cannot be read from {source}: {problem}", hint=source.hint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,26 +82,31 @@ class TokenSource:
         """The token; None where none is named. Waits for a disk.
 
         Raises:
-            TokenError: it is not there, others may read it, or it is no token.
+            RefusedError: it is not there, others may read it, or it is no token.
         """
         if self.file:
             try:
                 token = _token_in(files.read_text(Path(self.file).expanduser(), TOKEN_RULES), self.file)
             except FileNotFoundError:
-                raise TokenError(self, "there is no such file") from None
+                raise self._unreadable("there is no such file") from None
             except OSError as error:
-                raise TokenError(self, error.strerror or type(error).__name__) from None
+                raise self._unreadable(error.strerror or type(error).__name__) from None
             except ValueError:
-                raise TokenError(self, "it holds no text, or no JSON") from None
+                raise self._unreadable("it holds no text, or no JSON") from None
         elif self.variable:
             token = environ.get(self.variable, "").strip()
             if not token:
-                raise TokenError(self, "it is not set in the environment that the server was started with")
+                raise self._unreadable("it is not set in the environment that the server was started with")
         else:
             return None
         if not _TOKEN.fullmatch(token):
-            raise TokenError(self, "what it holds is no token, which is one word of plain characters")
+            raise self._unreadable("what it holds is no token, which is one word of plain characters")
         return token
+
+    def _unreadable(self, problem: str) -> RefusedError:
+        """The refusal where the token cannot be read from its place."""
+        message = f"the token of the Jupyter Server cannot be read from {self}: {problem}"
+        return refused("repl-unreachable", message, hint=self.hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ import anyio
 from codriver import files
 from codriver.core.values import Failure, Request, TestSelection
 from codriver.errors import CodriverError
-from codriver.repls.contract.adapter import EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.adapter import EvaluationFailedError, namespace_missing
 from codriver.repls.contract.adapter_values import (
     UNKNOWN_TEST,
     CallsRecorded,
@@ -98,7 +98,7 @@ class PythonQuestions:
         """Bring the modules into the kernel, unless that was done.
 
         Raises:
-            KernelBusyError: it would have to wait.
+            RefusedError: it would have to wait.
             EvaluationFailedError: the kernel cannot have them.
         """
         async with self._bringing_in:
@@ -221,7 +221,7 @@ class PythonQuestions:
         """The answer to a question, by the modules in the kernel, which are brought in where they are not there.
 
         Raises:
-            KernelBusyError: it would have to wait.
+            RefusedError: it would have to wait.
             EvaluationFailedError: the kernel failed in answering.
         """
         await self.bring_in()
@@ -496,7 +496,7 @@ def run_of(told: Mapping[str, object], asked: TestSelection, printed: str) -> Te
     """The run that the kernel's answer reports.
 
     Raises:
-        NamespaceMissingError: there is no such module or file.
+        RefusedError: there is no such module or file.
         EvaluationFailedError: there is no such test, or it does not load.
     """
     if text_of(told, "ename") == "KeyboardInterrupt":
@@ -508,5 +508,5 @@ def run_of(told: Mapping[str, object], asked: TestSelection, printed: str) -> Te
     if not data:
         raise EvaluationFailedError(WHAT, Failure("unreadable", "the kernel told nothing of it"))
     if data.get("missing"):
-        raise NamespaceMissingError(asked.namespace or "")
+        raise namespace_missing(asked.namespace or "")
     return tests_of(data, WORKER_PYTHON, output=printed)

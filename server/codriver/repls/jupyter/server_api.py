@@ -80,7 +80,7 @@ class ServerApi:
     """The calls of one server.
 
     Each raises, beside what it names: `ReplUnreachableError` where nobody answers in time, `TokenRefusedError`,
-    `TokenError` where there is none to be read, and `ServerAnswerError` for what else is refused.
+    a plain `RefusedError` where no token can be read, and `ServerAnswerError` for what else is refused.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from codriver.core.records import Recent, dataclass
 from codriver.errors import PeerError, ReplDisconnectedError
 from codriver.net.tasks import Turns
 from codriver.net.tcp_transport import TcpTransport
-from codriver.repls.contract.adapter import OpTimedOutError, ReplUnreachableError, RequestUnsafeError, check_listener
+from codriver.repls.contract.adapter import OpTimedOutError, ReplUnreachableError, check_listener, request_unsafe
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 from codriver.wire.untrusted import NOTHING, as_text
 
@@ -362,7 +362,7 @@ class NreplConnection:
 
         Raises:
             ReplDisconnectedError: the connection is over.
-            RequestUnsafeError: a text holds what no UTF-8 can say.
+            RefusedError: a text holds what no UTF-8 can say.
         """
         data = _encoded(exchange, op, fields)
         async with self._outgoing:
@@ -377,7 +377,7 @@ class NreplConnection:
         """Send a request if nothing has to be waited for, and say whether it was sent.
 
         Raises:
-            RequestUnsafeError: a text holds what no UTF-8 can say.
+            RefusedError: a text holds what no UTF-8 can say.
         """
         if self._needs_gap or self._outgoing.locked() or not self._transport.is_clear:
             return False
@@ -475,7 +475,7 @@ def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
     except UnicodeEncodeError as error:
         found = f"\\u{ord(error.object[error.start]):04x}"
         problem = f"it holds half of a character pair ({found}) at position {error.start}, which UTF-8 cannot say"
-        raise RequestUnsafeError(problem, hint="write the character whole, or as an escape of the language") from error
+        raise request_unsafe(problem, hint="write the character whole, or as an escape of the language") from error
 
 
 def _answers(message: Message) -> bool:

@@ -20,8 +20,8 @@ import anyio
 
 from codriver.core.records import dataclass
 from codriver.core.values import Failure
-from codriver.errors import CodriverError, ReplDisconnectedError
-from codriver.repls.contract.adapter import Looks, RequestUnsafeError, SessionLostError
+from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
+from codriver.repls.contract.adapter import Looks, request_unsafe
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
 from codriver.repls.contract.questions import LastError
 from codriver.repls.nrepl.failures import is_alone, read_failure
@@ -214,7 +214,12 @@ class Evaluator:
                 with anyio.move_on_after(LOST_ALONE_S):
                     await self._main_connection.closed.wait()
                     raise
-                raise SessionLostError(error.cause) from error
+                raise refused(
+                    "repl-disconnected",
+                    f"this session's own connection was lost: {error.cause}; the code {NOT_SENT_AGAIN}; the session "
+                    "gets a new connection with the next evaluation",
+                    hint="check what the code did before you repeat it",
+                ) from error
             raise
         finally:
             act.close()
@@ -444,13 +449,13 @@ class RequestFields:
         """Nothing, where the server takes such code.
 
         Raises:
-            RequestUnsafeError: it would break on it.
+            RefusedError: it would break on it.
         """
         limit = self._dialect.unsafe_bytes
         if limit is None or code.isascii():
             return
         if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
-            raise RequestUnsafeError(
+            raise request_unsafe(
                 f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
                 f"than {limit} bytes, and this one has {size}",
                 hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",

@@ -27,7 +27,7 @@ from codriver.core.values import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import working_trees
 from codriver.net.tasks import TaskSet
-from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, NamespaceMissingError
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, namespace_missing
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     UNKNOWN_TEST,
@@ -266,7 +266,7 @@ class TestRunner:
         tool = await self._sessions.open(TEST_SESSION)
         answer = await self._answer(tool, op, evaluation, **{**query, "load?": "true"})
         if asked.namespace and any(NAMESPACE_MISSING in message.status for message in answer):
-            raise NamespaceMissingError(asked.namespace)
+            raise namespace_missing(asked.namespace)
         check("the test run", answer, self._dialect)
         return responses.read_tests(answer, self._dialect)
 
@@ -291,7 +291,7 @@ class TestRunner:
             if data.get("pending"):
                 return _with(unread, await self._rest(answer))
         if data.get("missing") and not unread:
-            raise NamespaceMissingError(asked.namespace or "")
+            raise namespace_missing(asked.namespace or "")
         return _with(unread, tests_of(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
@@ -408,7 +408,7 @@ class TestRunner:
                 )
         names |= {"files": found, "spaces": [one for one, _ in found] if is_path else []}
         if is_path and not found:
-            raise NamespaceMissingError(namespace)
+            raise namespace_missing(namespace)
         if is_path and test:
             return {**names, "ns": "", "name": "", "only": [(one, test) for one, _ in found]}
         return {**names, "ns": "" if is_path else namespace, "name": test}

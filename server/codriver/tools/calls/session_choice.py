@@ -49,37 +49,31 @@ class Target:
         return self.repl.session_key(self.session.name)
 
 
-class NoReplError(RefusedError):
+def _no_repl(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
     """There is no REPL at all."""
-
-    reason = "no-repl"
-
-    def __init__(self, repls: Sequence[Repl], to_name_one: str) -> None:
-        found = [repl.key for repl in repls if repl.origin.is_merely_found and repl.phase == "connected"]
-        waiting = [repl for repl in repls if repl.key not in found]
-        tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
-        super().__init__(
-            "no REPL is connected" + (f"; known but not reached: {tried}" if tried else ""),
-            hint=f"a kernel that somebody else started is used by its name: give replSessionKey {' or '.join(found)}"
-            if found
-            else "start an nREPL in the workspace (it is found by its port file within a second), "
-            f"or {to_name_one}, which a running server reads at once",
-        )
+    found = [repl.key for repl in repls if repl.origin.is_merely_found and repl.phase == "connected"]
+    waiting = [repl for repl in repls if repl.key not in found]
+    tried = "; ".join(f"{repl.key} ({repl.origin.text}): {repl.note or repl.phase}" for repl in waiting)
+    return refused(
+        "no-repl",
+        "no REPL is connected" + (f"; known but not reached: {tried}" if tried else ""),
+        hint=f"a kernel that somebody else started is used by its name: give replSessionKey {' or '.join(found)}"
+        if found
+        else "start an nREPL in the workspace (it is found by its port file within a second), "
+        f"or {to_name_one}, which a running server reads at once",
+    )
 
 
-class AmbiguousSessionError(RefusedError):
+def _ambiguous(repls: Sequence[Repl]) -> RefusedError:
     """More than one session could be meant."""
-
-    reason = "ambiguous-session"
-
-    def __init__(self, repls: Sequence[Repl]) -> None:
-        keys = [repl.key for repl in repls]
-        shown = [f"{repl.key} (of another working tree)" if repl.other_tree else repl.key for repl in repls]
-        super().__init__(
-            f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
-            hint=f"call again with replSessionKey set to one of: {', '.join(shown)}",
-            details={"sessions": list(keys), "count": len(keys)},
-        )
+    keys = [repl.key for repl in repls]
+    shown = [f"{repl.key} (of another working tree)" if repl.other_tree else repl.key for repl in repls]
+    return refused(
+        "ambiguous-session",
+        f"there are {len(keys)} REPL sessions, and replSessionKey was not given",
+        hint=f"call again with replSessionKey set to one of: {', '.join(shown)}",
+        details={"sessions": list(keys), "count": len(keys)},
+    )
 
 
 def _unknown_session(given: str, keys: Sequence[str]) -> RefusedError:
@@ -101,19 +95,16 @@ def repl_stopped(repl: Repl) -> RefusedError:
     )
 
 
-class OtherTreeError(RefusedError):
+def _other_tree(target: Target, tree: str) -> RefusedError:
     """The REPL that a port file led to runs in another working tree of the workspace's repository."""
-
-    reason = "other-worktree"
-
-    def __init__(self, target: Target, tree: str) -> None:
-        super().__init__(
-            f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
-            "another one of the same repository, so the code it has loaded is not this one's",
-            hint=f"to use it all the same, give replSessionKey {target.key}; else start a REPL here, and delete the "
-            f"port file {target.repl.origin.text} if it is left over",
-            details={"sessionKey": target.key},
-        )
+    return refused(
+        "other-worktree",
+        f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
+        "another one of the same repository, so the code it has loaded is not this one's",
+        hint=f"to use it all the same, give replSessionKey {target.key}; else start a REPL here, and delete the "
+        f"port file {target.repl.origin.text} if it is left over",
+        details={"sessionKey": target.key},
+    )
 
 
 def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
@@ -170,7 +161,7 @@ def resolve(
             known = without_merely_found(reachable)
             reachable = [repl for repl in known if not (is_wanted and repl.origin.is_merely_found)]
         if not reachable:
-            raise NoReplError(tuple(repls), to_name_one(state))
+            raise _no_repl(tuple(repls), to_name_one(state))
         if len(reachable) == 1:
             return Target(reachable[0], reachable[0].sessions[MAIN_SESSION])
         reachable = [repl for repl in reachable if repl.dialect in dialects] or reachable
@@ -179,7 +170,7 @@ def resolve(
         if len(reachable) > 1:
             habit = [repl for repl in reachable if repl.id in used]
             if len(habit) != 1:
-                raise AmbiguousSessionError(reachable)
+                raise _ambiguous(reachable)
             beside = tuple([repl.key for repl in reachable if repl is not habit[0]])
             return Target(habit[0], habit[0].sessions[MAIN_SESSION], beside=beside)
         return Target(reachable[0], reachable[0].sessions[MAIN_SESSION], gave_way=gave_way)
@@ -260,14 +251,14 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
     """Refuse to evaluate in a REPL of another working tree, until this caller has named it, and so means it.
 
     Raises:
-        OtherTreeError: it is one, and was not named since it was connected.
+        RefusedError: it is one, and was not named since it was connected.
     """
     repl, tree = target.repl, target.repl.other_tree
     if tree is None or named is not None:
         return
     known = [one for one in call.state.evaluations.values() if (one.repl, one.generation) == (repl.id, repl.generation)]
     if not any(call.is_own(one, who) for one in known):
-        raise OtherTreeError(target, tree)
+        raise _other_tree(target, tree)
 
 
 def server_of(file: Path, repls: Iterable[Repl], workspace: Path) -> Repl | str | None:

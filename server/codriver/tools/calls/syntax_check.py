@@ -62,26 +62,16 @@ def _too_many_forms(most: int, which: str) -> RefusedError:
     )
 
 
-class PythonSyntaxError(RefusedError):
+def _no_python(error: SyntaxError, code: str) -> RefusedError:
     """The code is no Python, so it was not evaluated."""
-
-    reason = "syntax-error"
-
-    def __init__(self, error: SyntaxError, code: str) -> None:
-        line, column = error.lineno or 1, max(error.offset or 1, 1)
-        super().__init__(
-            f"this is no Python: {error.msg} (line {line}, column {column})",
-            hint=_in_python(code.splitlines()[line - 1 : line]) + "; nothing was evaluated",
-            details={
-                "error": {
-                    "class": type(error).__name__,
-                    "message": error.msg,
-                    "phase": "read",
-                    "line": line,
-                    "column": column,
-                }
-            },
-        )
+    line, column = error.lineno or 1, max(error.offset or 1, 1)
+    told = {"class": type(error).__name__, "message": error.msg, "phase": "read", "line": line, "column": column}
+    return refused(
+        "syntax-error",
+        f"this is no Python: {error.msg} (line {line}, column {column})",
+        hint=_in_python(code.splitlines()[line - 1 : line]) + "; nothing was evaluated",
+        details={"error": told},
+    )
 
 
 def _wrong_language(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
@@ -195,7 +185,7 @@ def check_python(repls: list[Repl], code: str) -> None:
     A REPL with a newer Python than ours, or one that did not say which it has, parses for itself.
 
     Raises:
-        PythonSyntaxError: says where.
+        RefusedError: says where.
     """
     if len(code) > MAX_PYTHON_CHARACTERS or not repls or not all(map(_parses_as_we_do, repls)):
         return
@@ -208,7 +198,7 @@ def check_python(repls: list[Repl], code: str) -> None:
             warnings.simplefilter("ignore")
             ast.parse(code)
     except SyntaxError as error:
-        raise PythonSyntaxError(error, code) from error
+        raise _no_python(error, code) from error
     except (ValueError, RecursionError, MemoryError):
         # A null character, or code nested too deep: the limits of our parser are not those of the REPL's.
         return
