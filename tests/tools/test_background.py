@@ -6,6 +6,15 @@ from real_kernels import fresh
 from real_repls import repl
 
 ENDLESS = "import time\nwhile True: time.sleep(0.01)"
+TASKS = """
+import asyncio
+async def consumer(queue):
+    await queue.get()
+async def main():
+    task = asyncio.create_task(consumer(asyncio.Queue()), name="eater")
+    await task
+asyncio.run(main())
+"""
 
 
 @pytest.fixture
@@ -81,6 +90,31 @@ def test_an_interrupt_ends_it_and_not_what_runs_beside(client, busy, code):
     done = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
     assert (done["ok"], done["status"]) == (True, "interrupted"), done
     assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
+
+
+def test_tests_queue_not_behind_ones_own_running_evaluation(live, client, busy):
+    (live.workspace / "test_low.py").write_text("def test_low(): pass\n")
+    refused = client.call("run_tests", namespace="test_low.py")
+    assert (refused["reason"], busy in refused["message"]) == ("busy", True)
+    counts = client.call("server_health")["evaluations"]
+    assert counts["queued"] + counts["running"] == 1
+
+
+def test_an_edit_that_is_to_be_loaded_behind_ones_own_is_refused_before_anything_is_written(live, client, busy):
+    (live.workspace / "low.py").write_text("x = 1\n")
+    edits = [{"type": "append", "filePath": "low.py", "code": "y = 2\n"}]
+    refused = client.call("edit_files", edits=edits, load=True)
+    assert (refused["reason"], busy in refused["message"]) == ("busy", True)
+    assert (live.workspace / "low.py").read_text() == "x = 1\n"
+
+
+def test_stacks_of_a_hung_program_have_each_task_with_its_innermost_frame(client):
+    hung = client.call("evaluate_code", code=TASKS, timeoutMs=1000)
+    seen = client.call("get_evaluation", evaluationId=hung["evaluationId"], part="stacks")
+    assert "eater" in seen["text"]
+    assert "in consumer" in seen["text"]
+    ended = client.call("interrupt_evaluation")
+    assert "in consumer" in ended["stacks"]
 
 
 def test_what_no_exception_reaches_is_abandoned_with_its_thread_named(client):

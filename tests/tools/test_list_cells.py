@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from live_server import serving, until
-
-pytestmark = pytest.mark.served("none")
+from live_server import until
+from tools_in_memory import serving
 
 
 def book(*cells, **metadata):
@@ -21,6 +20,12 @@ ERROR = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
 HOW = "in codriver.toml and have the user run codriver trust: a running server starts it"
 NO_KERNEL = f"run_cell needs a kernel: put repl = ['jupyter'] {HOW}"
 CHANGED = "notifications/tools/list_changed"
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("cells"), has_repl=False) as running:
+        yield running
 
 
 @pytest.fixture
@@ -129,9 +134,8 @@ def test_long_pictures_are_few_elements_and_read(listed):
 
 
 def test_notebooks_are_not_read_where_evaluation_is_switched_off(tmp_path):
-    (tmp_path / "workspace").mkdir()
-    (tmp_path / "workspace" / "codriver.toml").write_text("enableMcpReplEvaluation = false\n")
-    with serving(tmp_path) as live, live.client() as client:
+    settings = {"enable_mcp_repl_evaluation": False}
+    with serving(tmp_path, has_repl=False, settings=settings) as live, live.client() as client:
         (live.workspace / "x.ipynb").write_text(book(code("SECRET")))
         refused = client.call("list_cells", filePath="x.ipynb")
         assert (refused["ok"], refused["reason"]) == (False, "switched-off")
