@@ -39,7 +39,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = Path(__file__).parent
 SLOW = {
-    "app": "event_loop hot_reload left_sessions portability serving shutdown",
+    "app": "event_loop hot_reload left_sessions portability serving shutdown stderr",
     "clients": "client_libraries inspector sdk_clients trust_question",
     "commands": "commands demo export export_secrets first_hour kernel_sessions odd_texts pictures "
     "running terminal testing watch",
@@ -48,7 +48,7 @@ SLOW = {
     "documents": "exported_sessions",
     "editing": "acts batch_records",
     "lisp": "edit_laws meaning",
-    "log": "history_crash memory secrets spill_live stderr_log transcripts",
+    "log": "history_crash memory secrets spill_live transcripts",
     "net": "on_demand registration server_verification",
     "page": "page page_server",
     "protocol": "both_ways corners deferred_packages evaluation_tasks log_messages",

@@ -9,9 +9,12 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import queue
 import sys
+import threading
 import time
 import uuid
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -32,8 +35,7 @@ from codriver.core.values import HELD, Failure
 from codriver.errors import StartError, install_extra
 from codriver.files.own_folders import relay_file, server_folder, workspace_state_folder
 from codriver.files.polling import Poller
-from codriver.log.control_characters import one_line
-from codriver.log.stderr_log import on_stderr
+from codriver.log.control_characters import one_line, visible
 from codriver.net import known_servers, registration, relay_install
 from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
@@ -69,6 +71,11 @@ ARRIVALS_S = 1.0
 THREAD_TURN_S = 0.0005
 """How long a thread that computes may keep the interpreter from the event loop: by itself Python leaves it 5 ms, fifty
 times as long as a ping takes."""
+STDERR = 2
+MOST_COMPLAINTS = 1000
+"""Complaints that wait to be written to stderr; more are dropped, and counted."""
+FAREWELL_S = 1.0
+"""How long an end waits for the last words to be read."""
 Says = Literal["quiet", "usual", "verbose"]
 
 
@@ -449,3 +456,57 @@ class Arrivals:
 
 def _counted(count: int) -> str:
     return {0: "none is connected", 1: "1 is connected"}.get(count, f"{count} are connected")
+
+
+class NonBlockingHandler(logging.Handler):
+    """Handler of log records that writes them to stderr in a thread, which lives until the process ends.
+
+    Whoever starts a server may give it a pipe for stderr and never read it. A write to a full pipe blocks, and with it
+    everything the server does for anybody. So a thread of its own writes, and what it cannot get rid of is dropped.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: queue.Queue[str] = queue.Queue(MOST_COMPLAINTS)
+        self._thread: threading.Thread | None = None
+        self._dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand a record to the thread; when too many wait it is dropped, and counted."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, name="stderr", daemon=True)
+            self._thread.start()
+        try:
+            self._waiting.put_nowait(self.format(record))
+        except queue.Full:
+            self._dropped += 1
+
+    def drain(self) -> None:
+        """Wait until all is written, but not for long."""
+        deadline = time.monotonic() + FAREWELL_S
+        while self._waiting.unfinished_tasks and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _write(self) -> None:
+        while True:
+            text = self._waiting.get()
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                text += f"\ncodriver: {dropped} more complaints were dropped, as nobody read these"
+            left = memoryview(f"{visible(text)}\n".encode())
+            with suppress(OSError):  # nobody can read it any more
+                # Not by `sys.stderr`: a write that blocks would hold its lock, which the interpreter wants at its end.
+                while left:
+                    left = left[os.write(STDERR, left) :]
+            self._waiting.task_done()
+
+
+@contextmanager
+def on_stderr(level: int) -> Iterator[None]:
+    """Write complaints from a `level` on to stderr for the length of the context."""
+    handler = NonBlockingHandler()
+    logging.basicConfig(level=level, format="codriver: %(message)s", handlers=[handler])
+    try:
+        yield
+    finally:
+        handler.drain()
