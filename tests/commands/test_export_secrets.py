@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 import real_repls
+from alike import rounds
 from live_server import serving, until
 from needs import NODE_MODULES
 from seam_lisp import SEAM, compiled_seam
@@ -92,7 +93,7 @@ LISP_STEPS = (
 LISP_FORMATS = {"test": "test_it", "script": "it_script", "comment": "it_comment"}
 
 
-@pytest.fixture(scope="module", params=["jvm", "nbb"])
+@pytest.fixture(scope="module", params=rounds(["nbb", "jvm"], ["nbb"]))
 def lisp(request, tmp_path_factory):
     """A server with a REPL of a Lisp that is not ours, whose application declares a value sensitive."""
     real_repls.need(request.param)

@@ -7,6 +7,8 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import tomllib
+import zipfile
 from pathlib import Path
 
 import alike
@@ -131,18 +133,42 @@ class Runner:
 INSTALL, SERVE, TEST = STEPS
 
 
+def linked_package(folder):
+    """A wheel with the commands and requirements of Codriver, whose modules are those of this checkout, in a folder."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    about = f"codriver-{project['version']}"
+    metadata = ["Metadata-Version: 2.1", "Name: codriver", f"Version: {project['version']}"]
+    metadata += [f"Requires-Dist: {one}" for one in project["dependencies"]]
+    commands = [f"{name} = {function}" for name, function in project["scripts"].items()]
+    places = [ROOT / "server", ROOT / "relay", sysconfig.get_path("purelib")]
+    files = {
+        "codriver-here.pth": places,
+        f"{about}.dist-info/METADATA": metadata,
+        f"{about}.dist-info/WHEEL": ["Wheel-Version: 1.0", "Root-Is-Purelib: true", "Tag: py3-none-any"],
+        f"{about}.dist-info/entry_points.txt": ["[console_scripts]", *commands],
+        f"{about}.dist-info/RECORD": [],
+    }
+    wheel = folder / f"{about}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, lines in files.items():
+            archive.writestr(name, "".join(f"{line}\n" for line in lines))
+    return wheel
+
+
 @pytest.fixture(scope="module")
 def runner(request, tmp_path_factory):
-    """A job in which Codriver is installed; where all tests run, with what it needs, and else beside what is here.
+    """A job in which Codriver is installed; where all tests run, with what it needs, and else as links to what is here.
 
-    To install that, too, takes seven seconds of processor; the README's test command does so before each run of tests.
+    To build and install all that takes ten seconds of processor; the README's test command does so before each run of
+    tests, and `seam/test_copies.py` builds and installs the checkout alone.
     """
     runner = Runner(tmp_path_factory.mktemp("runner"))
-    here = {} if alike.is_whole(request.config) else {"PYTHONPATH": sysconfig.get_path("purelib")}
-    done = runner.run(INSTALL, runner.inputs(package=str(ROOT)), **here)
+    is_whole = alike.is_whole(request.config)
+    package = ROOT if is_whole else linked_package(runner.temporary)
+    # With it pip finds what Codriver requires, and asks nobody for that.
+    here = {} if is_whole else {"PYTHONPATH": sysconfig.get_path("purelib")}
+    done = runner.run(INSTALL, runner.inputs(package=str(package)), **here)
     assert done.returncode == 0, done.stdout + done.stderr
-    (packages,) = (runner.temporary / "codriver").glob("lib/python*/site-packages")
-    (packages / "here.pth").write_text("".join(here.values()))
     try:
         yield runner
     finally:

@@ -145,6 +145,7 @@ def test_every_byte_beside_the_outputs_and_the_count_stays_however_the_file_is_l
 
 BATCH = """
 import json, sys
+sys.modules["rfc3987_syntax"] = None  # half a second of the import
 import nbformat
 for case in json.load(sys.stdin):
     book = nbformat.reads(case["text"], as_version=4)

@@ -2,13 +2,14 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_server import RELAY, until
+from live_server import RELAY, WAIT_S, Bare, until
 from real_clients import Place, program
 
 from codriver.setup.change_plan import apply, plan
@@ -86,8 +87,10 @@ def test_auggie_connects_and_lists_the_tools(place):
         cwd=place.workspace, env={**place.environment, "AUGMENT_SESSION_AUTH": json.dumps(account)},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+    port = int((place.workspace / ".calva" / "mcp-server" / "port").read_text())
     try:
-        until(lambda: "augment-mcp-client" in place.codriver("status"), "auggie to connect")
+        with Bare(socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)) as client:
+            until(lambda: "augment-mcp-client" in str(client.call("server_health")["clients"]), "auggie to connect")
         listed = place.codriver("init", "--list")
     finally:
         waiting.kill()

@@ -56,7 +56,6 @@ CHOOSING = (
     ("tools/test_affected_tests.py", (("python3.11", "python3.12"),)),
     ("trust/test_starving.py", HEAVY_NOTEBOOKS),
     ("trust/test_kernel_floods.py", FLOODS_OF_A_KERNEL),
-    ("commands/test_export_secrets.py", (("jvm", "nbb"),)),
 )
 """By the beginning of a path, families of which each test there chooses for itself. Others share what they start."""
 SEED = "352"

@@ -27,6 +27,9 @@ QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
     "GEMINI_TELEMETRY_ENABLED": "false",
+    # They start themselves again, with more memory than tests need, which takes half of the processor.
+    "GEMINI_CLI_NO_RELAUNCH": "true",
+    "QWEN_CODE_NO_RELAUNCH": "true",
     "COPILOT_AUTO_UPDATE": "false",
     "COPILOT_OFFLINE": "true",
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
