@@ -28,8 +28,11 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 # What is imported and collected lives as long as the tests, and is not looked through.
 gc.disable()
 
-# How long an example takes says more of the machine than of the code.
-settings.register_profile("codriver", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says more of the machine than of the code. Examples are drawn anew in each run, so that
+# some in each are many in the end.
+settings.register_profile(
+    "codriver", max_examples=alike.rounds(100, 40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 # Where tests are run for what they reach, and not for what they find.
 settings.register_profile("brief", settings.get_profile("codriver"), max_examples=20)
 settings.load_profile("codriver")
@@ -66,9 +69,9 @@ SLOW = {
     "skills": "skills_live",
     "tools": "affected_tests background byte_budgets client_traits clojuredocs edit_acts edit_files edit_loads "
     "edit_python error_chains failure_places found_tests frames fresh_results images interrupt_evaluation "
-    "isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests served_tools stacktrace "
-    "symbol_answers symbol_info tests_again tests_of_other_repls try_code wait_for watch_app what_changed "
-    "what_changed_in_lisp",
+    "isolation lanes lean_toolset listed_tools note_edit pytest_runs restart_repl run_tests served_tools since_green "
+    "stacktrace symbol_answers symbol_info tests_again tests_of_other_repls traces try_code wait_for watch_app "
+    "what_changed what_changed_in_lisp",
     "trust": "arguments browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "kernel_floods limits load nrepl_floods planted_modules presence_files python_path random_kills starving "
     "unaccepted_projects",

@@ -22,6 +22,14 @@ RECIPE = re.search(r"<!-- ci-recipe -->\n```sh\n(.*?)```", README.read_text(), r
 LISP, PYTHON = ("test/shop_test.lpy", "CODRIVER_REPL=lisp "), ("test/test_shop.py", "CODRIVER_REPL=python ")
 
 
+def of_python(recipe):
+    """The recipe for a project in Python, whose REPL starts for a quarter of the processor that the Lisp takes."""
+    for lisp, python in zip(LISP, PYTHON, strict=True):
+        assert lisp in recipe
+        recipe = recipe.replace(lisp, python)
+    return recipe
+
+
 def job(folder, form, recipe=RECIPE):
     """Run the recipe on a workspace in a folder, whose one test says `form`: what it printed, and its status."""
     workspace = folder / "workspace"
@@ -55,17 +63,13 @@ def test_a_job_whose_tests_pass_is_quiet_and_ends_well(tmp_path):
 
 
 def test_a_python_project_with_an_environment_of_its_own_is_tested_in_that(tmp_path):
-    recipe = RECIPE
-    for of_lisp, of_python in zip(LISP, PYTHON, strict=True):
-        assert of_lisp in recipe
-        recipe = recipe.replace(of_lisp, of_python)
     workspace = tmp_path / "workspace"
     venv.create(workspace / ".venv", symlinks=True)
     (packages,) = workspace.glob(".venv/lib/python*/site-packages")
     (packages / "pytest.pth").write_text(str(Path(pytest.__file__).parents[1]))
     (workspace / "test").mkdir()
     (workspace / "test" / "test_shop.py").write_text(ITS_OWN)
-    done = job(tmp_path, GOOD, recipe)
+    done = job(tmp_path, GOOD, of_python(RECIPE))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
@@ -79,9 +83,11 @@ def test_a_failing_test_is_an_annotation_at_its_line_and_fails_the_job(failed):
 
 
 def test_a_file_that_does_not_load_fails_the_job_and_leaves_no_server(tmp_path):
-    done = job(tmp_path, "(is")
+    (tmp_path / "workspace" / "test").mkdir(parents=True)
+    (tmp_path / "workspace" / "test" / "test_shop.py").write_text("def test_(:\n")
+    done = job(tmp_path, GOOD, of_python(RECIPE))
     assert done.returncode == 1
-    assert "Unexpected EOF in list" in done.stdout
+    assert "SyntaxError" in done.stdout
     assert "stopped pid" in done.stdout
 
 

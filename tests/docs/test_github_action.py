@@ -140,7 +140,7 @@ def linked_package(folder):
     metadata = ["Metadata-Version: 2.1", "Name: codriver", f"Version: {project['version']}"]
     metadata += [f"Requires-Dist: {one}" for one in project["dependencies"]]
     commands = [f"{name} = {function}" for name, function in project["scripts"].items()]
-    places = [ROOT / "server", ROOT / "relay", sysconfig.get_path("purelib")]
+    places = [str(ROOT / "server"), str(ROOT / "relay"), sysconfig.get_path("purelib")]
     files = {
         "codriver-here.pth": places,
         f"{about}.dist-info/METADATA": metadata,

@@ -39,6 +39,7 @@ PROJECTS = (
     ("venv", "uv", "poetry", "conda"), ("Django", "Flask", "notebooks", "mono repo"), ("deps.edn", "Leiningen"),
 )  # fmt: skip
 CHOOSING = (
+    ("clients/test_conformance.py", (("the plain way", "the SDK alone"),)),
     ("clients/test_client_libraries.py", (("openai_agents", "fastmcp", "langchain"),)),
     ("clients/test_trust_question.py", (("cancel", "decline", "empty", "other"),)),
     ("page/test_page_server.py", (APPLICATIONS,)),
