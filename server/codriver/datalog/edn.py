@@ -1,11 +1,11 @@
-"""EDN, in which queries are written: read to forms that know their place, and to values with their limits and order.
+"""EDN, the syntax of queries: a reader of forms with their places, and values with their limits and order.
 
 Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused, as there is no
 use for them in a query. An error says what was expected, what was found, and where; a query beyond its budget of time,
 rows and memory is cut.
 
 A value is None, a bool, a number, a string (a keyword is one), or an immutable collection: a tuple for vectors and
-lists, a frozenset, or a `ValueMap`. All can be hashed, as rows are told apart by their values. Values come from EDN and
+lists, a frozenset, or a `ValueMap`. All values can be hashed, as rows are told apart by them. Values come from EDN and
 from JSON, and go to JSON.
 """
 
@@ -58,11 +58,11 @@ class QueryError(RefusedError):
 
 
 class OutOfRowsError(Exception):
-    """A query that would hold more rows at once than it may."""
+    """A query that would hold more rows at once than its budget allows."""
 
 
 class Budget:
-    """The budget of one query. `clock` gives seconds that only go up."""
+    """The budget of one query. `clock` gives seconds and never goes back."""
 
     def __init__(self, clock: Callable[[], float], time_limit_s: float, max_held_rows: int = MAX_HELD_ROWS) -> None:
         self._clock = clock
@@ -74,7 +74,7 @@ class Budget:
         """Check the time that is left.
 
         Raises:
-            OutOfTimeError: there is none.
+            OutOfTimeError: no time is left.
         """
         if self._clock() >= self._deadline_s:
             raise OutOfTimeError
@@ -83,7 +83,7 @@ class Budget:
         """Seconds left; above 0.
 
         Raises:
-            OutOfTimeError: none are.
+            OutOfTimeError: no time is left.
         """
         remaining = self._deadline_s - self._clock()
         if remaining <= 0:
@@ -94,17 +94,17 @@ class Budget:
         """Count so many rows more as held; below 0, so many less.
 
         Raises:
-            OutOfRowsError: these are too many.
+            OutOfRowsError: the query holds too many rows.
         """
         self._rows_left -= rows
         if self._rows_left < 0:
             raise OutOfRowsError
 
     def make(self, value: object) -> None:
-        """A function has made this value, and a row holds it.
+        """Count a value that a function made and a row holds.
 
         Raises:
-            OutOfRowsError: it is too large together with those before.
+            OutOfRowsError: the value is too large together with those before.
         """
         if isinstance(value, str | tuple | frozenset) and len(value) > SMALL_VALUE:
             self._bytes_left -= len(value) * (1 if isinstance(value, str) else ITEM_BYTES)
@@ -112,7 +112,7 @@ class Budget:
                 raise OutOfRowsError
 
 
-MAX_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, and none of those is this long
+MAX_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, and never this long
 MAX_DEPTH = 64
 MAX_DIGITS = 400
 
@@ -140,10 +140,10 @@ class Keyword(str):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form and where it stands in the text: from offset `start` up to `end`.
+    """A form and its place in the text: from offset `start` up to `end`.
 
-    `value` is the value of an atom (a symbol's and a regex's text), or a collection's forms as a tuple; a map's come in
-    turn, key and value.
+    `value` is the value of an atom (a symbol's and a regex's text), or a collection's forms as a tuple; a map's forms
+    are its keys and values in turn.
     """
 
     tag: Tag
@@ -170,11 +170,11 @@ class Text:
         self.part = part
 
     def error(self, expected: str, form: Form) -> QueryError:
-        """The error that at this form something else was expected."""
+        """The error that something else was expected at this form."""
         return self.error_at(expected, self.text[form.start : form.end], form.start)
 
     def error_at(self, expected: str, found: str, offset: int) -> QueryError:
-        """The error that at this offset something else was expected."""
+        """The error that something else was expected at this offset."""
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
         return QueryError(expected, found, line=line, column=column, part=self.part)
@@ -184,7 +184,7 @@ def read(text: Text) -> Form:
     """The one form in a text.
 
     Raises:
-        QueryError: it is no EDN, holds no form or more than one, or is too long or too deep.
+        QueryError: the text is no EDN, holds no form or more than one, or is too long or too deep.
     """
     if len(text.text) > MAX_CHARACTERS:
         raise text.error_at(f"at most {MAX_CHARACTERS} characters", f"{len(text.text)}", 0)
@@ -330,8 +330,8 @@ class _Reader:
         )
 
 
-MAX_ITEMS = 100_000  # of a collection that a function makes
-MAX_TEXT = 2**20  # of a string that a function makes
+MAX_ITEMS = 100_000  # of a collection made by a function
+MAX_TEXT = 2**20  # of a string made by a function
 MAX_NESTING = 32
 MAX_INTEGER = 2**1024  # about where floats end, too
 
@@ -339,7 +339,7 @@ RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection":
 
 
 class Boolean(Enum):
-    """A boolean as a value: Python's own are the numbers 0 and 1 wherever values are joined or told apart."""
+    """A boolean as a value: Python's own equal the numbers 0 and 1 in joins and comparisons."""
 
     FALSE = "false"
     TRUE = "true"
@@ -353,7 +353,7 @@ class ValueMap(dict[Any, Any]):
 
     __slots__ = ()
 
-    def __hash__(self) -> int:  # type: ignore[override]  # dict says None: it does not know that nobody changes us
+    def __hash__(self) -> int:  # type: ignore[override]  # dict says None, since dicts can change; this map never does
         return hash(frozenset(self.items()))
 
 
@@ -382,12 +382,12 @@ def constant(text: Text, form: Form) -> object:
 
 
 def own(value: object) -> object:
-    """The value of ours that a function of Python gave."""
+    """The result of a Python function as a value of queries."""
     return (Boolean.TRUE if value else Boolean.FALSE) if isinstance(value, bool) else value
 
 
 def from_json(value: object) -> object:
-    """A JSON value as a value of ours."""
+    """A JSON value as a value of queries."""
     if isinstance(value, list | tuple):
         return tuple(from_json(item) for item in value)
     if isinstance(value, Mapping):
@@ -396,7 +396,7 @@ def from_json(value: object) -> object:
 
 
 def to_json(value: object) -> object:
-    """A value as JSON: every collection but a map becomes a list, what JSON has no number for becomes a string."""
+    """A value as JSON: every collection but a map becomes a list, a number outside of JSON a string."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -449,7 +449,7 @@ def in_order(values: Iterable[object]) -> list[Any]:
 
 
 def nested(value: object, levels: int = 0) -> int:
-    """The levels of collections in a value; stops counting where there are too many."""
+    """The levels of collections in a value; the count stops at too many."""
     if isinstance(value, str) or not isinstance(value, Iterable) or levels > MAX_NESTING:
         return levels
     return max((nested(item, levels + 1) for item in _items(value)), default=levels + 1)

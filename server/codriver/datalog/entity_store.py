@@ -1,10 +1,10 @@
 """Entity store: entities in the order of their lines, with an index by attribute and value.
 
-Entities come at the end and leave, in normal life, at the front. That makes a snapshot nearly free: it is a range of
-lines. Lists that a snapshot may be reading are only ever added to at their end, or replaced as a whole, so a query can
-run in another thread while entities come and go; writers are one at a time, which is their owner's duty.
+Entities come at the end and normally leave at the front, so that a snapshot is a range of lines and nearly free. Lists
+that a snapshot may be reading are only ever added to at their end, or replaced as a whole, so a query can run in
+another thread while entities come and go. The store's owner sees to it that only one writer is active at a time.
 
-The index is brought up to date by a snapshot, not by each entity: most come and leave without being asked about.
+The index is brought up to date by a snapshot, not by each entity: most entities come and leave without any query.
 
 Eviction: a bounded store holds the newest entities within a number and a length in bytes.
 """
@@ -24,18 +24,18 @@ Value = str | int | float
 Record = tuple[Value | None, ...]
 """An entity: the values in the order of its schema's attributes, None for a missing one. Never changed."""
 
-TRIM_AT = 64  # a list drops its dead front when that is as long as the rest, so an eviction costs O(1) on average
-MOST_UNINDEXED = 1024  # more entities are indexed at once, within 2 ms, so that no snapshot waits for longer
-LONG_CHARACTERS = 64 * 2**10  # but at once when a text of this length would be held on to: 64 of the longest are a GiB
+TRIM_AT = 64  # a list drops its dead front once the front is as long as the rest, so an eviction costs O(1) on average
+MOST_UNINDEXED = 1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
+LONG_CHARACTERS = 64 * 2**10  # but at once for a text of this length: 64 of the longest are a GiB
 
 
 @dataclass(frozen=True)
 class Schema:
-    """Attributes that an entity can have.
+    """The attributes of entities.
 
     `attributes` are names without their namespace; the first is the unique int that rises from entity to entity and is
-    the entity's id. `required` ones are on every entity. `indexed` ones have an index by value.
-    From `only_in[1]` on they are of the source `only_in[0]` alone, where that is given.
+    the entity's id. Every entity has the `required` attributes. `indexed` attributes have an index by value. Attributes
+    from the place `only_in[1]` on belong to the source `only_in[0]` alone, if `only_in` is given.
     """
 
     namespace: str
@@ -48,7 +48,7 @@ class Schema:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """From an attribute's keyword, such as `:output/line`, to its place in a record."""
+        """The place of each attribute in a record, by its keyword, such as `:output/line`."""
         return {f":{self.namespace}/{name}": place for place, name in enumerate(self.attributes)}
 
     @cached_property
@@ -62,7 +62,7 @@ class Schema:
         return frozenset(self.positions).union(*(schema.known for schema in self.beside))
 
     def keywords_for(self, question: str) -> tuple[str, ...]:
-        """The keywords to choose from in a question: those of one source alone, if the question names one."""
+        """The keywords that a question may choose from: only one source's, if the question names a source."""
         is_asked = self.only_in is None or self.only_in[0] in question
         own = self.keywords if is_asked or self.only_in is None else self.keywords[: self.only_in[1]]
         return own + tuple(keyword for schema in self.beside for keyword in schema.keywords_for(question))
@@ -76,7 +76,7 @@ class Schema:
         """The record of a document with names without namespace.
 
         Raises:
-            KeyError: a required attribute is missing, or one is unknown.
+            KeyError: a required attribute is missing, or an attribute is unknown.
         """
         get = document.get
         record = tuple([get(name) for name in self.attributes])
@@ -85,15 +85,15 @@ class Schema:
         return record
 
     def document(self, record: Record) -> dict[str, Value]:
-        """The record by names without namespace; what is absent has no key."""
+        """The record by names without namespace; an absent value has no key."""
         return {name: value for name, value in zip(self.attributes, record, strict=True) if value is not None}
 
 
 class Postings:
-    """Posting list, in line order. Readers take `records` and find their range in it; what is before `start` has left.
+    """Posting list, in line order. Readers take `records` and find their range in it; all before `start` have left.
 
-    `gone`: the highest line that may have left `records` itself. It rises before the record leaves, so a reader that
-    takes `records` first and then finds `gone` below its range has all of it.
+    `gone`: the highest line that may have left `records` itself. `gone` rises before a record leaves, so a reader that
+    takes `records` first and then finds `gone` below its range has the whole range.
     """
 
     __slots__ = ("gone", "records", "start")
@@ -107,7 +107,7 @@ class Postings:
         return len(self.records) - self.start
 
     def remove(self, record: Record, *, is_long: bool) -> None:
-        """Take a record out: O(1) on average for the first that is not long, linear for any other."""
+        """Take a record out: O(1) on average for the first one without a long text, linear for any other."""
         if self.records[self.start] is record:
             self.start += 1
             if is_long or (self.start >= TRIM_AT and self.start * 2 >= len(self.records)):
@@ -119,7 +119,7 @@ class Postings:
 
 
 class EntityStore:
-    """Store of entities by line, and by attribute and value. Lives as long as the log or the history that it holds."""
+    """Store of entities by line, and by attribute and value. Lives as long as its log or history."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
@@ -131,7 +131,7 @@ class EntityStore:
         places = [place for place, name in enumerate(schema.attributes) if name in schema.indexed]
         self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in places}
         self._unindexed: deque[Record] = deque()
-        """The newest entities, which no snapshot has been taken of."""
+        """The newest entities, which no snapshot holds yet."""
         self._free_places = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
         """The places of attributes without an index, which hold texts of any length."""
 
@@ -160,7 +160,7 @@ class EntityStore:
         """Add an entity.
 
         Raises:
-            ValueError: its line is not above every line held.
+            ValueError: the entity's line is not above every line held.
         """
         line = _line(record)
         if self._by_line and line <= self._last_line:
@@ -176,7 +176,7 @@ class EntityStore:
         """Take an entity out and give it; constant time for the lowest line unless it holds a long text.
 
         Raises:
-            KeyError: there is none with this line.
+            KeyError: no entity has this line.
         """
         record = self._by_line.pop(line)
         self._left.line = max(self._left.line, line)
@@ -200,7 +200,7 @@ class EntityStore:
         return record
 
     def snapshot(self) -> Snapshot:
-        """The entities as they are now; it stays as it is when the store goes on."""
+        """A snapshot of the present entities, which later changes of the store leave as it is."""
         self._index()
         return Snapshot(self.schema, self._all.records, self._all.start, self._by_value, self._left)
 
@@ -221,7 +221,7 @@ class EntityStore:
 
 
 class BoundedStore(EntityStore):
-    """A store that evicts the lowest lines, for the life of its log. The newest entity stays. One caller at a time.
+    """A store that evicts the lowest lines, for the life of its log. The newest entity stays. One call at a time.
 
     Entities come by `insert` alone, which knows their sizes.
     """
@@ -235,10 +235,10 @@ class BoundedStore(EntityStore):
         """The sizes of all entities held."""
 
     def insert(self, record: Record, size: int) -> tuple[int, ...]:
-        """Add an entity of so many bytes, whose line is above all before; the lines that are evicted for it.
+        """Add an entity of so many bytes, with a line above all before; the lines evicted for it.
 
         Raises:
-            ValueError: its line is not above all before.
+            ValueError: the entity's line is not above all before.
         """
         self.add(record)
         sizes = self._sizes
@@ -261,7 +261,7 @@ class Left:
 
 
 class Snapshot:
-    """The entities of a store at one moment: what a query runs on."""
+    """The entities of a store at one moment, on which a query runs."""
 
     def __init__(
         self,
@@ -331,23 +331,23 @@ class Snapshot:
             gone = self._left.line if postings is None else postings.gone
             if gone < self._first:
                 return between(records, self._first, self._last)
-        # There is no index, or it has lost what is still in this snapshot.
+        # The index is missing, or has already lost records of this snapshot.
         return self._index(place).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
     def count_with_value(self, place: int, value: object) -> int:
-        """About how many `with_value` gives: exact but for what came and left since the snapshot."""
+        """About the number of results of `with_value`: exact but for entities that came and left since the snapshot."""
         if place in self._by_value:
             postings = self._by_value[place].get(value)  # type: ignore[call-overload]  # as above
             return 0 if postings is None else len(postings)
         return len(self.with_value(place, value))
 
     def distinct_values(self, place: int) -> int:
-        """About how many values an attribute takes: what a join on it is worth."""
+        """The approximate number of an attribute's values, which tells the worth of a join on the attribute."""
         known = self._by_value.get(place)
         return len(self) if known is None else len(known)
 
     def _index(self, place: int) -> Mapping[Value, Sequence[Record]]:
-        """The index of an attribute that the store keeps none for, made when first asked for."""
+        """An index that the store does not keep itself, made when first asked for."""
         if place not in self._built:
             built: dict[Value, list[Record]] = {}
             for record in self.records:
@@ -359,7 +359,7 @@ class Snapshot:
 
 
 def between(records: Sequence[Record], first: int, last: int) -> Sequence[Record]:
-    """The records whose lines are from `first` to `last`, both included, of records in line order."""
+    """The records with lines from `first` to `last`, both included, out of records in line order."""
     return records[bisect_left(records, (first,)) : bisect_left(records, (last + 1,))]
 
 

@@ -1,10 +1,10 @@
 """Function table of queries: a fixed list, aggregates included, so that no query runs code.
 
-They mean what they mean in Clojure: arithmetic, comparison, texts, regular expressions, collections. A function that
-cannot work with its arguments raises `TypeError`, `ValueError` or an arithmetic error. The clause that called adds its
-place and the values, and refuses the query, as Clojure and DataScript do: a row that silently went missing would be a
-wrong answer. Clauses that only filter run first, so they can keep out what a function cannot work with. All that
-functions make is bounded in length, size and depth, as a recursive rule could otherwise grow it without end.
+They have the same meaning as in Clojure: arithmetic, comparison, texts, regular expressions, collections. A function
+that cannot work with its arguments raises `TypeError`, `ValueError` or an arithmetic error. The calling clause adds its
+place and the values, and refuses the query, as Clojure and DataScript do: a row that silently went missing would make
+the answer wrong. Clauses that only filter run first, so they can keep unsuitable values from a function. All results
+are bounded in length, size and depth, as a recursive rule could otherwise grow them without end.
 
 Two differ from DataScript's: `<`, `>`, `<=`, `>=` compare numbers with numbers and strings with strings, and refuse the
 rest, as a comparison of a line with a text is a mistake; and a keyword equals the string of its text.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function and the number of its arguments; `most` None is any number. A timed one is given the clock first."""
+    """A function and the number of its arguments; `most` None is any number. A timed function gets the clock first."""
 
     call: Callable[..., Any]
     least: int
@@ -52,18 +52,18 @@ class Function:
     is_timed: bool = False
 
     def takes(self, count: int) -> bool:
-        """Whether it can be called with so many arguments."""
+        """Whether the function can be called with so many arguments."""
         return self.least <= count and (self.most is None or count <= self.most)
 
     def arity_text(self) -> str:
-        """The number of arguments that it takes, in words."""
+        """The number of arguments of the function, in words."""
         if self.most is None:
             return f"{self.least} or more arguments"
         return f"{self.least} arguments" if self.least == self.most else f"{self.least} to {self.most} arguments"
 
 
 def as_number(value: Any) -> Any:
-    """The value, which has to be a number."""
+    """The value, if it is a number; raises otherwise."""
     if type(value) not in (int, float):
         raise TypeError(f"a number is needed, not {kind(value)}")
     return value
@@ -374,18 +374,18 @@ ENTITY_FUNCTIONS: Mapping[str, str] = {
     "get-else": "`(get-else $ ?e :attribute default)`",
     "get-some": "`(get-some $ ?e :attribute …)`",
 }
-"""Functions that look into a source, and how they are used. The planner knows them."""
+"""Functions that look into a source, each with its usage. The planner knows them."""
 
 SHARING = frozenset(
     {"identity", "ground", "get", "nth", "first", "second", "last", "and", "or", "max", "min", "not-empty"}
 )
-"""Functions that give what they were given, or a part of it, and so make no new value."""
+"""Functions that return an argument, or a part of one, and so make no new value."""
 
 BY_VALUE = cmp_to_key(compare)
 
 
 def reason(error: Exception) -> str:
-    """Why a function could not work with what it was given, in words."""
+    """The reason in words why a function failed on its arguments."""
     return "division by zero" if isinstance(error, ZeroDivisionError) else str(error)
 
 
@@ -421,7 +421,7 @@ FUNCTIONS: Mapping[str, Function] = {**ARITHMETIC, **_LOGIC, **STRINGS, **SEQUEN
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An aggregate. One that takes an amount is given it as a second argument, None when there is none."""
+    """An aggregate. An aggregate with an amount gets the amount as second argument, None if the query gives none."""
 
     call: Callable[..., Any]
     takes_amount: bool = False
@@ -454,7 +454,7 @@ def _variance(values: Sequence[Any]) -> float:
 
 
 def _one_kind(values: Sequence[Any]) -> bool:
-    """Whether Python compares them all with one another, which is much faster than our order."""
+    """Whether Python can compare all values with one another, which is much faster than our order."""
     classes = set(map(type, values))
     return classes <= {int, float} or classes == {str}
 

@@ -1,9 +1,9 @@
 """Relational operators: join, filter, projection and binding over batches of rows.
 
-Rows are tuples. Batches go through all steps before the next batch is begun, so what is held at once stays small, the
-time limit is heeded between batches, and rows that are found when time is over are right. All patterns about one entity
-are one join, which reads the store by its best index. The scope of a plan has the variables bound so far, and the
-sources, rules and budget that it works on.
+Rows are tuples. A batch goes through all steps before the next batch begins, so few rows are held at once, the time
+limit is heeded between batches, and rows found before the limit are right. All patterns about one entity are one join,
+which reads the store by its best index. The scope of a plan holds the variables bound so far, and the sources, rules
+and budget.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Expression = tuple[int | None, Any]
 
 BATCH_ROWS = 8192
 FAILURES = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
-"""The exceptions of functions that cannot work with their arguments."""
+"""The exceptions of functions with unsuitable arguments."""
 
 
 def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
@@ -103,7 +103,7 @@ def cross(additions: Rows) -> Step:
 
 
 def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], Iterable[Row] | None]]) -> Step:
-    """Every row with each addition for its key. `matching` is told the rows first, and gives the additions of a key."""
+    """Every row with each addition for its key. `matching` gets the rows first, and gives the additions of a key."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         additions = matching(rows)
@@ -120,12 +120,12 @@ def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], I
 
 
 def hashed(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
-    """The rows by the columns of their key: for each, the other columns."""
+    """The rows by the columns of their key, each with its other columns."""
     return grouped(projected(rows, key), projected(rows, rest))
 
 
 def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
-    """The rows by their keys, of which there is one a row. Keys come in the order of their first rows."""
+    """The rows by their keys, one a row. Keys come in the order of their first rows."""
     groups: defaultdict[Hashable, Rows] = defaultdict(list)
     for key, row in zip(keys, rows, strict=True):
         groups[key].append(row)
@@ -133,7 +133,7 @@ def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
 
 
 def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:
-    """A function that calls another with a row's arguments. Common shapes are spelled out: they run for every row."""
+    """A function that calls another with a row's arguments. Common shapes are spelled out, being run for every row."""
     match arguments:
         case [(int(column), _)]:
             return lambda row: function(row[column])
@@ -147,7 +147,7 @@ def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Cal
 
 
 def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], rows: Rows) -> Row | None:
-    """The arguments of the first row that the call cannot work with; None when it can with all."""
+    """The arguments of the first row on which the call fails; None if it fails on none."""
     for row in rows:
         try:
             call(row)
@@ -157,7 +157,7 @@ def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], ro
 
 
 def keep(call: Callable[[Row], Any]) -> Step:
-    """The rows for which the call gives something true."""
+    """The rows for which the call's result is true."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         yield [row for row in rows if is_true(call(row))]
@@ -175,9 +175,9 @@ def add_value(call: Callable[[Row], Any]) -> Step:
 
 
 def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
-    """The rows with what the call gives, taken apart.
+    """The rows with the call's results, taken apart.
 
-    `columns`: for each variable of the binding what it must equal, or None if it becomes a new column.
+    `columns`: for each variable of the binding the value that it must equal, or None for a new column.
     """
     new = [place for place, known in enumerate(columns) if known is None]
     old = [(place, *known) for place, known in enumerate(columns) if known is not None]
@@ -201,11 +201,11 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
 
 
 def expand(binding: Binding, value: Any) -> Sequence[Row]:
-    """The rows, one value a variable, that a binding makes of a value.
+    """The rows into which a binding takes a value apart, with one value a variable.
 
     Raises:
-        TypeError: the value is no collection where the binding takes one apart.
-        ValueError: it has fewer parts than the binding, or there would be too many rows.
+        TypeError: the value is no collection, but the binding takes one apart.
+        ValueError: the value has fewer parts than the binding, or makes too many rows.
     """
     match binding:
         case Variable():
@@ -244,26 +244,26 @@ def _collection(value: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables bound so far: columns of the rows, and those with one value only."""
+    """The variables bound so far: columns of the rows, and variables with only one value."""
 
     names: tuple[str, ...]
     constants: Mapping[str, object]
 
     @cached_property
     def columns(self) -> Mapping[str, int]:
-        """From a variable's name to its column."""
+        """The column of each variable, by its name."""
         return {name: place for place, name in enumerate(self.names)}
 
     def binds(self, names: Iterable[str]) -> bool:
-        """Whether all of them are bound."""
+        """Whether all of the variables are bound."""
         return all(name in self.columns or name in self.constants for name in names)
 
     def with_names(self, names: Iterable[str]) -> Scope:
-        """The scope with more columns after these."""
+        """The scope with further columns behind its own."""
         return Scope((*self.names, *names), self.constants)
 
     def inside(self, shared: Iterable[str] | None) -> Scope:
-        """The scope of clauses inside: the columns and constants they share, all of them if None."""
+        """The scope of inner clauses: the shared columns and constants, or all of them if `None` is given."""
         if shared is None:
             return self
         known = set(shared)
@@ -272,21 +272,21 @@ class Scope:
 
 
 class SolvedRules(Protocol):
-    """Rules as a plan knows them: their bodies are plans in turn, so it knows them by this alone."""
+    """The rules' interface for plans: the rules' bodies are plans in turn, so a plan knows rules by this alone."""
 
     def apart(self) -> SolvedRules:
-        """These rules with tables of their own, whose answers are complete when they are given."""
+        """These rules with tables of their own, which give only complete answers."""
 
     def can_run(self, name: str, places: frozenset[int]) -> bool:
-        """Whether the rule can be solved with the arguments at these places bound."""
+        """Whether the rule can be solved when the arguments at these places are bound."""
 
     def caller(self, call: RuleCall, places: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """The evaluator of a rule call: given all rows of inputs, it gives the function with the answers to each."""
+        """The evaluator of a rule call: from all rows of inputs it makes the function from a row to its answers."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Context of a query: sources, budget and rules. `text` is for errors; `rules` are solved as they are called."""
+    """Context of a query: sources, budget and rules. `text` serves errors; `rules` are solved when they are called."""
 
     text: Text
     sources: Mapping[str, Snapshot]
@@ -310,10 +310,10 @@ def provided(clause: Clause) -> frozenset[str]:
 
 
 def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
-    """The variables bound when clauses have run that began with these; None if they cannot run."""
+    """The variables bound after these clauses, from these bound ones on; None if the clauses cannot run."""
     waiting = list(clauses)
     while waiting:
-        context.budget.check()  # clauses nested in one another can make this take long
+        context.budget.check()  # nested clauses can make this take long
         ready: list[Clause] = []
         later: list[Clause] = []
         for clause in waiting:
@@ -345,14 +345,14 @@ def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
 
 
 def is_or_ready(context: Context, clause: Or, bound: frozenset[str]) -> bool:
-    """Whether every branch can run and binds what the branches share, when these of its variables are bound."""
+    """Whether every branch can run and bind the shared variables, when these variables are bound."""
     if not clause.required <= bound:
         return False
     after = [bound_after(context, branch, bound) for branch in clause.branches]
     return all(names is not None and names.issuperset(clause.variables) for names in after)
 
 
-LINE = 0  # its place in a record; a line is an entity's id
+LINE = 0  # the place of the line in a record; a line is an entity's id
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,7 +365,7 @@ class Group:
 
     @property
     def variables(self) -> frozenset[str]:
-        """All variables in it."""
+        """All variables in the group."""
         terms = (self.entity, *(pattern.value for pattern in self.patterns))
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
@@ -377,7 +377,7 @@ class Group:
 
 @dataclass
 class Match:
-    """Match conditions on a record, by places in it: those of a row, and the columns that it adds to the row."""
+    """Conditions on a record, by its places: equalities with a row's columns, and the columns that the record adds."""
 
     fixed: list[tuple[int, object]] = field(default_factory=list)
     """Equal to a value."""
@@ -391,7 +391,7 @@ class Match:
     """New columns."""
 
     def add(self, place: int, term: Term, scope: Scope) -> None:
-        """The value at `place` is what the term says."""
+        """Add the condition that the value at `place` is the term's."""
         self.present.add(place)
         if isinstance(term, Constant):
             self.fixed.append((place, term.value))
@@ -408,7 +408,7 @@ class Match:
     def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
         """The records that match, whatever the row."""
         for place, value in self.fixed:
-            # A value that is absent in a record is None, so nil equals no value.
+            # An absent value in a record is None, so nil equals no value.
             records = [record for record in records if record[place] == value] if value is not None else []
         for place in self.present - required:
             records = [record for record in records if record[place] is not None]
@@ -418,19 +418,19 @@ class Match:
 
 
 def match_group(group: Group, scope: Scope, places: Mapping[str, int]) -> Match:
-    """The conditions on a record that all patterns of the group make together."""
+    """The joint conditions on a record of all patterns of the group."""
     match = Match()
     match.add(LINE, group.entity, scope)
     for pattern in group.patterns:
         place = places.get(_attribute(pattern))
-        if place is None:  # an attribute of other sources
+        if place is None:  # an attribute that only other sources have
             match.fixed.append((LINE, None))
         match.add(LINE if place is None else place, pattern.value, scope)
     return match
 
 
 def group_step(match: Match, snapshot: Snapshot, lines: range | None, wanted: Iterable[str]) -> tuple[Step, list[str]]:
-    """The step that adds what matches, and the names of the columns it adds. `lines`: where they can only be."""
+    """The step that adds matching records, and the names of its new columns. `lines` is the range of possible lines."""
     names = [name for name in match.outputs if name in wanted]
     columns = [match.outputs[name] for name in names]
     required = snapshot.schema.required_places
@@ -472,7 +472,7 @@ FEW = 8  # with fewer rows than an eighth of the entities, asking the index for 
 
 
 def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Iterable[str]) -> tuple[Step, list[str]]:
-    """The step of a pattern whose attribute is not known: every entity is taken as triples with its attributes."""
+    """The step of a pattern whose attribute is not known: every entity is split into triples, one an attribute."""
     match = Match()
     for place, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
         match.add(place, term, scope)
@@ -494,7 +494,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, wanted: Itera
 
 
 def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:
-    """The records to look at, as few as an index can narrow them down to."""
+    """The records to look at, narrowed down by an index as far as possible."""
     indexed = [(place, value) for place, value in match.fixed if snapshot.is_indexed(place)]
     if indexed:
         place, value = min(indexed, key=lambda one: snapshot.count_with_value(*one))
@@ -503,7 +503,7 @@ def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequen
 
 
 def _in_lines(records: Sequence[Record], lines: range | None) -> Sequence[Record]:
-    """The records whose lines are among these, of records in line order."""
+    """The records with a line among these, out of records in line order."""
     return records if lines is None else between(records, lines.start, lines.stop - 1)
 
 

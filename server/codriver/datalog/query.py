@@ -1,10 +1,11 @@
 """Query parser: from text to a checked `Query`, or an error that says what was expected.
 
-The grammar is DataScript's, as a vector (`[:find … :in … :where …]`) or as a map. What differs, and why:
+The grammar is DataScript's, as a vector (`[:find … :in … :where …]`) or as a map. The differences and their reasons:
 
 - Sources are `$`, `$app`, `$history`, `$memory` and `$run` and nothing else: there are no other databases.
 - A pattern has at most entity, attribute and value: entities never change, so there are no transactions to ask about.
-- An attribute that no entity can have is an error, not an empty answer: it is nearly always a slip of the pen.
+- An attribute that no entity can have is an error, not an empty answer: such an attribute is nearly always a slip of
+  the pen.
 - A rule must not depend on its own negation, which has no agreed meaning.
 """
 
@@ -57,10 +58,10 @@ MAX_ROWS = 100_000  # that inputs are taken apart into, all together
 
 
 def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
-    """The query in a text. `rules`: those that it may call without any being given.
+    """The query in a text. `rules`: the rules that the query may call without getting any as input.
 
     Raises:
-        QueryError: it is none: what was expected, what was found, where.
+        QueryError: the text is no query; the error tells what was expected, what was found, and where.
     """
     text = Text(source_text)
     form = read(text)
@@ -91,7 +92,7 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
     """The rules in a text: `[[(name ?a ?b) clause …] …]`, which may call the `others`.
 
     Raises:
-        QueryError: they are none, or one depends on its own negation.
+        QueryError: the text holds no rules, or a rule depends on its own negation.
     """
     text = Text(source_text, "rules")
     form = read(text)
@@ -114,7 +115,7 @@ def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
     """A pull pattern.
 
     Raises:
-        QueryError: it is none.
+        QueryError: the text is no pull pattern.
     """
     if form.tag != "vector" or not form.items:
         raise text.error(PULL, form)
@@ -252,7 +253,7 @@ def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
 
 
 def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collection[str]) -> None:
-    """Every variable asked for is bound somewhere; rules come with their input."""
+    """Check that every variable asked for is bound somewhere, and that rules come with their input."""
     text = query.text
     for element in query.elements:
         name = element.name if isinstance(element, Variable) else element.variable.name
@@ -276,7 +277,7 @@ def _refuse_twice(text: Text, names: list[str], form: Form, wanted: str) -> None
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Inputs by their variables: those with one value, and rows of those with several. And the rules."""
+    """Inputs by their variables: variables with one value, rows for variables with several, and the rules."""
 
     constants: dict[str, object]
     names: tuple[str, ...]
@@ -288,7 +289,7 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
     """The inputs of a query, read from JSON values in the order of `:in` without its sources.
 
     Raises:
-        QueryError: there are too few, too many, or one is not what its binding takes apart.
+        QueryError: the inputs are too few or too many, or one does not fit its binding.
     """
     takers = [item for item in query.inputs if not isinstance(item, Source)]
     if len(takers) != len(values):

@@ -1,9 +1,10 @@
 """Query plan: the order in which clauses run, and the relational operator of each.
 
-The order written means nothing to the answer. At each point, what only filters goes first, then what shares a variable
-with what is known, then what names a value, then the first: joins are by hash and by index, so that no estimate of
-their sizes is needed. A `not` waits until everything that it shares with the clauses around it is bound. There
-answers can differ from DataScript's, which takes it where it stands and sees variables bound later as not shared.
+The order in the query does not change the answer. At each point, clauses that only filter go first, then clauses that
+share a bound variable, then clauses that name a value, then the first one: joins are by hash and by index, so that no
+estimate of their sizes is needed. A `not` waits until all variables shared with the clauses around it are bound. Here
+answers can differ from DataScript's, which runs a `not` at its place in the query and takes variables bound later for
+not shared.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 Unit = Group | Clause
 
 COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-"""Each with its mirror image."""
+"""Each comparison with its mirror image."""
 
 CALLS = 512  # of a function between two looks at the clock; one may take some milliseconds
 SHOWN_CHARACTERS = 60  # of a value in an error
@@ -52,7 +53,7 @@ SHOWN_CHARACTERS = 60  # of a value in an error
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan: its operators in order, and the variables that are the columns of the rows that come out of them.
+    """A plan: its operators in order, and the variables in the columns of the resulting rows.
 
     `is_distinct`: no row comes out twice.
     """
@@ -62,7 +63,7 @@ class Plan:
     is_distinct: bool
 
     def output(self, names: Sequence[str]) -> Callable[[Row], Row]:
-        """A function that takes these variables' values out of a row that came out."""
+        """A function that takes these variables' values out of a resulting row."""
         columns, constants = self.scope.columns, self.scope.constants
         if all(name in columns for name in names):
             return operators.projection([columns[name] for name in names])
@@ -74,7 +75,7 @@ def plan(context: Context, clauses: Iterable[Clause], scope: Scope, wanted: Iter
     """The plan that answers the clauses for rows of this scope, with the wanted variables among its columns.
 
     Raises:
-        QueryError: a clause needs variables that no other binds.
+        QueryError: a clause needs variables that no other clause binds.
     """
     planner = _Planner(context, clauses, scope, frozenset(wanted))
     while planner.pending:
@@ -92,7 +93,7 @@ class _Planner:
         self._wanted = wanted
 
     def next(self) -> Unit:
-        """The clause to do now: one that only filters, else the first that is narrowed most by what is known."""
+        """The next clause: one that only filters, else the first of those that the bound variables narrow most."""
         self.context.budget.check()
         ready = [unit for unit in self.pending if self._is_ready(unit)]
         if not ready:
@@ -100,7 +101,7 @@ class _Planner:
         return ready[0] if len(ready) == 1 else min(ready, key=self._width)
 
     def take(self, unit: Unit) -> None:
-        """Make it steps."""
+        """Turn the unit into steps."""
         self.pending.remove(unit)
         match unit:
             case Group():
@@ -121,17 +122,17 @@ class _Planner:
                 self._take_rule(unit)
 
     def _add(self, step: Step, names: Iterable[str], *, is_distinct: bool = False) -> None:
-        """Add a step and its columns. `is_distinct`: of different rows it makes different rows."""
+        """Add a step and its columns. `is_distinct`: the step makes different rows of different rows."""
         self.steps.append(step)
         self.scope = self.scope.with_names(names)
         self.is_distinct &= is_distinct
 
     def _needed(self) -> frozenset[str]:
-        """The variables that something still to come looks at."""
+        """The variables that a later step still looks at."""
         return self._wanted.union(*map(_variables, self.pending))
 
     def _is_ready(self, unit: Unit) -> bool:
-        """Whether everything that it needs is bound."""
+        """Whether all variables that the unit needs are bound."""
         match unit:
             case Predicate() | FunctionCall():
                 return self.scope.binds(argument_variables(unit.arguments))
@@ -149,11 +150,11 @@ class _Planner:
         return True
 
     def _width(self, unit: Unit) -> int:
-        """The width of its rows: 0 if it only filters, 4 if it would be joined with all there are."""
+        """The rank of a unit by its number of rows: 0 for a filter, 4 for a join with all entities."""
         if isinstance(unit, Predicate | FunctionCall | Not):
             return 0
         if any(self.scope.binds((name,)) for name in _variables(unit)):
-            # What is in the store bounds what a rule that calls itself is asked for.
+            # The store's content bounds the inputs of a rule that calls itself.
             return 2 if isinstance(unit, Or | RuleCall) else 1
         return 3 if isinstance(unit, Group) and _has_known_value(unit) else 4
 
@@ -167,7 +168,7 @@ class _Planner:
         self._add(step, names, is_distinct=not match.joined)
 
     def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
-        """The lines that comparisons leave to a group, and the comparisons that then have been made."""
+        """The lines that comparisons leave to a group, and the comparisons that this range makes superfluous."""
         names = group.line_variables(self.context.snapshot(group.source).schema.positions)
         low, high = 0, None
         absorbed: list[Predicate] = []
@@ -200,7 +201,7 @@ class _Planner:
         return self.scope.constants.get(argument.name) if isinstance(argument, Variable) else None
 
     def _caller(self, name: str, arguments: Sequence[Argument], form: Form) -> Callable[[Row], Any]:
-        """A caller of the function for a row, its arguments taken from that."""
+        """A caller of the function, which takes the arguments from a row."""
         function: Callable[..., Any]
         if name in ENTITY_FUNCTIONS:
             source, *arguments = arguments
@@ -232,7 +233,7 @@ class _Planner:
         self._add(self._explained(unit, operators.add_bound(call, unit.binding, known), plain), new)
 
     def _explained(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
-        """The step, heeding the time limit; what its function cannot work with becomes an error about the clause."""
+        """The step, heeding the time limit; a failure of its function becomes an error about the clause."""
         context = self.context
         arguments = [self._expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
 
@@ -255,7 +256,7 @@ class _Planner:
         inner = self.scope.inside(variables(unit))
         if not inner.names and not inner.constants:
             raise self.context.text.error("a variable in `not` that another clause binds", unit.form)
-        # What a rule inside finds must be complete before its absence means anything.
+        # An inner rule's answers must be complete before their absence means anything.
         context = replace(self.context, rules=self.context.rules.apart())
         planned = plan(context, unit.clauses, inner, inner.names)
         key = operators.projection([self.scope.columns[name] for name in inner.names])
@@ -277,7 +278,7 @@ class _Planner:
 
         def matching(rows: Rows) -> Callable[[Row], Iterable[Row] | None]:
             nonlocal held
-            self.context.budget.hold(-held)  # what the batch before held
+            self.context.budget.hold(-held)  # the rows that the batch before held
             held = 0
             keys = list(dict.fromkeys(map(key, rows)))
             found: dict[Row, None] = {}
@@ -293,7 +294,7 @@ class _Planner:
         self._add(operators.join(key, matching), new)
 
     def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
-        """The places of a call's arguments that have values, and those."""
+        """The places of a call's arguments that have values, and these arguments."""
         return [
             (place, self._expression(term))
             for place, term in enumerate(call.arguments)
@@ -346,7 +347,7 @@ def _units(clauses: Iterable[Clause]) -> list[Unit]:
 
 
 def _has_known_value(group: Group) -> bool:
-    """Whether its entity, or one of the values, is in the query."""
+    """Whether the unit's entity, or one of its values, stands in the query."""
     return any(isinstance(term, Constant) for term in (group.entity, *(pattern.value for pattern in group.patterns)))
 
 
@@ -358,7 +359,7 @@ def _has_known_attribute(pattern: Pattern) -> bool:
 
 
 def _known(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    """The patterns that say more than that there is an entity."""
+    """The patterns that say more than the existence of an entity."""
     return tuple(pattern for pattern in patterns if isinstance(pattern.attribute, Constant))
 
 
@@ -367,12 +368,12 @@ def _variables(unit: Unit) -> frozenset[str]:
 
 
 def _provided(unit: Unit) -> frozenset[str]:
-    """The variables that are bound once it has run."""
+    """The variables that are bound once the unit has run."""
     return unit.variables if isinstance(unit, Group) else provided(unit)
 
 
 def _weighed(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
-    """The call, of which each value counts as memory."""
+    """The call, with each of its values counted as memory."""
 
     def weighed(row: Row) -> Any:
         value = call(row)
@@ -383,7 +384,7 @@ def _weighed(call: Callable[[Row], Any], make: Callable[[object], None]) -> Call
 
 
 def _example(function: str, arguments: Sequence[Expression], values: Row | None) -> str:
-    """The call that failed with its values, where some of them came from a row and so are not in the query."""
+    """The failed call with its values, if some of them came from a row and so are not in the query."""
     if values is None or all(column is None for column, _ in arguments):
         return ""
     shown = [cut(printed(value), SHOWN_CHARACTERS) for value in values]

@@ -1,11 +1,11 @@
 r"""Regular expressions with a time limit.
 
-Python's own `re` can neither be interrupted nor does it let other threads run, so one bad pattern would stop the whole
-server. The `regex` package can do both. This is the only door to it. The syntax is nearly that of Java: inline flags
+Python's own `re` cannot be interrupted and does not let other threads run, so one bad pattern would stop the whole
+server. The `regex` package can do both. This module is its only user. The syntax is nearly that of Java: inline flags
 such as `(?i)`, `\p{Lu}`, possessive and lazy quantifiers, look-around, `&&` in sets.
 
-What no limit on time bounds is refused before it runs: recursion and fuzzy matching anywhere, and long texts where each
-repetition of a group takes memory.
+Constructs without a bound by time are refused before they run: recursion and fuzzy matching anywhere, and patterns
+whose repeated groups take memory on long texts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROUP_NAME = re.compile(r"<\w+>")
 POSIX_CLASS = re.compile(r"\[:\^?[\w \-&./:=]*?:\]")
 FLAGS = re.compile(r"(?P<on>[A-Za-z01]*)(?:-(?P<off>[A-Za-z]*))?(?P<end>[:)])")
 NO_SINGLE = frozenset("123456789gXRbBAZGKmM")
-"""Escapes that match no character, or more than one: a repeat of one takes memory as a group's does."""
+"""Escapes that match no character, or more than one: their repetition takes memory as a group's does."""
 CALL = re.compile(r"R|[0-9]|&|[+-][0-9]|P[>&]")
 FUZZY = re.compile(r"\{(?:[deis]|[0-9]+<|[0-9]*[dis][+<])")
 REPEAT = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
@@ -37,7 +37,7 @@ VERBOSE_SPACE = re.compile(r"(?:\s|#[^\n]*(?:\n|$))+")
 
 MAX_CHARACTERS = 1000  # of a pattern
 MAX_MATCHES = 100_000  # of a re-seq
-# Letting other threads run costs more than the usual search of a short text, so that is first tried without.
+# Letting other threads run costs more than the usual search of a short text, so a short text is first searched without.
 SHORT_CHARACTERS = 4096
 SHORT_S = 0.005  # no longer than Python itself lets a thread run before another may
 # The package counts seconds of the process's processors, which on a busy machine take several of the clock's. So a
@@ -51,7 +51,7 @@ BYTES_A_REPEATED = 75
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """A construct that is not allowed: its name, how it stands in the pattern, and its use instead."""
+    """A forbidden construct: its name, its text in the pattern, and what to use instead."""
 
     name: str
     text: str
@@ -60,9 +60,10 @@ class Construct:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of a pattern: the first construct that is not allowed, and what repetitions take memory for.
+    """The shape of a pattern: its first forbidden construct, and the number of repetitions that take memory.
 
-    `repeated`: the groups that are or lie in repeated ones, and whatever else may be as long, such as a grapheme.
+    `repeated`: the number of groups that are or lie in repeated ones, and of other parts of any length, such as a
+    grapheme.
     """
 
     refused: Construct | None
@@ -70,7 +71,7 @@ class Shape:
 
 
 def shape(pattern: str) -> Shape:
-    """The shape of a pattern; one that is no regular expression has some shape too."""
+    """The shape of a pattern; a text that is no regular expression has some shape too."""
     reading = _Reading(pattern)
     reading.run()
     return Shape(reading.refused, reading.repeated)
@@ -86,11 +87,11 @@ class _Reading:
         self._place = 0
         self._is_verbose = False
         self._open: list[tuple[bool, int]] = []
-        """Of each group that is open: whether spaces count around it, and how many groups had ended before it."""
+        """For each open group: whether spaces count around it, and the number of groups that had ended before it."""
         self._ended = 0
 
     def run(self) -> None:
-        """Read all of it, or up to what is refused."""
+        """Read the whole pattern, or up to a forbidden construct."""
         while self.refused is None and self._place < len(self._text):
             if self._is_verbose and (space := VERBOSE_SPACE.match(self._text, self._place)):
                 self._place = space.end()
@@ -117,7 +118,7 @@ class _Reading:
         return before + (VERBOSE_SPACE.sub("", rest) if self._is_verbose else rest)
 
     def _has(self, text: str) -> bool:
-        """Whether this comes next; if so, it is read."""
+        """Whether this text comes next; if so, it is read."""
         if not self._text.startswith(text, self._place):
             return False
         self._place += len(text)
@@ -138,14 +139,14 @@ class _Reading:
             self._place = name.end()
 
     def _escape(self) -> bool:
-        """Read what is behind a backslash; whether it stands for one character."""
+        """Read the text behind a backslash; whether it stands for one character."""
         named = NAMED_ESCAPE.match(self._text, self._place)
         escaped = self._text[self._place : self._place + 1]
         self._place = named.end() if named else self._place + 1
         return not (named and escaped != "N") and escaped not in NO_CHARACTER
 
     def _group(self) -> None:
-        """Read the beginning of a group, as far as it says which kind of group it is."""
+        """Read the beginning of a group, as far as it tells the kind of the group."""
         if self._has("?#"):
             self._comment()
             return
@@ -169,7 +170,7 @@ class _Reading:
                 self._place += 1
 
     def _flags(self, rest: str) -> None:
-        """Read flags, which hold to the group's end, or of the group that they stand in."""
+        """Read flags, which hold to the end of their own group, or of the group around them."""
         flags = FLAGS.match(rest)
         if flags is None:
             return
@@ -233,7 +234,7 @@ class _Reading:
 
 
 class InvalidPatternError(ValueError):
-    """A pattern that is no regular expression: says why."""
+    """A pattern is no regular expression, for the reason said."""
 
 
 class OutOfTimeError(Exception):
@@ -247,25 +248,25 @@ class Clock(Protocol):
         """Seconds left; above 0.
 
         Raises:
-            OutOfTimeError: none are.
+            OutOfTimeError: no time is left.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression. Two are the same when their texts are."""
+    """A regular expression. Two with the same text are equal."""
 
     text: str
     compiled: Any = field(compare=False, repr=False)
     max_characters: int | None = field(default=None, compare=False, repr=False)
-    """The longest text that it is run on; None is any."""
+    """The longest text that the pattern is run on; None for any length."""
 
 
 def compile_pattern(text: str) -> Pattern:
     """The regular expression of a text.
 
     Raises:
-        InvalidPatternError: there is none, it is too long, or it has a construct that is not allowed.
+        InvalidPatternError: the text is no regular expression, too long, or has a forbidden construct.
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidPatternError(f"it has {len(text)} characters, and {MAX_CHARACTERS} are allowed")
@@ -273,7 +274,7 @@ def compile_pattern(text: str) -> Pattern:
     if found.refused is not None:
         name, written, instead = found.refused.name, found.refused.text, found.refused.instead
         raise InvalidPatternError(f"it has {name}, {written}, which can take more than any limit; {instead}")
-    # It has no annotations; it takes 1.4 MB, and few queries need it.
+    # The package has no annotations; it takes 1.4 MB, and few queries need it.
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415
 
     try:
@@ -291,17 +292,17 @@ def _max_characters(found: Shape) -> int | None:
 
 
 def find(clock: Clock, pattern: Pattern, text: str) -> object:
-    """The first match, None if there is none."""
+    """The first match; None without a match."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.search, text)))
 
 
 def matches(clock: Clock, pattern: Pattern, text: str) -> object:
-    """The match of the whole text, None if there is none."""
+    """The match of the whole text; None without a match."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.fullmatch, text)))
 
 
 def find_all(clock: Clock, pattern: Pattern, text: str) -> tuple[object, ...] | None:
-    """Every match in turn; None if there is none, as in Clojure."""
+    """Every match in turn; None without a match, as in Clojure."""
     return tuple(map(_match_value, _matches(clock, pattern, text))) or None
 
 
@@ -333,7 +334,7 @@ def _matches(clock: Clock, pattern: Pattern, text: str) -> list[Any]:
 
 
 def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any]) -> Any:
-    """The match that a search finds within the time left. One that turns out to be long lets other threads run."""
+    """The match that a search finds within the time left. A long search lets other threads run."""
     if pattern.max_characters is not None and len(text) > pattern.max_characters:
         raise ValueError(
             f"the pattern repeats a group, which takes memory for each time: it is run on texts of at most"

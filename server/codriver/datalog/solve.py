@@ -1,18 +1,18 @@
 """Solver: plans the clauses, runs the plan and the rules, and gives the rows the shape that was asked for.
 
-Rows come sorted by their line where one is in them, else in the order they were found, which is the same each time. A
-row limit, and a limit of an answer's text, keep the rows with the highest lines, else the first. When time ends a
-query, the rows given are those that were found until then, and aggregates are over them.
+Rows with a line come sorted by it, other rows in the order in which they were found, which is the same each time. A row
+limit, and a limit of an answer's text, keep the rows with the highest lines, else the first. When time ends a query,
+the answer has the rows found until then, and aggregates over them.
 
-Beyond that, answers differ from DataScript's in this: a pulled entity has its attributes by their names without
+Beyond that, answers differ from DataScript's in two points: a pulled entity has its attributes by their names without
 namespace, and always its `id`, which is its line; a scalar or a tuple is the first row in the order of lines, where
 DataScript takes any.
 
-Rules are solved by tables, each of one rule as it is called with certain arguments bound. Only what is asked for is
-computed, a rule may call itself, and it ends, as there are only so many values; unless a function makes ever new ones:
-then time ends it. A question to a rule is a job. A job whose answers came from a table that has grown since is done
-again, the latest asked first: a rule that follows a chain asks its way to the end, and then every link is done once
-more on the way back.
+Rules are solved by tables, one for each rule and set of bound arguments. Only the needed answers are computed. A rule
+may call itself, and ends, as the number of values is finite; if a function makes ever new values, the time limit ends
+the rule. A question to a rule is a job. A job whose answers came from a table that has grown since is done again, the
+latest question first: a rule along a chain asks its way to the end, and then every link is done once more on the way
+back.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ NUMBERS = frozenset({int, float})
 class QueryAnswer:
     """The answer of a query, as JSON values.
 
-    `result` has the shape that `:find` asks for. `count` is the number of rows in it. `cut` says what ended the query
-    before its end; the rows given are then right, but not all.
+    `result` has the shape that `:find` asks for. `count` is the number of rows in it. `cut` is the reason why the query
+    ended early; the rows given are then right, but not all.
     """
 
     result: object
@@ -77,12 +77,12 @@ class QueryAnswer:
 
     @property
     def rows(self) -> list[Any]:
-        """The rows of an answer that is a list of them; none of another shape."""
+        """The rows of an answer in the shape of a list; none for another shape."""
         return self.result if isinstance(self.result, list) else []
 
 
 def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:
-    """The entity's `id` and what the pattern asks for, by names without namespace; None if there is no such entity."""
+    """The entity's `id` and the attributes of the pattern, by names without namespace; None for an unknown entity."""
     record = snapshot.entity(entity)
     if record is None:
         return None
@@ -100,7 +100,7 @@ def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, 
 
 
 class LineVariables:
-    """Finds the variables that are an entity, or the value of the attribute `line`. Lives for one query."""
+    """Finds the variables that stand for an entity, or for the value of the attribute `line`. Lives for one query."""
 
     def __init__(self, line: str, rules: Rules) -> None:
         self._line = Constant(line)
@@ -108,7 +108,7 @@ class LineVariables:
         self._of_rules: dict[str, list[set[str]]] = {}
 
     def of(self, clauses: Iterable[Clause]) -> set[str]:
-        """The variables of the clauses that are one."""
+        """The line variables of the clauses."""
         found: set[str] = set()
         for clause in clauses:
             match clause:
@@ -127,7 +127,7 @@ class LineVariables:
         return found
 
     def _of_rule(self, name: str) -> list[set[str]]:
-        """The variables of each of a rule's branches; a rule that calls itself adds nothing by that."""
+        """The line variables of each of a rule's branches; a call of the rule by itself adds nothing."""
         if name not in self._of_rules:
             self._of_rules[name] = []
             self._of_rules[name] = [self.of(branch.clauses) for branch in self._rules[name]]
@@ -137,7 +137,7 @@ class LineVariables:
 def solve(
     query: Query, sources: Mapping[str, Snapshot], inputs: Sequence[object], *, limit: int, budget: Budget
 ) -> QueryAnswer:
-    """The answer of a query over its sources: `$`, and the others of `SOURCES` where there are such.
+    """The answer of a query over its sources: `$`, and those of the other `SOURCES` that are given.
 
     `inputs` are JSON values in the order of `:in`, without the sources. `limit` is in rows.
 
@@ -171,7 +171,7 @@ def _names(query: Query) -> list[str]:
 
 
 def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -> tuple[Rows, Cut | None]:
-    """The distinct rows of these variables, and what cut them."""
+    """The distinct rows of these variables, and the reason of a cut."""
     scope = Scope(given.names, given.constants)
     found: dict[Row, None] = {}
     distinct: Rows = []
@@ -195,7 +195,7 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
 
 
 class _Shape:
-    """From the rows found to the answer's shape. `line_column` is the element that rows are sorted by."""
+    """The way from the rows found to the answer's shape. Rows are sorted by the element `line_column`."""
 
     def __init__(
         self, context: Context, query: Query, names: Sequence[str], lines: Iterable[str], given: Inputs
@@ -227,7 +227,7 @@ class _Shape:
         return rows
 
     def answer(self, rows: Rows, cut: Cut | None) -> QueryAnswer:
-        """The answer of rows in their order."""
+        """The answer made of rows in their order."""
         query = self._query
         is_one = query.shape in ("scalar", "tuple")
         if is_one:
@@ -247,7 +247,7 @@ class _Shape:
         return QueryAnswer(shown, len(shown), cut)
 
     def _within_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
-        """As many rows as an answer has room for: those with the highest lines, else the first."""
+        """As many rows as an answer has room for: the rows with the highest lines, else the first."""
         left = MAX_ANSWER_CHARACTERS
         if sum(map(_characters, zip(*rows, strict=True))) <= left:
             return rows, cut
@@ -259,7 +259,7 @@ class _Shape:
         return rows, cut
 
     def _aggregated(self, found: Rows) -> Rows:
-        """One row for each group of rows that are the same where no aggregate stands."""
+        """One row for each group of rows that are equal in the columns without an aggregate."""
         elements = self._query.elements
         plain = [column for element, column in zip(elements, self._columns, strict=True) if not _is_aggregate(element)]
         by_key = operators.grouped(map(itemgetter(*plain), found), found) if plain else {(): found} if found else {}
@@ -282,7 +282,7 @@ class _Shape:
             raise self._query.text.error(wanted, element.form) from error
 
     def _puller(self, element: Element) -> Callable[[Any], object]:
-        """The function that shows a cell of the result: as it is, or the entity in it pulled by a pattern."""
+        """The function that shows a cell of the result: as it is, or as the entity pulled by a pattern."""
         if not isinstance(element, Pull):
             return lambda cell: cell
         snapshot = self._context.snapshot(element.source)
@@ -290,7 +290,7 @@ class _Shape:
         return lambda cell: pull(snapshot, cell, pattern)
 
     def _given_pattern(self, variable: Variable) -> PullPattern:
-        """The pull pattern that an input holds: as an EDN string, or as a list of attributes."""
+        """The pull pattern in an input: an EDN string, or a list of attributes."""
         given = self._given.constants.get(variable.name)
         text = Text(given if isinstance(given, str) else printed(given), "pull pattern")
         return parse_pull(text, read(text), self._query.schema)
@@ -336,7 +336,7 @@ class Table:
         self.plans: list[tuple[Plan, Callable[[Row], Row]]] | None = None
 
     def ask(self, inputs: Iterable[Row]) -> list[Row]:
-        """The inputs that are new."""
+        """Ask for the answers to these inputs; the inputs that are new."""
         new = [one for one in inputs if one not in self.answers]
         for one in new:
             self.answers[one] = {}
@@ -346,7 +346,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Job:
-    """Inputs of a table that were asked for at once; a higher number is a later one."""
+    """Inputs of a table that were asked for together; a later job has a higher number."""
 
     number: int
     table: Table
@@ -354,7 +354,7 @@ class Job:
 
 
 class RuleSolver:
-    """The rules of one query, and the tables of what they have answered so far."""
+    """The rules of one query, and the tables of their answers so far."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
@@ -367,21 +367,21 @@ class RuleSolver:
         self._current: Job | None = None
 
     def attach(self, context: Context) -> None:
-        """The query's context, which in turn holds these rules."""
+        """Take the query's context, which in turn holds these rules."""
         self._context = context
 
     def apart(self) -> RuleSolver:
-        """These rules with tables of their own, whose answers are complete when they are given."""
+        """These rules with tables of their own, which give only complete answers."""
         other = RuleSolver(self._rules)
         if self._context is not None:
             other.attach(replace(self._context, rules=other))
         return other
 
     def can_run(self, name: str, places: frozenset[int]) -> bool:
-        """Whether the rule can be solved with the arguments at these places bound."""
+        """Whether the rule can be solved when the arguments at these places are bound."""
         known = self._runnable.get((name, places))
         if known is None:
-            # A rule that calls itself can run if the rest of it can.
+            # A rule that calls itself can run if its other clauses can.
             self._runnable[name, places] = True
             known = self._runnable[name, places] = all(self._can_run(branch, places) for branch in self._rules[name])
         return known
@@ -394,9 +394,9 @@ class RuleSolver:
         return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
     def caller(self, call: RuleCall, places: Places) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """The evaluator of a rule call: given all rows of inputs, it gives the function with the answers to each.
+        """The evaluator of a rule call: from all rows of inputs it makes the function from a row to its answers.
 
-        While the tables are being grown these are the rows known so far, else all there are.
+        While the tables are being grown, the answers are the rows known so far, afterwards all rows.
         """
         key = (call.name, call.source, places)
         table = self._tables.get(key)
@@ -439,7 +439,7 @@ class RuleSolver:
                     self._put(reader)
 
     def _do(self, job: Job) -> set[Row]:
-        """Run the rule on the job's inputs; the inputs that have more answers now."""
+        """Run the rule on the job's inputs; the inputs with more answers than before."""
         if self._context is None:
             raise RuntimeError("the rules have no context yet")
         budget = self._context.budget

@@ -1,6 +1,7 @@
 """Syntax tree of a query: clauses, bindings and find elements, and the parser of its `:where` clauses and its rules.
 
-The parser reads each clause into a node and checks how the clauses hang together: which variables each needs and binds.
+The parser reads each clause into a node and checks how the clauses hang together: the variables that each needs and
+binds.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """`_`: anything, and each one on its own."""
+    """`_`: any value; two blanks are independent of each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A database: `$` is the log, `$app` that of applications, `$history` the history, `$memory` that of past runs.
+    """A database: `$` is the log, `$app` the applications' log, `$history` the history, `$memory` that of past runs.
 
     `$run` has the calls that were recorded.
     """
@@ -49,7 +50,7 @@ class Source:
 Term = Variable | Constant | Blank
 Argument = Variable | Constant | Source
 
-# Bindings: what a value is taken apart into
+# Bindings: the variables for the parts of a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +69,12 @@ class CollectionBinding:
 
 Binding = Variable | Blank | TupleBinding | CollectionBinding
 
-# Clauses. `form` is where it stands, for errors.
+# Clauses. `form` is the clause's place, for errors.
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`[?e :attribute ?v]`; the attribute may be a variable, and what is left out at the end is blank."""
+    """`[?e :attribute ?v]`; the attribute may be a variable, and places left out at the end are blank."""
 
     source: Source
     entity: Term
@@ -84,7 +85,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`[(f ?a 1)]`: keeps the rows for which it is neither false nor nil."""
+    """`[(f ?a 1)]`: keeps the rows for which the result is neither false nor nil."""
 
     function: str
     arguments: tuple[Argument, ...]
@@ -93,7 +94,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """`[(f ?a 1) ?b]`: binds what it gives; nil gives no row."""
+    """`[(f ?a 1) ?b]`: binds the result; nil gives no row."""
 
     function: str
     arguments: tuple[Argument, ...]
@@ -103,9 +104,9 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """`(not …)` and `(not-join [?a] …)`: keeps the rows that its clauses have no answer for.
+    """`(not …)` and `(not-join [?a] …)`: keeps the rows for which its clauses have no answer.
 
-    `join` names the variables shared with the clauses around it; None means all that occur on both sides.
+    `join` names the variables shared with the clauses around it; None means all variables that occur on both sides.
     """
 
     join: frozenset[str] | None
@@ -117,7 +118,7 @@ class Not:
 class Or:
     """`(or …)` and `(or-join [[?a] ?b] …)`: the rows of any branch.
 
-    `variables` are shared with the clauses around it; those in `required` are bound there.
+    `variables` are shared with the clauses around it; those in `required` have to be bound there.
     """
 
     variables: tuple[str, ...]
@@ -141,7 +142,7 @@ Clause = Pattern | Predicate | FunctionCall | Not | Or | RuleCall
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One way for a rule to hold. `head` are its variables in order; those in `required` are bound by every call."""
+    """One way for a rule to hold. `head` has its variables in order; every call binds those in `required`."""
 
     head: tuple[str, ...]
     required: frozenset[str]
@@ -154,7 +155,7 @@ Rules = dict[str, tuple[Branch, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`(count ?a)`, `(max 3 ?a)`: one value of a group of rows. `amount` is the number before the variable."""
+    """`(count ?a)`, `(max 3 ?a)`: one value for a group of rows. `amount` is the number before the variable."""
 
     function: str
     amount: int | None
@@ -164,7 +165,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class PullAttribute:
-    """One attribute of a pull: its keyword, the key it gets in the answer, and what stands in when it is absent."""
+    """One attribute of a pull: its keyword, its key in the answer, and its default."""
 
     keyword: str
     key: str
@@ -181,7 +182,7 @@ class PullPattern:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """`(pull ?e [:output/line])`. A pattern that is a variable comes with the inputs."""
+    """`(pull ?e [:output/line])`. A variable as pattern gets its value from the inputs."""
 
     source: Source
     variable: Variable
@@ -203,9 +204,9 @@ Input = Source | RulesInput | Binding
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query that has been checked. `keys` are the names of a row's values where rows are to be maps.
+    """A checked query. `keys` are the names of a row's values if rows are to be maps.
 
-    `schema`: of all the attributes that it may name; a source need not have all of them.
+    `schema`: the schema of all attributes that the query may name; a source need not have all of them.
     """
 
     text: Text
@@ -238,7 +239,7 @@ def argument_variables(arguments: tuple[Argument | Term, ...]) -> frozenset[str]
 
 
 def variables(clause: Clause) -> frozenset[str]:
-    """The variables through which a clause meets the ones beside it."""
+    """The variables that a clause may share with the clauses beside it."""
     match clause:
         case Pattern(entity=entity, attribute=attribute, value=value):
             return argument_variables((entity, attribute, value))
@@ -258,7 +259,7 @@ def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
 
 
 def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """The variables that clauses can bind: not those that only a filter looks at."""
+    """The variables that clauses can bind, without those that only a filter looks at."""
     return all_variables(tuple(clause for clause in clauses if not isinstance(clause, Predicate | Not)))
 
 
@@ -271,7 +272,7 @@ BINDING = "a binding: `?x`, `_`, `[?x ?y]`, `[?x ...]` or `[[?x ?y]]`"
 
 
 class Parser:
-    """Reads clauses of one text. `rule_calls` are all that it has met."""
+    """Reads clauses of one text. `rule_calls` are all rule calls met so far."""
 
     def __init__(self, text: Text, schema: Schema) -> None:
         self.text = text
@@ -279,31 +280,31 @@ class Parser:
         self._schema = schema
 
     def clauses(self, forms: Iterable[Form]) -> tuple[Clause, ...]:
-        """Clauses that hold together."""
+        """Clauses that must all hold."""
         return tuple(clause for form in forms for clause in self._clause(form))
 
     def is_variable(self, form: Form) -> bool:
-        """Whether it is `?name`."""
+        """Whether the form is `?name`."""
         return form.tag == "symbol" and form.value.startswith("?") and len(form.value) > 1
 
     def is_source(self, form: Form) -> bool:
-        """Whether it is `$name`."""
+        """Whether the form is `$name`."""
         return form.tag == "symbol" and form.value.startswith("$")
 
     def variable(self, form: Form) -> Variable:
-        """The variable that must stand here."""
+        """The variable that must stand at this form."""
         if not self.is_variable(form):
             raise self.text.error("a variable such as `?x`", form)
         return Variable(form.value)
 
     def source(self, form: Form) -> Source:
-        """The source that must stand here."""
+        """The source that must stand at this form."""
         if form.value not in SOURCES:
             raise self.text.error("`$`, the log, `$app`, `$history`, `$memory` or `$run`", form)
         return Source(form.value)
 
     def binding(self, form: Form) -> Binding:
-        """The binding that must stand here."""
+        """The binding that must stand at this form."""
         if form.is_symbol("_"):
             return Blank()
         if self.is_variable(form):
@@ -464,10 +465,10 @@ class Parser:
 
 
 def check_rule_calls(text: Text, calls: Iterable[RuleCall], rules: Rules) -> None:
-    """Every call names a rule and gives what it takes.
+    """Check that every call names a rule and gives its arguments.
 
     Raises:
-        QueryError: one does not.
+        QueryError: a call does not.
     """
     for call in calls:
         if call.name not in rules:
@@ -478,10 +479,10 @@ def check_rule_calls(text: Text, calls: Iterable[RuleCall], rules: Rules) -> Non
 
 
 def check_stratified(text: Text, rules: Rules) -> None:
-    """No rule depends on its own negation.
+    """Check that no rule depends on its own negation.
 
     Raises:
-        QueryError: one does.
+        QueryError: a rule does.
     """
     calls = {
         name: [call for branch in branches for call in rule_calls(branch.clauses, negated=False)]
@@ -515,7 +516,7 @@ def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterato
 
 
 def with_source(clause: Clause, source: Source) -> Clause:
-    """The clause, looking in `source` where it would look in `$`."""
+    """The clause with `source` in place of `$`."""
     match clause:
         case Pattern(source=Source("$"), entity=entity, attribute=attribute, value=value, form=form):
             return Pattern(source, entity, attribute, value, form)

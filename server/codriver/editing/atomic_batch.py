@@ -1,15 +1,16 @@
 """Atomic batches: several files written, all or none, each whole at any moment and none changed meanwhile.
 
-A path here has no links in it, as `editable_path` gives it. Links that come in its way later are not followed: each
+A path here has no links in it, as `editable_path` gives it. Links that appear on the path later are not followed: each
 folder is walked to by descriptor, held open, and all is done by that descriptor.
 
-The intent of a batch is kept on disk while it is under way, by which the next server takes it back. Such a record is a
-file of its own in the state folder of the workspace, made before the batch touches anything. It begins with a mark that
-calls the batch under way, and that is written over at its end; then the file is closed, and removed. Its server holds a
-lock on it, so a record with that mark and a free lock is that of a server that was killed; one without the mark is left
-of a batch that is over, where the system would not remove it. A record names the temporary files and the folders that
-the batch makes; for a batch of several files it holds their bytes before and the digests of those after too. One file
-is replaced in one step, so that there is nothing to take back.
+The intent of a batch is kept on disk while the batch is under way, so that the next server can take the batch back.
+Such a record is a file of its own in the state folder of the workspace, made before the batch touches anything. The
+record begins with a mark for a batch under way. At the batch's end the mark is written over, and the file is closed and
+removed. The server holds a lock on the record, so a record with the mark and a free lock comes from a killed server. A
+record without the mark belongs to a finished batch; the system did not remove the file. A record names the temporary
+files and the folders that the batch makes; for a batch of several files the record also holds their bytes before the
+batch and the digests of the bytes after it. A single file is replaced in one step, so that there is nothing to take
+back.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ if TYPE_CHECKING:
 
 
 MAX_HELD: Final = 32
-"""Folders that a batch holds open at once; those of a larger batch are walked to again, and must be the same."""
+"""Folders that a batch holds open at once. The others of a larger batch are walked to again, and must be the same."""
 
 
 def commit(changes: Sequence[Change], workspace: Path, records: BatchRecords | None = None) -> None:
     """Do all changes or none. Each file is either as it was or as it is to be, whatever happens.
 
-    With `records`, the next server takes back what this one, when it is killed, leaves half done.
+    With `records`, the next server takes back the half-done batches of this one, if it is killed.
 
     Raises:
         FilesChangedError: a file is not as it was `before`.
@@ -69,7 +70,7 @@ def commit(changes: Sequence[Change], workspace: Path, records: BatchRecords | N
 
 
 class _Batch:
-    """One batch on its way to the disk: the folders it holds open, and what it has staged, made and done so far."""
+    """One batch on its way to the disk: its open folders, its staged files, and the changes made so far."""
 
     def __init__(self, changes: Sequence[Change], workspace: Path, temporaries: Mapping[Path, str]) -> None:
         self._changes = changes
@@ -88,7 +89,7 @@ class _Batch:
                 self._stage(current)
             self._check_unchanged(self._changes)
             for current in self._changes:
-                # Once more, just before it is replaced: two of the names may be one file to a file system.
+                # Checked again just before the replacement: two of the names may be one file to a file system.
                 self._check_unchanged([current])
                 self._put(current)
                 self._done.append(current)
@@ -103,7 +104,7 @@ class _Batch:
         self._made.clear()
 
     def close(self) -> None:
-        """Remove what is left of the way there, and let all folders go."""
+        """Remove the leftovers of the batch, and let all folders go."""
         for path, temporary in self._staged.items():
             with contextlib.suppress(OSError, FilesChangedError):
                 self._folders.place(path).discard(temporary)
@@ -113,7 +114,7 @@ class _Batch:
         self._folders.close()
 
     def _stage(self, change: Change) -> None:
-        """Write the new content beside the file, on the disk for good; its folders are made if they are missing."""
+        """Write the new content beside the file, on the disk for good; missing folders are made."""
         if change.after is None:
             return
         try:
@@ -125,7 +126,7 @@ class _Batch:
         self._staged[change.path] = place.stage(change.after, mode=before.mode, owner=before.owner, temporary=temporary)
 
     def _make_folder(self, folder: Path) -> None:
-        """Make the folder, and before it those above it that are missing."""
+        """Make the folder, and its missing parents before it."""
         if folder == self._workspace:
             raise FileNotFoundError(errno.ENOENT, "the folder of the workspace is gone", str(folder))
         try:
@@ -143,7 +144,7 @@ class _Batch:
             raise FilesChangedError(changed)
 
     def _is_as_before(self, change: Change) -> bool:
-        """Whether the file still is what the change was made up for, in the folder that has its path."""
+        """Whether the file is still as it was when the change was planned, in the folder at its path."""
         try:
             place = self._folders.place(change.path)
             with locate_file(change.path, self._workspace) as now:
@@ -172,7 +173,7 @@ class _Batch:
             self._folders.place(path).sync()
 
     def _take_back(self) -> Left:
-        """Undo the changes done so far; the files that are not as before then."""
+        """Undo the changes done so far; the files that could not be restored."""
         saved, stuck = [], []
         for change in reversed(self._done):
             try:
@@ -191,7 +192,7 @@ class _Batch:
 
 
 class _HeldFolders:
-    """Folders of one batch, each held open from its first use on as long as there is room, and the same throughout."""
+    """Folders of one batch, each held open from its first use on while there is room, and checked to stay the same."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -199,7 +200,7 @@ class _HeldFolders:
         self._identities: dict[Path, tuple[int, int]] = {}
 
     def place(self, path: Path) -> Place:
-        """The place of a file or folder; it may be closed once others were asked for.
+        """The place of a file or folder; the place may be closed once others were asked for.
 
         Raises:
             FileNotFoundError: the folder is missing.
@@ -220,7 +221,7 @@ class _HeldFolders:
     def _open(self, path: Path) -> Place:
         try:
             place = locate_file(path, self._workspace)
-        except (UnsafeFileError, NotADirectoryError) as error:  # it was none of these when it was planned
+        except (UnsafeFileError, NotADirectoryError) as error:  # the plan found none of these here
             raise FilesChangedError([show(self._workspace, path)]) from error
         status = place.folder_status()
         identity = (status.st_dev, status.st_ino)
@@ -233,23 +234,23 @@ class _HeldFolders:
 logger = logging.getLogger(__name__)
 
 MAX_HELD_BYTES: Final = 64 * MEBIBYTE
-"""The former contents of a batch's files that are recorded; of a larger batch only the temporary files are removed."""
+"""The most former contents of a batch that are recorded; after a larger batch only its temporary files are removed."""
 MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 """In base64, with paths."""
 MAX_TOLD: Final = 10
 """Files that are named for each of the two ends of a batch."""
 UNDER_WAY: Final = b"under way\n"
 OVER: Final = b"over     \n"
-"""The mark that a record begins with, and what is written over it, of the same length."""
+"""The mark at a record's beginning, and the mark that is written over it, of the same length."""
 _RECORD = re.compile(r"[0-9a-f]{12}\.json")
 _TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
 
 
 def restore(place: Place, before: Snapshot, temporary: str, *, is_after: Callable[[bytes | None], bool]) -> bool:
-    """Make a file as it was before a batch, if it still is what the batch wrote; whether it is as before.
+    """Restore a file from before a batch, if the file still is what the batch wrote; whether the file is as before.
 
     Raises:
-        UnreadableError, OSError: it cannot be read or written.
+        UnreadableError, OSError: the file cannot be read or written.
     """
     if before.data is not None:  # on the disk before anything is compared: a put follows at once
         place.stage(before.data, mode=before.mode, owner=before.owner, temporary=temporary)
@@ -280,7 +281,7 @@ class BatchRecords:
 
     @contextlib.contextmanager
     def kept(self, changes: Sequence[Change], temporaries: Mapping[Path, str]) -> Iterator[None]:
-        """Keep a record of a batch as long as the block lasts; without one where the disk does not take it."""
+        """Keep a record of a batch while the block lasts; nothing if the disk does not take the record."""
         file = self._folder / f"{os.urandom(6).hex()}.json"
         descriptor, is_durable = None, False
         try:
@@ -304,9 +305,9 @@ class BatchRecords:
                     remove(file)
 
     def recover(self) -> list[str]:
-        """Take back what killed servers left half done; what came of it, in words, one sentence a batch.
+        """Take back the half-done batches of killed servers; the results in words, one sentence a batch.
 
-        A file is put back only if it is exactly what the batch wrote. Records of servers that live stay.
+        A file is put back only if it is exactly what the batch wrote. Records of living servers stay.
         """
         told = []
         with contextlib.suppress(OSError):
@@ -323,7 +324,7 @@ class BatchRecords:
             words = ""
             try:
                 words = self._take_back(_read(descriptor))
-            except (ValueError, KeyError, TypeError) as error:  # cut off, so that its batch had touched nothing
+            except (ValueError, KeyError, TypeError) as error:  # a record cut off: its batch had touched nothing
                 logger.debug("%s is no record: %s", file, error)
             finally:
                 _end(descriptor, is_durable=True)
@@ -333,7 +334,7 @@ class BatchRecords:
         return []
 
     def _take_back(self, data: bytes) -> str:
-        """Take back one batch by its record; what came of it, empty where nothing had been put in place, or it is over.
+        """Take back one batch by its record; the result in words, empty if the batch changed nothing or is over.
 
         Raises:
             ValueError, KeyError, TypeError: this is no record, or was cut off.
@@ -353,7 +354,7 @@ class BatchRecords:
                         continue
                     is_back = restore(place, _before(one), one["temporary"], is_after=_has(one["after"]))
                     place.sync()
-            except FileNotFoundError:  # its folder was not made yet
+            except FileNotFoundError:  # the file's folder was not made yet
                 continue
             except (OSError, UnreadableError):
                 is_back = False
@@ -386,7 +387,7 @@ def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], worksp
 
 
 def _is_free(descriptor: int) -> bool:
-    """True where no server holds a record: the lock is ours then, else the record is closed."""
+    """True if no server holds a record: the lock is ours then; otherwise the record is closed."""
     is_free = False
     try:
         is_free = try_lock(descriptor)
@@ -405,7 +406,7 @@ def _write(descriptor: int, data: bytes, *, is_durable: bool) -> None:
 
 
 def _end(descriptor: int, *, is_durable: bool) -> None:
-    """Say that a batch is over, and close its record, as some systems remove no file that is open."""
+    """Mark a batch as over, and close its record, as some systems remove no open file."""
     try:
         os.lseek(descriptor, 0, os.SEEK_SET)
         _write(descriptor, OVER, is_durable=is_durable)
@@ -416,7 +417,7 @@ def _end(descriptor: int, *, is_durable: bool) -> None:
 
 
 def _read(descriptor: int) -> bytes:
-    """A record by the descriptor that locks it: some systems let no other read a byte that is locked."""
+    """A record, read by the descriptor that locks it: some systems let no other descriptor read locked bytes."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read(MAX_RECORD_BYTES)
 

@@ -1,4 +1,4 @@
-"""Edit batches: what their edits make of each file, worked out before any of them is touched."""
+"""Edit batches: the new text of each file, worked out before any file is touched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["HY", "Create", "FileResult", "Limits", "Wanted", "edits_refused", "p
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 MARGIN = 20
-"""Equal lines that are compared too: a change among repeated lines may be told some lines higher up."""
+"""Equal lines that are compared too: a change among repeated lines may be shown some lines too high."""
 MAX_COMPARED_LINES = 20_000
 """Beyond this, finding the least difference takes too long, and nobody reads it."""
 
@@ -44,7 +44,7 @@ NO_TEXT = "which is no encoding of text: declare the one that it is in, as UTF-8
 MAX_TOLD = 5
 """Problems that a refusal's message repeats; all are among its problems."""
 MAX_CONTEXTS = 20
-"""Problems that are shown with the lines around: whoever is wrong so often reads the file again."""
+"""Problems that are shown with the lines around: after so many errors a caller reads the file again."""
 
 
 def unified(before: str, after: str, name: str, *, is_new: bool = False, is_gone: bool = False) -> str:
@@ -70,7 +70,7 @@ def cut(diff: str, max_chars: int) -> tuple[str, bool]:
 
 
 def _common(one: list[str], other: list[str]) -> int:
-    """The number of lines that both begin with."""
+    """The number of lines with which both begin."""
     count = 0
     for line, counterpart in zip(one, other, strict=False):
         if line != counterpart:
@@ -80,7 +80,7 @@ def _common(one: list[str], other: list[str]) -> int:
 
 
 def _hunks(old: list[str], new: list[str], offset: int) -> list[str]:
-    """The hunks for the lines `old` that became `new`, which stand behind `offset` lines that are the same."""
+    """The hunks for the lines `old` that became `new`, behind `offset` equal lines."""
     if len(old) + len(new) > MAX_COMPARED_LINES:
         codes = [("replace", 0, len(old), 0, len(new))]
         groups = [codes]
@@ -114,7 +114,7 @@ def _shown(mark: str, line: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Make the file with this content; a file that is there is replaced only with `overwrite`."""
+    """Make the file with this content; an existing file is replaced only with `overwrite`."""
 
     content: str
     overwrite: bool = False
@@ -127,7 +127,7 @@ class Wanted:
     file: str
     edit: FileEdit | Create
     is_everywhere: bool = False
-    """Of a renaming: whether it goes for the other files of the workspace too."""
+    """For a renaming: whether it changes the other files of the workspace too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class FileResult:
 
     @property
     def is_new(self) -> bool:
-        """True where the file was not there before."""
+        """True if the file did not exist before."""
         return self.change.before.data is None
 
 
@@ -182,7 +182,7 @@ def plan(
 ) -> FileResult | list[tuple[int, Problem]]:
     """The result of `edits`, by their index in the batch, for the file at `path`; or their problems.
 
-    A file is created first, and the other edits mean what it was created with.
+    A file is created first, and the other edits mean its new content.
     """
     creations = {index: edit for index, edit in edits.items() if isinstance(edit, Create)}
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
@@ -225,7 +225,7 @@ def _read_before(
     is_any_text: bool,
     most_bytes: int | None,
 ) -> Snapshot:
-    """The file as it is, when it can be what the edits are for."""
+    """The file as it is now, if the edits can apply to it."""
     try:
         before = read(path, workspace, most_bytes=most_bytes)
         if not is_any_text:
@@ -242,7 +242,7 @@ def _read_before(
 
 
 def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[bytes, str]:
-    """The byte order mark of a file, empty when it has none, and its text."""
+    """The byte order mark of a file, which may be empty, and its text."""
     bom = BOM if data.startswith(BOM) else b""
     encoding = UTF_8
     try:
@@ -267,7 +267,7 @@ def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[
 
 
 def _is_kept(text: str, data: bytes, encoding: str) -> bool:
-    """True where an encoding makes exactly these bytes of a text, with its lines, and this text of the bytes."""
+    """True if an encoding turns a text, with its lines, into exactly these bytes, and the bytes into this text."""
     is_same = text.encode(encoding) == data and data.decode(encoding) == text
     return is_same and data.count(b"\n") == text.count("\n")
 
@@ -277,7 +277,7 @@ def _encoded(path: Path, text: str, bom: bytes) -> bytes:
     try:
         encoding = encoding_of(path, text.encode(errors="replace"))
         data = text.encode(encoding)
-        # Another encoding must be told from the bytes too, which that of two bytes a character is not.
+        # Another encoding must be recognised from the bytes too, which an encoding of two bytes a character is not.
         if encoding == UTF_8 or (_is_kept(text, data, encoding) and encoding_of(path, bom + data) == encoding):
             return data
         words = f"the new text would not be the same again when it is read as {encoding}, which it declares: use UTF-8"
@@ -312,9 +312,9 @@ def _problems_of_creation(
 def _problems_beside(
     path: Path, there: str | None, others: Mapping[int, FileEdit], limits: Limits
 ) -> list[tuple[int, Problem]]:
-    """Further problems of a batch whose creation is refused: its other edits can only mean what is `there`.
+    """Further problems of a batch whose creation is refused: its other edits can only mean the content `there`.
 
-    Where nothing is, their new text alone can be looked at.
+    Without a file, only their new text can be checked.
     """
     if there is not None:
         edited = apply(path, there, others, limits)

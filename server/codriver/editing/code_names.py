@@ -1,4 +1,4 @@
-"""The names that a piece of code makes and uses, and the files that import one another: read, and never run.
+"""The names that a piece of code makes and uses, and the imports between files: read, never run.
 
 A name belongs to a *space*: a namespace of Lisp, a module of Python. Code that cannot be read makes and uses nothing.
 Imports between the files of a project are found by their words, however indirectly. Only a file that changed is read
@@ -53,7 +53,7 @@ UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooMa
 class Making:
     """One name that code makes. `text` is the top-level form or statement; two with the same `form` do the same.
 
-    `is_kept`: where the name is there already, it stays as it was, as with `defonce`.
+    `is_kept`: an existing name keeps its value, as with `defonce`.
     """
 
     space: str
@@ -62,22 +62,22 @@ class Making:
     form: object
     is_kept: bool = False
     is_dotted: bool = False
-    """An attribute is set, of whatever the space's name stands for."""
+    """Whether an attribute is set, on the object that the space's name stands for."""
 
 
 def words(code: str, language: Language) -> set[str]:
-    """Every word in the code that could be a name, without what stands before a slash or a dot."""
+    """Every word in the code that could be a name, without its part before a slash or a dot."""
     return set(WORDS[language].findall(code))
 
 
 def makings(code: str, language: Language, space: str) -> tuple[Making, ...]:
-    """The names that the code makes, in its order, when it is run in `space`."""
+    """The names that the code makes when it runs in `space`, in order."""
     makes = _python_makings if language == "python" else _lisp_makings
     return _readable(lambda: tuple(makes(code, space)), ())
 
 
 def header(code: str, language: Language) -> str:
-    """The statements of the code by which other spaces' names are known in it: `ns`, `require`, `import`."""
+    """The code's statements that make other spaces' names known: `ns`, `require`, `import`."""
     if HEADERS.search(code) is None:
         return ""
     heads = _python_heads if language == "python" else _lisp_heads
@@ -85,14 +85,14 @@ def header(code: str, language: Language) -> str:
 
 
 def uses(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
-    """Whether the code, run in `space`, uses a name, given with its own space; `known` is the header before it.
+    """Whether the code, run in `space`, uses a name of another space; `known` is the header before the code.
 
-    Local names of the same word are none. A name that stands in quoted data or a string is not used.
+    A local name of the same word is no use of the name, nor is a word in quoted data or a string.
     """
     asks = partial(_python_uses, code, space, name, known)
     if language != "python":
         asks = partial(_lisp_uses, code, space, name, known, is_hy=language == "hy")
-    return _readable(asks, False)  # noqa: FBT003  # it is what is given where nothing can be read
+    return _readable(asks, False)  # noqa: FBT003  # the default, also for unreadable code
 
 
 def delta(before: str, after: str) -> str:
@@ -127,7 +127,7 @@ def _lisp_makings(code: str, space: str) -> Iterator[Making]:
     begin = 0
     for form, end in zip(forms, found.ends, strict=True):
         for one in found.found[begin:end]:
-            # Where the namespace is only known when it runs, nothing is known of what it replaces.
+            # A namespace that is known only when the code runs: nothing is known of the names that it replaces.
             for name in () if one.is_undoing or not one.namespace else dict.fromkeys((one.name, *one.makes)):
                 yield Making(one.namespace, name, code[form.start : form.end], one.digest, one.head in ONCE)
         begin = end
@@ -208,7 +208,7 @@ def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bo
 
 
 def _is_global(table: symtable.SymbolTable, word: str) -> bool:
-    """Whether the module's own name is read by this word somewhere."""
+    """Whether the module's own name is read somewhere by this word."""
     if word in table.get_identifiers():
         symbol = table.lookup(word)
         if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
@@ -217,7 +217,7 @@ def _is_global(table: symtable.SymbolTable, word: str) -> bool:
 
 
 def _imported(nodes: list[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """The names that imports bind, each with what it stands for."""
+    """The names that imports bind, each with its dotted meaning."""
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             for one in node.names:
@@ -255,7 +255,7 @@ class ImportGraph:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[Path, tuple[files.Stamp, str, frozenset[str]]] = {}
-        """By file: its stamp, the namespace that it is in Lisp, and the names that it imports."""
+        """By file: its stamp, its namespace in Lisp, and the names that it imports."""
 
     def importers(self, changed: Iterable[Path], among: Iterable[Path], root: Path) -> dict[Path, int]:
         """The files that import the changed ones, each with how many imports lie between. Blocks."""
@@ -315,7 +315,7 @@ def names_of(file: Path, root: Path, space: str = "") -> Iterator[str]:
 
 
 def python_imports(text: bytes, file: Path) -> Iterator[str]:
-    """The modules that a text of Python may import, at any place. Relative ones by the names of the folders around."""
+    """The modules that a Python text may import, at any place. Relative imports are named by the folders around."""
     for found in _IMPORT.finditer(text):
         source, names, modules = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
         for module in filter(None, (part.split()[0] if part.split() else "" for part in modules.split(","))):
@@ -336,7 +336,7 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 def lisp_imports(text: bytes) -> tuple[str, frozenset[str]]:
-    """The namespace of a text of Lisp, and the words of its `ns` form, which name those that it requires."""
+    """The namespace of a Lisp text, and the words of its `ns` form; the names of required namespaces are among them."""
     found = _NS.search(text.decode("utf-8", "replace"))
     if found is None:
         return "", frozenset()

@@ -42,7 +42,7 @@ async def lint(workspace: Path, texts: Mapping[Path, bytes], *, limit_s: float =
     """Lint the texts of files in one run of clj-kondo from the workspace, with the project's own configuration.
 
     The linter gets copies in a private folder, below which they have their own paths: a path of the workspace may lead
-    elsewhere by the time that a linter opens it.
+    elsewhere by the time the linter opens it.
 
     Source: clj-kondo's manual: `--lint`, `--config`, `--cache`, its JSON output, and exit codes 0, 2 and 3 for what it
     found.
@@ -99,7 +99,7 @@ def _keeps_its_cache_inside(workspace: Path) -> bool:
     try:
         cache = (workspace / ".clj-kondo" / ".cache").resolve()
         return cache.is_relative_to(workspace) and not cache.is_symlink()
-    except (OSError, RuntimeError):  # a link to itself, which from Python 3.13 on is what it resolves to
+    except (OSError, RuntimeError):  # a link to itself, which resolves to itself from Python 3.13 on
         return False
 
 

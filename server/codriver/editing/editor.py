@@ -1,7 +1,7 @@
 """Editor of one workspace: one batch at a time at a file, acts of several steps, and undo for each caller.
 
-An act is one plan of steps: write, load, test, then keep or restore. Whatever ends a step before its time, a refusal, a
-failure, a client that leaves, ends the act there, and what the steps before it did is put back.
+An act is one plan of steps: write, load, test, then keep or restore. A refusal, a failure or a client that leaves ends
+the act at that step, and the effects of the earlier steps are put back.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ EDIT_THREADS = 4
 MAX_CALLERS = 200
 MAX_BATCHES = 20
 MAX_UNDO_BYTES = 64 * 2**20
-"""The bytes that batches to take back may hold altogether; the caller that edited least recently is forgotten first."""
+"""The bytes that all undo batches together may hold; the caller that edited least recently is forgotten first."""
 
 
 Result = TypeVar("Result")
 
 
 def _nothing_to_undo() -> RefusedError:
-    """The caller has no batch that could be taken back."""
+    """The caller has no batch to take back."""
     return refused(
         "nothing-to-undo",
         "there is no batch of yours to take back",
@@ -73,11 +73,11 @@ class Outcome:
 
     files: tuple[FileResult, ...]
     elsewhere: Mapping[int, Elsewhere] = field(default_factory=dict)
-    """By the index of a renaming in the batch: the other files that have the name."""
+    """The other files with the name, by the index of the renaming in the batch."""
 
 
 Guard = Callable[[Change], str]
-"""Says why a change must not be; nothing if it may."""
+"""Says why a change is forbidden; nothing for an allowed change."""
 
 
 def _nothing(_change: Change) -> str:
@@ -96,7 +96,7 @@ class Editor:
         self._done: OrderedDict[str, list[tuple[Change, ...]]] = OrderedDict()
 
     def recover(self) -> list[str]:
-        """Take back what killed servers left half done; what came of it, in words, which the next edit tells too."""
+        """Take back the half-done batches of killed servers; the results in words, which the next edit repeats."""
         found = [] if self._records is None else self._records.recover()
         self._untold += found
         return found
@@ -116,12 +116,12 @@ class Editor:
         guard: Guard = _nothing,
         dry_run: bool = False,
     ) -> Outcome:
-        """Do all of `wanted` or nothing; with `dry_run` only tell what would be done.
+        """Do all of `wanted` or nothing; with `dry_run` only tell the planned changes.
 
-        `guard` says of each change why it must not be, or nothing.
+        `guard` says of each change why it is forbidden, or nothing.
 
         Raises:
-            RefusedError: what is wrong, by the index of the edit.
+            RefusedError: the problems, by the index of the edit.
             FilesChangedError: somebody else wrote one of the files at the same time.
             FilesUnwritableError: the system refused.
         """
@@ -133,32 +133,32 @@ class Editor:
             results = await self._in_thread(partial(self._plan, paths, limits, problems, wanted, guard))
             changes = _changes(results)
             if not dry_run:
-                with anyio.CancelScope(shield=True):  # what is done must be known, so that it can be taken back
+                with anyio.CancelScope(shield=True):  # the changes must be known, so that they can be taken back
                     if changes:
                         await self._in_thread(partial(commit, changes, self._workspace, self._records))
-                    # Also when it changed nothing: else to take it back would take back the one before.
+                    # Also a batch that changed nothing: otherwise taking it back would take back the batch before.
                     self._remember(caller, changes)
         return Outcome(tuple(results), elsewhere)
 
     def adopt(self, caller: str, former: str) -> None:
-        """Let the batches of a `former` caller be those of `caller`, who is the same: its newest, if it has others."""
+        """Give the batches of a `former` caller to `caller`, the same client: its newest, if `caller` has others."""
         if batches := self._done.pop(former, None):
             self._done[caller] = [*self._done.get(caller, []), *batches][-MAX_BATCHES:]
             self._done.move_to_end(caller)
 
     async def undo(self, caller: str) -> tuple[Outcome, int]:
-        """Take back the last batch of `caller` that is left; and how many are left then.
+        """Take back the last remaining batch of `caller`; its outcome, and the number of batches then left.
 
         Raises:
-            RefusedError: there is none.
-            FilesChangedError: a file is not as the batch left it; the batch can still be taken back when it is.
+            RefusedError: the caller has no batch.
+            FilesChangedError: a file is not as the batch left it; the batch can be taken back once the file is.
             FilesUnwritableError: the system refused.
         """
         batches = self._done.get(caller)
         if not batches:
             raise _nothing_to_undo()
         batch = batches[-1]
-        if not batch:  # it changed nothing, so there is nothing to wait for
+        if not batch:  # the batch changed nothing, so there is nothing to wait for
             batches.pop()
             return Outcome(()), len(batches)
         async with self._locked([change.path for change in batch]):
@@ -170,9 +170,9 @@ class Editor:
         return Outcome(files), len(batches)
 
     async def put_back(self, caller: str, outcome: Outcome) -> list[str]:
-        """Make each file of a batch of `caller` as it was before it; the files that stay, as answers show them.
+        """Restore each file from before a batch of `caller`; the files that stay, as answers show them.
 
-        A file stays that is not as the batch left it, or cannot be written. The batch is not to be taken back any more.
+        A file stays if it is not as the batch left it, or cannot be written. The batch cannot be taken back any more.
         """
         changes = _changes(outcome.files)
         async with self._locked([change.path for change in changes]):
@@ -183,22 +183,22 @@ class Editor:
         return left
 
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
-        """The path of the file that `given` means, and the file as it is now.
+        """The path of the file named by `given`, and the file as it is now.
 
         Raises:
-            NotEditableError, UnreadableError: it cannot be edited, for the reason said.
+            NotEditableError, UnreadableError: the file cannot be edited, for the reason said.
         """
         path = await self._in_thread(partial(editable_path, self._workspace, given, allow_outside=allow_outside))
         return path, await self._in_thread(partial(read, path, self._workspace))
 
     async def rewrite(self, path: Path, make: Callable[[bytes | None], bytes]) -> None:
-        """Replace a file by what `make`, in a thread, makes of it. It is no batch, and is not to be taken back.
+        """Replace a file by the result of `make`, which runs in a thread. This is no batch and cannot be taken back.
 
         Raises:
-            FilesChangedError: somebody else wrote it at the same time.
+            FilesChangedError: somebody else wrote the file at the same time.
             FilesUnwritableError: the system refused.
-            UnreadableError: it cannot be edited, for the reason said.
-            Whatever `make` raises; then nothing was written.
+            UnreadableError: the file cannot be edited, for the reason said. Whatever `make` raises; then nothing was
+            written.
         """
 
         def write() -> None:
@@ -212,13 +212,13 @@ class Editor:
                 await self._in_thread(write)
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        """Do what waits for a disk in one of the editor's own threads."""
+        """Run a function that waits for a disk in one of the editor's own threads."""
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
 
     def _locate(
         self, wanted: Sequence[Wanted], *, allow_outside: bool
     ) -> tuple[dict[Path, dict[int, FileEdit | Create]], list[tuple[int, str, Problem]]]:
-        """The edits by file, and what is wrong with the paths."""
+        """The edits by file, and the problems with their paths."""
         paths: dict[Path, dict[int, FileEdit | Create]] = {}
         problems = []
         for index, want in enumerate(wanted):
@@ -231,14 +231,14 @@ class Editor:
         return paths, problems
 
     def _look_elsewhere(self, paths: Mapping[Path, Mapping[int, FileEdit | Create]]) -> dict[int, Elsewhere]:
-        """The places in other files that name what a renaming changes, by the renaming's index."""
+        """The uses of a renamed name in other files, by the renaming's index."""
         found = {}
         for path, edits in paths.items():
             for index, edit in edits.items():
                 try:
                     name = renamed_by(path, self._workspace, edit) if isinstance(edit, Rename) else None
                 except (OSError, ValueError, ProblemError):
-                    found[index] = Elsewhere(None)  # what is wrong with it, its plan says
+                    found[index] = Elsewhere(None)  # the plan itself tells the problem
                     continue
                 if name is not None:
                     found[index] = find_elsewhere(self._workspace, path, name)
@@ -279,7 +279,7 @@ class Editor:
         """The results of all edits, by file.
 
         Raises:
-            RefusedError: one of them cannot be done.
+            RefusedError: an edit cannot be done.
         """
         results = []
         for path, edits in paths.items():
@@ -380,7 +380,7 @@ def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """The outcome of putting back: the files and definitions that stay, as they are newer or could not be changed.
+    """The outcome of putting back: the files and definitions that stay, being newer or unchangeable.
 
     `why`: why the definitions were not put back, in words; empty if they were.
     """
@@ -391,10 +391,10 @@ class PutBack:
 
 
 class LiveSide(Protocol):
-    """The steps of an act in a REPL. Each gives whether it did well; the failure is its own to keep."""
+    """The steps of an act in a REPL. Each returns whether it succeeded, and keeps its failure to itself."""
 
     async def load(self, outcome: Outcome) -> bool:
-        """Load what changed."""
+        """Load the changed files."""
         ...
 
     async def test(self, outcome: Outcome) -> bool:
@@ -402,24 +402,24 @@ class LiveSide(Protocol):
         ...
 
     async def keep(self) -> None:
-        """Let go of what the definitions were."""
+        """Let go of the former definitions."""
         ...
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Put back the definitions; the names that stay, and why it could not be done. Never raises."""
+        """Put back the definitions; the names that stay, and the reason for a failure. Never raises."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The end of an act: what was written, and where a step failed and all is to be as before, what came of that."""
+    """The end of an act: the written files, and after a failed step the outcome of putting all back."""
 
     outcome: Outcome
     put_back: PutBack | None = None
 
 
 class Act:
-    """One act in a workspace. `restores`: what was done is put back when a step fails.
+    """One act in a workspace. `restores`: a failed step has all changes put back.
 
     `put_files` makes files as they were before, and gives those that stay, as somebody else wrote them meanwhile.
     """
@@ -432,13 +432,13 @@ class Act:
         self._restores = restores
 
     async def run(self, write: Callable[[], Awaitable[Outcome]]) -> Ended:
-        """Do the steps. What `write` raises was not done, and is raised; what cancels it, after all is put back."""
+        """Do the steps. When `write` raises, nothing was done; a cancellation goes on when all is put back."""
         outcome = await write()
         is_well, put_back = False, None
         try:
             is_well = await self._side.load(outcome) and await self._side.test(outcome)
         finally:
-            with anyio.CancelScope(shield=True):  # whoever cancels it must not be left with half of it
+            with anyio.CancelScope(shield=True):  # a cancelled act must not stay half done
                 put_back = await self._end(outcome, is_well=is_well)
         return Ended(outcome, put_back)
 

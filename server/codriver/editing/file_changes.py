@@ -1,4 +1,4 @@
-"""Source files that an edit may change: the suffixes, the text that one has now, and the text that it is to have."""
+"""Source files that an edit may change: the suffixes, the present text of a file, and its text after the edit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SCRIPT = re.compile(r"#![^\r\n]*\b(?:bb|nbb|clj|clojure|basilisp|hy|joker|boot|
 """The first line of a script without an ending to its name."""
 
 MAX_FILE_BYTES: Final = 8 * MEBIBYTE
-"""No source file is as large, and reading one takes a second."""
+"""No source file is as large, and reading such a file takes a second."""
 MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
 """A notebook holds its pictures. So much of it is looked at and gets outputs; its text is edited as any other."""
 
@@ -53,7 +53,7 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
     """The file that `given` means, absolute or relative to the resolved `workspace`, with all links resolved.
 
     Raises:
-        NotEditableError: it is no path, it lies outside the workspace and that is not allowed, or it belongs to a
+        NotEditableError: `given` is no path, lies outside the workspace where that is not allowed, or belongs to a
             version control system.
     """
     if not given.strip():
@@ -77,38 +77,38 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
 
 
 def _parts(workspace: Path, path: Path) -> tuple[str, ...]:
-    """The names of a path; of one in the workspace only those below it."""
+    """The names of a path; of a path in the workspace only the names below it."""
     return path.relative_to(workspace).parts if path.is_relative_to(workspace) else path.parts
 
 
 def plain_name(name: str) -> str:
-    """The name of a file or folder for which a file system may take `name`, in small letters.
+    """The name, in small letters, that a file system may take `name` for.
 
-    Those of macOS and Windows see no difference of case; the first passes over invisible characters, the second over
-    dots and spaces at the end and whatever follows a colon.
+    File systems of macOS and Windows see no difference of case. Those of macOS ignore invisible characters; those of
+    Windows ignore dots and spaces at the end, and all that follows a colon.
     """
     visible = "".join(char for char in unicodedata.normalize("NFKC", name) if unicodedata.category(char) != "Cf")
     return visible.casefold().partition(":")[0].rstrip(" .")
 
 
 def is_version_control(name: str) -> bool:
-    """Whether a file system may take `name` for that of a version control system's folder or file."""
+    """Whether a file system may take `name` for a version control system's folder or file."""
     plain = plain_name(name)
     return plain in VERSION_CONTROL or _SHORT_NAME.fullmatch(plain) is not None
 
 
 def show(workspace: Path, path: Path) -> str:
-    """The path as answers show it: one in the workspace is relative to that."""
+    """The path as answers show it: relative for a path in the workspace."""
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
 
 
 def check_is_source(path: Path, data: bytes | None, *contents: str) -> None:
-    """See that the file holds Lisp or Python, or is to have these contents that are, going by its name.
+    """Check by its name, or by these contents, that the file holds Lisp or Python.
 
     A name without an ending says nothing; then the first line must name an interpreter of Lisp.
 
     Raises:
-        NotEditableError: it does not.
+        NotEditableError: the file holds neither.
     """
     known = path.suffix.lower() in (*SUFFIXES, *PYTHON_SUFFIXES)
     if not path.suffix:
@@ -124,7 +124,7 @@ def check_is_source(path: Path, data: bytes | None, *contents: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A file as it was: its bytes, None when it was not there, its permissions and its owner."""
+    """A file at one moment: its bytes, None for a missing file, its permissions and its owner."""
 
     data: bytes | None
     mode: int | None = None
@@ -145,13 +145,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Files of a failed batch that are not as before it: saved by somebody else meanwhile, or not to be taken back."""
+    """Files of a failed batch that are not as before it: saved by somebody else meanwhile, or impossible to restore."""
 
     saved: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
 
     def told(self) -> str:
-        """The words of a message about them; empty where every file is as before."""
+        """The words of a message about these files; empty when every file is as before."""
         words = ""
         if self.saved:
             verb = "was saved by somebody else meanwhile and stays as it is"
@@ -164,7 +164,7 @@ class Left:
 
 
 class FilesChangedError(RefusedError):
-    """A file is not as it was when the change was made up; nothing was written, or all but `left` was taken back."""
+    """A file changed after the edit was planned; nothing was written, or all but `left` was taken back."""
 
     reason = "file-changed"
 
@@ -198,7 +198,7 @@ def read(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snaps
     """The file at `path` as it is now; `MISSING` when there is none. `most_bytes` None: as many as its kind may have.
 
     Raises:
-        UnreadableError: it is no regular file, too large, reached by a link, or cannot be read or written by us.
+        UnreadableError: the file is no regular file, too large, reached by a link, or not readable or writable by us.
     """
     try:
         with locate_file(path, workspace) as place:
@@ -210,12 +210,12 @@ def read(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snaps
 
 
 def locate_file(path: Path, workspace: Path) -> Place:
-    """The place of a path without links; in the workspace, nothing outside of it is even opened on the way."""
+    """The place of a path without links; for a path in the workspace, the walk opens nothing outside of that."""
     return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
 
 
 def snapshot_of(place: Place, *, most_bytes: int | None = None) -> Snapshot:
-    """The file that has the place's name; FileNotFoundError if none has, and otherwise raises as `read` and OSError."""
+    """The file at the place; raises FileNotFoundError without one, OSError, and the errors of `read`."""
     if most_bytes is None:
         most_bytes = MAX_NOTEBOOK_BYTES if place.path.suffix == ".ipynb" else MAX_FILE_BYTES
     data, status = place.read_with_status(Rules(Links.NEVER, most_bytes))
@@ -225,7 +225,7 @@ def snapshot_of(place: Place, *, most_bytes: int | None = None) -> Snapshot:
 
 
 def content_of(place: Place) -> bytes | None:
-    """The bytes of the file that has the place's name, None where none has. Raises like `snapshot_of`."""
+    """The bytes of the file at the place, None without one. Raises like `snapshot_of`."""
     try:
         return snapshot_of(place).data
     except FileNotFoundError:

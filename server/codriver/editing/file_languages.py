@@ -1,8 +1,8 @@
 """The language of a file that is edited: how its bytes are read, its text is changed, and new text is checked.
 
-Lisp is UTF-8. A Python file is in the encoding that its first lines declare. In any text words that stand there once
-are replaced, and every other byte stays; the edits of one text come one after the other, each in the text that the one
-before left. An end of line in the words meets that of the file, whichever that is. Source: PEP 263.
+Lisp is UTF-8. A Python file is in the encoding that its first lines declare. In any text, words that occur once can be
+replaced, and every other byte stays. The edits of one text are done in order, each on the result of the edit before. An
+end of line in the words matches any end of line in the file. Source: PEP 263.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 MOST_SHOWN: Final = 3
 """Places that a refusal shows, with a line around each."""
 MOST_COMPARED: Final = 20_000
-"""Lines among which the most alike are looked for."""
+"""The number of most similar lines that are looked for."""
 MOST_WEIGHED: Final = 20
-"""Lines that are compared letter by letter, which takes the square of their length or more."""
+"""Lines that are compared letter by letter, in a time of at least the square of their length."""
 MOST_CHARS: Final = 160
-"""Characters of a line that are compared, and that a refusal shows of it."""
+"""Characters of a line that are compared, and shown in a refusal."""
 MIN_ALIKE: Final = 0.5
 _ENDING: Final = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceText:
-    """A replacement of the words `old`, which stand once in the text, or once in its scope, by `new`.
+    """A replacement of the words `old`, which occur once in the text, or once in its scope, by `new`.
 
     The scope is the definition `name`, in Python, or the place nearest to `line`; in a notebook the source of `cell`.
     """
@@ -85,7 +85,7 @@ def check(edit: ReplaceText) -> None:
     """Check an edit by itself.
 
     Raises:
-        ProblemError: it names no words, or changes nothing.
+        ProblemError: the edit names no words, or changes nothing.
     """
     if not edit.old:
         raise ProblemError(Problem("oldText is empty: give the words to replace, or make a file with type create"))
@@ -96,12 +96,12 @@ def check(edit: ReplaceText) -> None:
 
 
 def _plain(text: str) -> str:
-    """The text with each end of line as LF: it is searched as a string, for which no words take long."""
+    """The text with each end of line as LF. A search for a string is quick for any words."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _index_in(text: str, plain_index: int) -> int:
-    """The index in a text of the character that has `plain_index` in the plain one, where CR LF is one character."""
+    """The index of a character in a text, by its index in the plain text, where CR LF is one character."""
     index = plain_index
     while (moved := plain_index + text.count("\r\n", 0, index)) != index:
         index = moved
@@ -149,7 +149,7 @@ def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]
 
 
 def _nearest(places: Iterable[_Place], line: int) -> list[_Place]:
-    """The places nearest to a line: more than one, but no more than are shown, where some are equally near."""
+    """The places nearest to a line: several only if equally near, and no more than are shown."""
     nearest: list[_Place] = []
     for place in places:
         nearer = abs(nearest[0].line - line) - abs(place.line - line) if nearest else 1
@@ -158,18 +158,18 @@ def _nearest(places: Iterable[_Place], line: int) -> list[_Place]:
         elif nearer == 0 and len(nearest) < MOST_SHOWN:
             nearest.append(place)
         elif nearer < 0:
-            break  # those behind it are farther still
+            break  # the places behind it are farther still
     return nearest
 
 
 def _ending_of(text: str, at: int) -> str:
-    """The end of line that the text has there."""
+    """The end of line used at that place of the text."""
     found = _ENDING.search(text, at) or _ENDING.search(text)
     return found[0] if found else "\n"
 
 
 def _absent(plain: str, edit: ReplaceText, start: int, end: int) -> Problem:
-    """The problem that the words are not there, with the places that are most like them."""
+    """The problem that the words do not occur, with the most similar places."""
     where = f" in {edit.name}" if edit.name else ""
     wanted = _begin(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
     first = plain.count("\n", 0, start) + 1
@@ -189,7 +189,7 @@ def _begin(line: str) -> str:
 
 
 def _likeness(line: str, wanted: str, *, is_rough: bool = False) -> float:
-    """The likeness of two lines, from 0 to 1; a rough one is quick to have, and no less than the other."""
+    """The likeness of two lines, from 0 to 1; the rough one is quick, and never below the exact one."""
     if line == wanted:
         return 1.0
     if not line or not wanted or abs(len(line) - len(wanted)) > max(len(line), len(wanted)) / 2:
@@ -199,7 +199,7 @@ def _likeness(line: str, wanted: str, *, is_rough: bool = False) -> float:
 
 
 def _shown(plain: str, numbers: Sequence[int]) -> str:
-    """Three lines around each of these, numbered from 1; of a long line its beginning."""
+    """Three lines around each of these places, numbered from 1; of a long line its beginning."""
     lines = plain.split("\n", max(numbers) + 1)
     parts = []
     for number in numbers:
@@ -211,10 +211,10 @@ def _shown(plain: str, numbers: Sequence[int]) -> str:
 
 
 FileEdit = TextEdit | PythonEdit | ReplaceText
-"""An edit of a file that is there."""
+"""An edit of an existing file."""
 
 HY: Final = ".hy"
-"""How the name of a file of Hy ends."""
+"""The ending of a Hy file's name."""
 NOTEBOOK: Final = ".ipynb"
 UTF_8: Final = "utf-8"
 LISPS: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"})
@@ -230,7 +230,7 @@ def encoding_of(path: Path, data: bytes) -> str:
     """The encoding of a file without its byte order mark.
 
     Raises:
-        ProblemError: it declares one that is not known, or two.
+        ProblemError: the file declares an unknown encoding, or two encodings.
     """
     if not is_python(path):
         return UTF_8
@@ -242,7 +242,7 @@ def encoding_of(path: Path, data: bytes) -> str:
 
 
 def apply(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) -> Edited | Refused:
-    """The text of a file after `edits`, all of them or none: those by forms and definitions, then those by words."""
+    """The text of a file after `edits`, all of them or none: edits by forms and definitions, then edits by words."""
     by_words = {number: edit for number, edit in edits.items() if isinstance(edit, ReplaceText)}
     by_parts = {number: edit for number, edit in edits.items() if number not in by_words}
     first = _by_parts(path, text, by_parts, limits) if by_parts else Edited(text, {})
@@ -277,10 +277,10 @@ def _in_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> Edi
 
 
 def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> Edited | Refused:
-    """The text of a notebook after one edit; lines are those of the cell that it names.
+    """The text of a notebook after one edit, whose lines count within its cell.
 
     Raises:
-        RefusedError: it is no notebook, or has no such cell.
+        RefusedError: the text is no notebook, or has no such cell.
     """
     if edit.cell is None:
         return apply_words(text, {number: edit})
@@ -296,7 +296,7 @@ def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> E
 
 
 def _broken_cell(language: str, before: str, after: str) -> str:
-    """Why the code of a cell cannot be read any more; empty if it can, or could not be before either, as magics."""
+    """The reason why an edit made a cell's code unreadable; empty for a readable cell, or one unreadable before."""
     faults = []
     for source in (before, after):
         try:
@@ -312,7 +312,7 @@ def _broken_cell(language: str, before: str, after: str) -> str:
 
 
 def _broken_by(path: Path, before: str, after: str) -> str:
-    """Why code that could be read cannot be read any more; empty if it can, or could not be before either."""
+    """The reason why an edit made code unreadable; empty for readable code, and for code unreadable before."""
     try:
         check_whole(path, after)
     except ProblemError as error:
@@ -340,10 +340,10 @@ def _by_parts(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limi
 
 
 def check_whole(path: Path, text: str) -> None:
-    """Check a text that is to be all of a file.
+    """Check the whole new text of a file.
 
     Raises:
-        ProblemError: it cannot be read as code.
+        ProblemError: the text cannot be read as code.
     """
     if path.suffix.lower() in SUFFIXES or not path.suffix:
         check_lisp(text)
@@ -356,10 +356,10 @@ def check_whole(path: Path, text: str) -> None:
 
 
 def check_new(edit: FileEdit, path: Path) -> None:
-    """Check the new text of an edit alone, where there is nothing yet that it could stand in.
+    """Check the new text of an edit alone, without a file around it.
 
     Raises:
-        ProblemError: it cannot be read as code.
+        ProblemError: the text cannot be read as code.
     """
     if isinstance(edit, ReplaceDef | InsertDef) or (is_python(path) and isinstance(edit, Append)):
         Piece(edit.new)

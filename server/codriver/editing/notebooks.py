@@ -1,11 +1,11 @@
 """Notebook files: their cells, whose outputs or source are replaced while every other byte stays as it is.
 
-The text is not written anew from its JSON: the spans of values in it are found, and these alone are replaced, so
-that indentation, escapes, the order of keys and what follows the last brace remain those of whoever wrote the file.
+The text is not written anew from its JSON: the spans of values in it are found, and these alone are replaced, so that
+indentation, escapes, the order of keys and the text behind the last brace stay as the file's writer left them.
 
-All is read from the bytes of the file, and what nobody asks for, outputs first of all, is passed over: one wide
-character makes a text of 64 MiB one of 256 in Python's memory.
-Source: nbformat 4.5, "The Notebook file format"; what is written is what nbformat writes.
+Everything is read from the bytes of the file, and values that nobody asks for, mostly outputs, are skipped: as a Python
+text, 64 MiB with one wide character take 256 MiB. Source: nbformat 4.5, "The Notebook file format"; the written form is
+that of nbformat.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codriver.errors import RefusedError
 
     Reader = Callable[[bytes, int], tuple[Any, int]]
-    """A reader of the value at a place, which gives the value with its end."""
+    """A reader of the value at a place; it returns the value and its end."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _BRACKET = re.compile(rb'["\[\]{}]')
@@ -35,11 +35,11 @@ _BARE = re.compile(rb'[^\s,\]}\[{":]*')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COUNTED = re.compile(r"(?:cell-)?(\d{1,9})")
 _SPLIT = frozenset({"application/javascript", "image/svg+xml"})
-"""The types of text that stand as lists of lines, beside those of `text/`."""
+"""The types of text that are stored as lists of lines, beside those of `text/`."""
 _ORDER: Final = ("output_type", "name", "execution_count", "metadata", "data", "text", "ename", "evalue", "traceback")
 CHECKED_BYTES: Final = 64 * 1024
 MOST_VALUE_BYTES: Final = 20 * 2**20
-"""One value of those that are read, such as a source: more than is run at once."""
+"""The longest value that is read, such as a source: more than is run at once."""
 MAX_ELEMENTS: Final = 300_000
 """Values and containers in one notebook: pictures are long and few, and each element takes a hundred bytes at least."""
 MAX_DEPTH: Final = 100
@@ -53,7 +53,7 @@ def no_notebook(name: str, why: str) -> RefusedError:
 
 
 class _BrokenError(ValueError):
-    """The bytes are no JSON, or hold what is not read, at a place."""
+    """The bytes are no JSON at a place, or hold a value there that is not read."""
 
     def __init__(self, problem: str, place: int) -> None:
         super().__init__(problem)
@@ -69,24 +69,24 @@ class Cell:
     id: str | None
     type: str
     stored_source: bytes
-    """Its source as the file has it: JSON."""
+    """The cell's source as stored in the file: JSON."""
     execution_count: int | None
     outputs: tuple[str, ...]
     """The type of each output."""
 
     @property
     def name(self) -> str:
-        """The name by which it is asked for: its id, else what clients call a cell without one."""
+        """The name by which callers ask for the cell: its id, else the clients' name for a cell without an id."""
         return self.id or f"cell-{self.index}"
 
     @property
     def source(self) -> str:
-        """Its text, read anew each time."""
+        """The cell's source as text, read anew each time."""
         return _joined(json.loads(self.stored_source.decode()))
 
     @property
     def has_error(self) -> bool:
-        """Whether its outputs tell a failure."""
+        """Whether the cell's outputs tell a failure."""
         return "error" in self.outputs
 
 
@@ -104,7 +104,7 @@ class Notebook:
         """The cell with this id, else with this index from 0, as `3` or `cell-3`.
 
         Raises:
-            RefusedError: it is none, or more than one.
+            RefusedError: the name means no cell, or more than one.
         """
         named = [cell for cell in self.cells if cell.id == given]
         counted = _COUNTED.fullmatch(given)
@@ -164,7 +164,7 @@ class _Style:
 
 
 def notebook_in(data: bytes, name: str) -> Notebook:
-    """The notebook in a file's bytes, which are weighed before anything is built of them.
+    """The notebook in a file's bytes; their elements are counted before anything is built of them.
 
     Raises:
         RefusedError: it is none, or too heavy to be read.
@@ -182,7 +182,7 @@ def notebook_in(data: bytes, name: str) -> Notebook:
 
 
 def read_notebook(data: bytes, name: str) -> Notebook:
-    """The notebook in a file's bytes, which are UTF-8. `name`: as refusals call it.
+    """The notebook in a file's bytes, which are UTF-8. `name`: the file's name in refusals.
 
     Raises:
         RefusedError: it is none.
@@ -204,8 +204,8 @@ def with_outputs(
 ) -> bytes:
     """The bytes of a file with the outputs and the execution count of the cell `index` replaced, and all else as it is.
 
-    A cell that lacks one of them gets it where nbformat would have it. `outputs` are those of nbformat, their texts
-    whole or as lists of lines.
+    A cell without outputs or count gets them at nbformat's place. `outputs` are those of nbformat, their texts whole or
+    as lists of lines.
 
     Raises:
         RefusedError: it is none.
@@ -218,7 +218,7 @@ def with_outputs(
         _edit(members, "execution_count", json.dumps(execution_count), style),
         _edit(members, "outputs", style.shown(stored), style),
     ]
-    # Of two that come in at one place, the later key is put there first.
+    # Of two members inserted at one place, the later key is put there first.
     pieces: list[bytes | memoryview] = []
     rest = len(data)
     view = memoryview(data)
@@ -251,7 +251,7 @@ def left_out(characters: int) -> dict[str, Any]:
 
 
 def _top(data: bytes, name: str) -> dict[str, _Member]:
-    """The members of the notebook itself, checked as far as they are used; of its cells the members of each.
+    """The members of the notebook itself, checked as far as they are used, and the members of each of its cells.
 
     Raises:
         RefusedError: it is none.
@@ -262,7 +262,7 @@ def _top(data: bytes, name: str) -> dict[str, _Member]:
         top, end = _members(data, start, {"cells": _elements, "metadata": _value, "nbformat": _value})
     except _BrokenError as error:
         problem, place = error.problem, error.place
-    if problem:  # out here: the errors before it hold the whole file
+    if problem:  # raised out here, since the errors before it hold the whole file
         line = data.rfind(b"\n", 0, place) + 1
         column = len(data[line:place].decode(errors="replace")) + 1
         raise no_notebook(name, f"line {data.count(10, 0, place) + 1}, column {column}: {problem}")
@@ -285,7 +285,7 @@ def _expect(data: bytes, place: int, characters: bytes) -> bytes:
     """The character at a place, which has to be one of these.
 
     Raises:
-        _BrokenError: it is not.
+        _BrokenError: another character stands there.
     """
     found = data[place : place + 1]
     if not found or found not in characters:
@@ -297,7 +297,7 @@ def _value(data: bytes, place: int) -> tuple[Any, int]:
     """The value at a place, and its end.
 
     Raises:
-        _BrokenError: it is none, or too long.
+        _BrokenError: the text there is no value, or too long.
     """
     _, end = _passed(data, place)
     if end - place > MOST_VALUE_BYTES:
@@ -310,24 +310,24 @@ def _value(data: bytes, place: int) -> tuple[Any, int]:
         raise _BrokenError(error.msg, at) from None
     except RecursionError:
         raise _BrokenError("it is nested too deep", place) from None
-    except ValueError:  # Python refuses to read some
+    except ValueError:  # Python refuses to read some numbers
         raise _BrokenError("it holds a number of too many digits", place) from None
 
 
 def _checked(data: bytes, place: int) -> tuple[None, int]:
-    """The end of a value that can be read, and is not kept.
+    """The end of a readable value, which is not kept.
 
     Raises:
-        _BrokenError: it cannot.
+        _BrokenError: the value is unreadable.
     """
     return None, _value(data, place)[1]
 
 
 def _passed(data: bytes, place: int) -> tuple[None, int]:
-    """The end of the value at a place, of which nothing is made: its texts and numbers are as they are.
+    """The end of the value at a place. Nothing is built of the value, and its texts and numbers are not checked.
 
     Raises:
-        _BrokenError: it has none.
+        _BrokenError: the value has no end.
     """
     first = data[place : place + 1]
     if first == b'"':
@@ -358,10 +358,10 @@ def _passed(data: bytes, place: int) -> tuple[None, int]:
 def _members(data: bytes, place: int, readers: Mapping[str, Reader] = NO_READERS) -> tuple[dict[str, _Member], int]:
     """The members of the object at a place, and its end. Of two with one key the last counts, as for all readers.
 
-    `readers`: of these keys the values are read, those of others are passed over.
+    `readers`: the values of these keys are read, all others are skipped.
 
     Raises:
-        _BrokenError: it is no object.
+        _BrokenError: the value is no object.
     """
     _expect(data, place, b"{")
     members: dict[str, _Member] = {}
@@ -388,10 +388,10 @@ def _members(data: bytes, place: int, readers: Mapping[str, Reader] = NO_READERS
 def _each(data: bytes, place: int, reader: Reader) -> tuple[list[Any], int]:
     """The values of the array at a place, each as the reader reads it, and the array's end.
 
-    They are read one by one, as a thread that reads a large text at once stops all others.
+    The values are read one by one, since reading a large text at once stops all other threads.
 
     Raises:
-        _BrokenError: it is no array, or the reader cannot read it.
+        _BrokenError: the value is no array, or the reader cannot read it.
     """
     _expect(data, place, b"[")
     found: list[Any] = []
@@ -447,7 +447,7 @@ def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:
 
 
 def _edit(members: Mapping[str, _Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
-    """The span to replace, and what by, so that the member has this value."""
+    """The span to replace, and its new text, so that the member has this value."""
     if there := members.get(key):
         return there.start, there.end, value
     new = f'"{key}"{style.colon}{value}'
@@ -472,12 +472,12 @@ def _cell(data: bytes, index: int, members: Mapping[str, _Member]) -> Cell:
 
 
 def _joined(text: object) -> str:
-    """A text that stands whole or as a list of lines."""
+    """A text that is stored whole or as a list of lines."""
     return "".join(map(str, text)) if isinstance(text, list) else text if isinstance(text, str) else ""
 
 
 def _stored(output: Mapping[str, Any], *, is_sorted: bool) -> dict[str, Any]:
-    """An output as it is stored: texts as lists of lines, and nothing that only lives as long as its kernel."""
+    """An output as it is stored: texts as lists of lines, and no data that lives only as long as its kernel."""
     stored = {key: value for key, value in output.items() if key != "transient"}
     if isinstance(stored.get("text"), str):
         stored["text"] = stored["text"].splitlines(keepends=True)

@@ -1,12 +1,12 @@
-"""Edits of one Python text by its definitions, where nothing else changes; and the statements that edits changed.
+"""Edits of one Python text by its definitions, without any other change, and the statements that edits changed.
 
-A definition is a function, method or class with its decorators, known by its dotted name. The comments above it and
-those behind its last statement are no part of it. New code is indented for its place: its lines move together, and
-nothing within its texts does. What changed between two states of a text is told by code: a statement that changed has
-to run again, and of functions it is told which changed in their bodies alone, and whether more changed.
+A definition is a function, method or class with its decorators, known by its dotted name. The comments above a
+definition and behind its last statement are no part of it. New code is indented for its place: its lines move together,
+while lines within its strings stay. Two states of a text are compared by their code: the changed statements, which have
+to run again, the functions that changed in their bodies alone, and whether more changed.
 
-All edits of a text mean the text as it is before any of them. The text that they give must parse, and all statements
-but those that were replaced and those that came in must be there as they were; else none is done.
+All edits of a text mean the text as it is before any of them. The resulting text must parse, and all statements but the
+replaced and the inserted ones must be as before; else no edit is done.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TOP_GAP = 2
 class ReplaceDef:
     """A replacement of the definition `name` by `new`; blank, it takes the definition away.
 
-    `line`, any of its lines, tells it from others of the name.
+    `line`, any line of the definition, tells it from others of the same name.
     """
 
     name: str
@@ -66,7 +66,8 @@ PythonEdit = ReplaceDef | InsertDef | Append
 class _Splice:
     """Lines `start` to `end`, from 0 and the last excluded, that become `lines`, behind `gap` empty ones.
 
-    `behind` are empty lines that come after. `wide_end`: how far those that are there may go with what goes.
+    `behind` is the number of empty lines added after. `wide_end` is the end of existing empty lines that may be removed
+    too.
     """
 
     start: int
@@ -77,7 +78,7 @@ class _Splice:
     behind: int = 0
     wide_end: int = 0
     depth: int = 0
-    """How far it is indented: of what comes in at one place, the innermost is first."""
+    """The indentation of the new lines: of several insertions at one place, the innermost is first."""
 
 
 def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
@@ -123,7 +124,7 @@ def _replacement(source: PythonSource, found: Definition, piece: Piece, number: 
 
 
 def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
-    """The splice that takes a definition away, and the empty lines behind it if there are such before it."""
+    """The splice that takes a definition away, with the empty lines behind it if empty lines stand before it."""
     end = found.last
     while end < len(source.lines) and not source.lines[end].strip():
         end += 1
@@ -162,11 +163,11 @@ def _behind(source: PythonSource, last: int, margin: str) -> int:
 
 
 def _insertion(source: PythonSource, piece: Piece, at: int, margin: str, gap: int, number: int) -> _Splice:
-    """The splice that puts a piece between lines, with empty lines on both sides as far as there are none."""
+    """The splice that puts a piece between lines, with empty lines added on both sides as far as they are missing."""
     lines = source.lines
     text = lines_of(piece.at(margin, source.step, source.ending) + source.ending)
     above = next((line for line in reversed(lines[:at]) if line.strip()), None)
-    is_opened = above is None or len(margin_of(above)) < len(margin)  # by the head of what it stands in
+    is_opened = above is None or len(margin_of(above)) < len(margin)  # opened by the head of the block around it
     behind = gap if at < len(lines) and lines[at].strip() else 0
     return _Splice(at, at, tuple(text), number, 0 if is_opened else gap, behind, at, len(margin))
 
@@ -184,7 +185,7 @@ def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, Problem]]:
 
 
 def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Refused:
-    """The text with all splices, if it parses and holds what it is to hold."""
+    """The text with all splices, if it parses and holds the intended code."""
     parts: list[str] = []
     done, came, went = dict[int, Done](), set[int](), set[int]()
     at = 0
@@ -200,7 +201,7 @@ def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Ref
         following = splices[place + 1].start if place + 1 < len(splices) else len(source.lines)
         at = max(at, one.end, min(one.wide_end, following))
     parts += source.lines[at:]
-    if at == len(source.lines) and splices and not splices[-1].lines:  # what stood last is gone, and its gap with it
+    if at == len(source.lines) and splices and not splices[-1].lines:  # the last statement is gone, and its gap with it
         while parts and not parts[-1].strip():
             parts.pop()
     text = "".join(parts)
@@ -209,7 +210,7 @@ def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Ref
 
 
 def _part(parts: list[str], gap: int, ending: str) -> None:
-    """See that lines end with so many empty ones."""
+    """Make the lines end with so many empty ones."""
     if not parts[-1].endswith(("\n", "\r")):
         parts[-1] += ending
     has = 0
@@ -220,7 +221,7 @@ def _part(parts: list[str], gap: int, ending: str) -> None:
 
 
 def _fault(source: PythonSource, text: str, went: set[int], came: set[int]) -> str:
-    """Why a text is not what the edits mean; empty if it is."""
+    """The reason why a text is not the one that the edits mean; empty if it is."""
     try:
         after = PythonSource(text)
     except SyntaxError as error:
@@ -230,7 +231,7 @@ def _fault(source: PythonSource, text: str, went: set[int], came: set[int]) -> s
 
 
 def _rest(source: PythonSource, lines: set[int]) -> str:
-    """The tree of a text without the statements that stand in these lines, written out. The tree is changed."""
+    """The tree of a text without the statements in these lines, written out. The tree is changed."""
     waiting: list[ast.AST] = [source.tree]
     while waiting:
         node = waiting.pop()
@@ -252,7 +253,7 @@ class Piece:
     """A piece of Python, given with any margin.
 
     Raises:
-        ProblemError: it does not parse.
+        ProblemError: the piece does not parse.
     """
 
     def __init__(self, code: str) -> None:
@@ -271,7 +272,7 @@ class Piece:
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing in it."""
+        """Whether the piece is empty."""
         return not self._rows
 
     def at(self, margin: str, step: str, ending: str) -> str:
@@ -306,12 +307,12 @@ class Piece:
         return step * count + margin
 
     def _look(self) -> None:
-        """Find the rows that begin a statement, and those within a text, which must stay as they are."""
+        """Find the rows that begin a statement, and the rows within a string, which must stay as they are."""
         text = "\n".join(self._rows) + "\n"
         try:
             tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         except (tokenize.TokenError, SyntaxError):
-            return  # the parser has better words for it
+            return  # the parser describes the error better
         opened: list[int] = []
         is_start, is_first = True, True
         for one in tokens:
@@ -365,11 +366,11 @@ def parsed(text: str, *, compiles: bool = True) -> ast.Module:
     """The syntax tree of a text that, unless it is a piece of one, compiles as a module.
 
     Raises:
-        SyntaxError: it does not, also for what a parser of another kind says otherwise.
+        SyntaxError: the text does not compile; a parser's error of another type is raised as this one.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they are about the user's code, and no reason to refuse it
+            warnings.simplefilter("ignore")  # warnings concern the user's code, and are no reason to refuse it
             tree = ast.parse(text)
             if compiles:
                 compile(tree, "<edited>", "exec", dont_inherit=True)
@@ -380,7 +381,7 @@ def parsed(text: str, *, compiles: bool = True) -> ast.Module:
 
 
 def words_of(error: SyntaxError) -> str:
-    """Why a text does not parse, with the line, and the Python that says so, as another may know more."""
+    """The reason why a text does not parse, with the line and the Python version, as a newer one may know more."""
     at = "" if error.lineno is None else f" at line {error.lineno}"
     shown = f": {error.text.strip()[:200]}" if error.text and error.text.strip() else ""
     return f"does not parse{at} (Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}){shown}"
@@ -388,7 +389,7 @@ def words_of(error: SyntaxError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function, method or class: its first line, that of its first decorator, and its last, counted from 1."""
+    """A function, method or class: its first line, its first decorator's line, and its last line, counted from 1."""
 
     name: str
     node: Definer
@@ -398,12 +399,12 @@ class Definition:
 
     @property
     def gap(self) -> int:
-        """The empty lines between it and another one beside it."""
+        """The empty lines between the definition and another beside it."""
         return 1 if self.margin else 2
 
 
 class PythonSource:
-    """A Python text that parses and, unless that does not matter, compiles; else it raises `SyntaxError`."""
+    """A Python text that parses and, unless told otherwise, compiles; else `SyntaxError` is raised."""
 
     def __init__(self, text: str, *, compiles: bool = True) -> None:
         self.text = text
@@ -412,7 +413,7 @@ class PythonSource:
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
-        """All definitions, also those that a branch makes and those within others, in their order."""
+        """All definitions in order, also those in branches and within other definitions."""
         return tuple(self._within(self.tree, ""))
 
     @property
@@ -423,7 +424,7 @@ class PythonSource:
 
     @cached_property
     def step(self) -> str:
-        """One level of indentation, as the first body that is deeper than its statement has it; empty without any."""
+        """One level of indentation, as in the first body deeper than its statement; empty without such a body."""
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)
             if isinstance(node, ast.stmt) and isinstance(body, list) and body:
@@ -434,10 +435,10 @@ class PythonSource:
         return ""
 
     def find(self, name: str, line: int | None) -> Definition:
-        """The definition of that name; with `line` the one of several that has this line.
+        """The definition of that name; `line` tells which of several is meant.
 
         Raises:
-            ProblemError: there is none, or there are several.
+            ProblemError: the text has no such definition, or several.
         """
         found = [one for one in self.definitions if one.name == name]
         if not found:
@@ -451,7 +452,7 @@ class PythonSource:
         raise ProblemError(Problem(f"{name} is defined more than once, at lines {places}: say which by line"))
 
     def _none(self, name: str) -> str:
-        """The words that there is no such definition; of a name that is bound otherwise, the way to edit it."""
+        """The message that the definition is missing; for a name bound otherwise, the way to edit it."""
         if any(name in _names_bound(node) for node in ast.walk(self.tree)):
             return f"{name} is no function or class: assignments and imports are for your own editor, as text"
         return f"there is no function or class {name}{self._near(name)}"
@@ -479,7 +480,7 @@ class PythonSource:
         for decorator in getattr(node, "decorator_list", ()):
             first = min(first, decorator.lineno)
             while first > 1 and not self.lines[first - 1].lstrip().startswith("@"):
-                first -= 1  # the sign stands before a bracket that the decorator is in
+                first -= 1  # the `@` stands before the bracket around the decorator
         return first, node.end_lineno or node.lineno
 
 
@@ -491,10 +492,10 @@ def _names_bound(node: ast.AST) -> tuple[str, ...]:
 
 
 def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[int, str], ...] | None]:
-    """The text of a file as it is now, and its top-level statements that were not there before.
+    """The present text of a file, and its top-level statements that are new.
 
-    Each by its line, which is not that of a decorator, and its text. Comments and layout do not count; None where
-    nothing else changed.
+    Each statement has its line, behind any decorators, and its text. Comments and layout do not count; None if nothing
+    else changed.
 
     Raises:
         SyntaxError, ValueError: the file cannot be read.
@@ -525,7 +526,7 @@ def imported_names(text: str) -> Iterator[str]:
 
 
 def decoded(data: bytes) -> str:
-    """The text of a Python file, in the encoding that it declares, without its mark."""
+    """The text of a Python file in its declared encoding, without the byte order mark."""
     encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     return data.decode(encoding)
 
@@ -543,7 +544,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class ChangedFunctions:
-    """The functions, by qualified name, whose code is another. `is_more`: the file runs otherwise when it is loaded."""
+    """The functions, by qualified name, whose code changed. `is_more`: code outside of functions changed too."""
 
     names: tuple[str, ...]
     is_more: bool
@@ -561,7 +562,7 @@ def changed_functions(before: bytes, after: bytes) -> ChangedFunctions:
 
 
 def _bodies(statements: Sequence[ast.stmt], owner: str) -> Iterator[tuple[str, str]]:
-    """The qualified name and the body of each function, outside of functions; of one name the last."""
+    """The qualified name and the body of each function, outside of functions; the last of those with one name."""
     for node in statements:
         if isinstance(node, Function):
             yield owner + node.name, "".join(map(ast.dump, node.body))
@@ -573,10 +574,10 @@ def _bodies(statements: Sequence[ast.stmt], owner: str) -> Iterator[tuple[str, s
 
 
 def _around(tree: ast.Module) -> str:
-    """All that runs when a file is loaded: the text without the bodies of functions."""
+    """The code that runs when a file is loaded: the text without the bodies of functions."""
 
     class Emptied(ast.NodeTransformer):
-        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # the name that is called
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # the name that `NodeTransformer` calls
             return self._emptied(node)
 
         def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:  # as above

@@ -1,4 +1,4 @@
-"""References: where a name is used in the files of a workspace, to be told, or to be renamed with its definition.
+"""References: the uses of a name in the files of a workspace, to be listed, or renamed with the definition.
 
 Lisp is read by its scopes, Python by its parser, and each search stays within bounds.
 """
@@ -32,18 +32,18 @@ MAX_BYTES: Final = 16 * MEBIBYTE
 """Of all files together."""
 MAX_S: Final = 5.0
 RULES: Final = Rules(Links.WITHIN, 256 * 1024)
-"""Parsing a longer file at once holds up everybody."""
+"""Parsing a longer file at once would hold up all other calls."""
 LINE_CHARACTERS: Final = 2000
 NO_NAME: Final = "codriver--no-name"
-"""In the place of a second name, where the walk through scopes knows two."""
+"""The placeholder for the second name that the walk through scopes takes."""
 _HELD = frozenset({"reference", "global", "type", "protocol", "referred", "hint"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LOOKED_AT: Final = tuple(suffix for suffix in SUFFIXES if suffix not in (".edn", ".hy", ".hl"))
-"""Endings of files whose code names what others define. Data does not, and Hy names modules by their paths."""
+"""Endings of files whose code names other files' definitions. Data files name none, and Hy names modules by path."""
 RENAME_FILES: Final = 20_000
 RENAME_BYTES: Final = 256 * MEBIBYTE
 RENAME_S: Final = 10.0
-"""Files, bytes and time for one renaming: a workspace that holds more is not a project of one reader."""
+"""Files, bytes and time for one renaming: a workspace with more is no project of one reader."""
 RENAME_PLACES: Final = 20
 """Places in other files that an answer names."""
 RENAME_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)
@@ -51,9 +51,9 @@ RENAME_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A name that is looked for. `space`: the namespace or module that defines it; None: wherever it stands.
+    """A name that is looked for. `space`: the namespace or module that defines it; None: any.
 
-    `is_space`: it is a namespace or module itself.
+    `is_space`: the name is a namespace or module itself.
     """
 
     name: str
@@ -80,9 +80,10 @@ class References:
 
 
 def find_references(workspace: Path, wanted: Wanted, suffixes: tuple[str, ...]) -> References:
-    """The places where `wanted` is used, in files that end so. Blocks: call it in a thread.
+    """The places where `wanted` is used, in files with these suffixes. Blocks: call it in a thread.
 
-    Skipped, and counted, are files that are too long, cannot be read or parsed, or come when the time or bytes are up.
+    Skipped, and counted, are files that are too long, cannot be read or parsed, or come after the bound of time or
+    bytes is reached.
     """
     found = References()
     deadline, left = time.monotonic() + MAX_S, MAX_BYTES
@@ -142,7 +143,7 @@ def _all(forms: Sequence[Form]) -> Iterator[Form]:
 
 def _in_python(text: str, wanted: Wanted, parts: tuple[str, ...]) -> set[int]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # they are about the user's code, and nobody's question
+        warnings.simplefilter("ignore")  # warnings concern the user's code, and nobody asked for them
         tree = ast.parse(text)
     uses = _PythonUses(wanted, parts[:-1] if parts[-1] == "__init__" else parts, is_package=parts[-1] == "__init__")
     uses.read_imports(tree)
@@ -152,7 +153,7 @@ def _in_python(text: str, wanted: Wanted, parts: tuple[str, ...]) -> set[int]:
 
 
 class _PythonUses:
-    """The uses of a name in one Python file, whose path below the workspace has these parts."""
+    """The uses of a name in one Python file, with the parts of its path below the workspace."""
 
     def __init__(self, wanted: Wanted, parts: tuple[str, ...], *, is_package: bool) -> None:
         self._wanted = wanted
@@ -168,7 +169,7 @@ class _PythonUses:
         return dotted == space or dotted.endswith(f".{space}")
 
     def read_imports(self, tree: ast.AST) -> None:
-        """Note under which names the file knows the name, and the module that it is in."""
+        """Note the names under which the file knows the name and its module."""
         space = self._wanted.name if self._wanted.is_space else self._wanted.space
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -203,7 +204,7 @@ class _PythonUses:
             self.lines.add(line)
 
     def visit(self, node: ast.AST, *, at_top: bool, hidden: frozenset[str] = frozenset()) -> None:
-        """Note the uses in a part of the file; `hidden`: names that are a function's own there."""
+        """Note the uses in a part of the file; `hidden`: names that are local to a function there."""
         name = self._wanted.name
         match node:
             case ast.Name():
@@ -222,7 +223,7 @@ class _PythonUses:
 
     @staticmethod
     def _own_names(function: ast.AST) -> frozenset[str]:
-        """The names that a function binds for itself: parameters, and what it assigns and does not call global."""
+        """The local names of a function: parameters, and assigned names that it does not declare global."""
         bound: set[str] = set()
         free: set[str] = set()
         nodes = list(ast.iter_child_nodes(function))
@@ -253,16 +254,16 @@ def _dotted(node: ast.expr) -> str:
 
 @dataclass(slots=True)
 class Elsewhere:
-    """The places in other files that name what is renamed, as `file:line`; the files; and what could not be read."""
+    """The uses of a renamed name in other files, as `file:line`; these files; and the unreadable files."""
 
     name: Renamed | None
     places: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     unread: list[tuple[str, Problem]] = field(default_factory=list)
-    """By file, as answers show it: it may name it too."""
+    """By file, as answers show it: an unreadable file may use the name too."""
 
     def told(self) -> dict[str, object]:
-        """The places under the keys of an answer, the first of them and how many more; and a file that is not read."""
+        """The keys of an answer: the first places, the number of further ones, and unread files."""
         fields: dict[str, object] = {"elsewhere": self.places[:RENAME_PLACES]} if self.places else {}
         if len(self.places) > RENAME_PLACES:
             fields["elsewhereMore"] = len(self.places) - RENAME_PLACES
@@ -291,7 +292,7 @@ def renamed_by(path: Path, workspace: Path, edit: Rename) -> Renamed | None:
 
 
 def find_elsewhere(workspace: Path, own: Path, name: Renamed) -> Elsewhere:
-    """The places of other files that name it. No link is followed; what is not read is told."""
+    """The uses of a name in other files. No link is followed; unread files are told."""
     found = Elsewhere(name)
     ends_at, size, seen = time.monotonic() + RENAME_S, 0, 0
     for path in files_of(workspace, LOOKED_AT):
@@ -313,7 +314,7 @@ def find_elsewhere(workspace: Path, own: Path, name: Renamed) -> Elsewhere:
 def _look(found: Elsewhere, name: Renamed, path: Path, workspace: Path) -> int:
     """Take note of the places in one file; its size."""
     if path.is_symlink() and (real := path.resolve()).is_relative_to(workspace) and not real.is_symlink():
-        return 0  # what it leads to is looked at by its own name; from Python 3.13 on a link to itself leads to one
+        return 0  # the target is looked at by its own name; from Python 3.13 on a link to itself is its own target
     data = _data(path, workspace)
     if not name.may_stand_in(data.decode(errors="replace")):
         return len(data)
@@ -336,5 +337,5 @@ def _look(found: Elsewhere, name: Renamed, path: Path, workspace: Path) -> int:
 
 
 def _data(path: Path, workspace: Path) -> bytes:
-    """The bytes of a file that is reached by no link."""
+    """The data of a file; no link may lead to it."""
     return read(path, RENAME_RULES, root=workspace if path.is_relative_to(workspace) else None)

@@ -1,8 +1,8 @@
 """Codriver's own folders: their paths, the making of them for this user alone, and locks on the files in them.
 
-To ask for a path creates nothing. The platform's conventions hold, and on every platform the XDG variables go before
-them. Folders that were open to others are closed. `Path.mkdir` with `parents` leaves those above to the umask, so that
-others could list what lies in them. One process holds a lock at a time, and the system frees it when that process ends,
+Asking for a path creates nothing. The platform's conventions hold, and on every platform the XDG variables go before
+them. Folders that were open to others are closed. `Path.mkdir` with `parents` leaves the folders above to the umask, so
+that others could list them. One process holds a lock at a time, and the system frees it when that process ends,
 however.
 """
 
@@ -94,17 +94,17 @@ def history_file(workspace: Path) -> Path:
 
 
 def _absolute(folder: str | None) -> Path | None:
-    """`folder` as the base of ours; the XDG rules say that one which is not absolute is ignored."""
+    """`folder` as the base of our folders. The XDG rules ignore a folder that is not absolute."""
     return Path(folder) / NAME if folder and Path(folder).is_absolute() else None
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and what is missing above it, so that nobody else may enter any of them. Again is harmless.
+    """Make a folder and its missing parents, so that nobody else may enter any of them. Again is harmless.
 
-    Within the folder of the user's state others lose what they may do with one that is there already; a link is left.
+    Within the folder of the user's state, other users lose their rights to an existing folder; a link stays.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be made.
     """
     above = folder
     missing: list[Path] = []
@@ -124,7 +124,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _close(folder: Path) -> None:
-    """Let nobody else into a folder of this user's. What cannot be closed, as on a file system without modes, stays."""
+    """Close a folder of this user's to others. A file system without modes leaves the folder as it is."""
     with suppress(OSError):
         status = folder.lstat()
         if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS):
@@ -150,11 +150,11 @@ def try_lock(descriptor: int) -> bool:
 
 
 def remove_locked(file: Path, descriptor: int) -> None:
-    """Remove a file whose lock is held by this descriptor, and close that: whoever takes the lock then sees it gone.
+    """Remove a file by the descriptor that holds its lock, and close that: the lock's next holder sees the file gone.
 
     Raises:
-        OSError: it cannot be removed; it is closed all the same. On Windows, which removes nothing that is open,
-            somebody else may have it by now.
+        OSError: the file cannot be removed; the descriptor is closed all the same. Windows removes no open file, so
+            another process may hold the lock there by now.
     """
     if sys.platform == "win32":
         os.close(descriptor)

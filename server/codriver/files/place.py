@@ -33,7 +33,7 @@ _PIECE_BYTES: Final = 1 << 20
 class Place:
     """A name in a folder that is held open: whatever happens to the path, everything is done in that very folder.
 
-    Lives until it is closed, or the `with` block ends. `path` is where it was found, for people.
+    Lives until it is closed, or the `with` block ends. `path` is the folder's path when it was opened, for messages.
     """
 
     def __init__(self, folder: OpenFolder, name: str, path: Path) -> None:
@@ -52,7 +52,7 @@ class Place:
         self._folder.close()
 
     def status(self) -> os.stat_result | None:
-        """The status of what has the name now, a link's own; None when nothing has it."""
+        """The status of the entry with the name, of a link itself; None when nothing has the name."""
         with contextlib.suppress(FileNotFoundError):
             return self._folder.status_of(self.name)
         return None
@@ -80,9 +80,9 @@ class Place:
 
         Raises:
             FileNotFoundError: nothing has the name.
-            UnsafeFileError: it is not what the rules want.
+            UnsafeFileError: the file breaks the rules.
         """
-        # Asked before it is opened: to open some devices is to do something.
+        # Asked before the opening: some devices act when they are opened.
         check_readable(self._folder.status_of(self.name), rules, self.path)
         descriptor = self._folder.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
         try:
@@ -97,7 +97,7 @@ class Place:
 
         Raises:
             FileNotFoundError: nothing has the name, and `flags` do not say to make it.
-            UnsafeFileError: it is a link, no regular file, another user's, or has another name too.
+            UnsafeFileError: the file is a link, no regular file, another user's, or has another name too.
         """
         now = self.status()
         if now is not None:
@@ -149,12 +149,12 @@ class Place:
         left = rules.most_bytes
         while piece := os.read(descriptor, min(_PIECE_BYTES, left + 1)):
             left -= len(piece)
-            if left < 0:  # it has grown, or its file system tells no sizes
+            if left < 0:  # the file has grown, or its file system tells no sizes
                 raise TooLargeError(self.path, rules.most_bytes)
             yield piece
 
     def is_writable(self) -> bool:
-        """Whether mode and file system let this user write to what has the name."""
+        """Whether mode and file system let this user write to the entry with the name."""
         return self._folder.is_writable(self.name)
 
     def stage(
@@ -169,7 +169,7 @@ class Place:
         """Write `data` to a new file beside the name; its name, for `put` or `discard`. `temporary` is to be the name.
 
         `mode` None leaves what the user's umask leaves to a new file. `owner`: user and group, kept where we may.
-        `is_durable`: it is on the disk for good, whenever the machine ends, when this is over.
+        `is_durable`: the data is on the disk for good when the call returns.
         """
         temporary = temporary or temporary_name(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC | NOFOLLOW
@@ -208,7 +208,7 @@ class Place:
             self.sync()
 
     def put(self, temporary: str) -> None:
-        """Give a staged file the name, in place of what has it. A folder is not replaced."""
+        """Give a staged file the name, in place of the entry with the name. A folder is not replaced."""
         self._folder.replace(self.name, by=temporary)
 
     def put_new(self, temporary: str) -> None:
@@ -232,7 +232,7 @@ class Place:
             self._folder.remove(temporary)
 
     def remove(self) -> None:
-        """Remove what has the name: a link itself, not where it leads.
+        """Remove the entry with the name: a link itself, not its target.
 
         Raises:
             FileNotFoundError: nothing has it.
@@ -248,7 +248,7 @@ class Place:
         self._folder.make_folder(self.name)
 
     def remove_folder(self) -> None:
-        """Remove the folder that has the name, if it is empty; OSError if it is not, or is no folder."""
+        """Remove the empty folder with the name; OSError for a folder with entries, or no folder."""
         self._folder.remove_folder(self.name)
 
     def sync(self) -> None:
@@ -289,7 +289,7 @@ class Links(Enum):
 
 
 class UnsafeFileError(OSError):
-    """A file is not opened, since it is not what a file in its place may be. `strerror` says why, without the path."""
+    """A file is not opened, since it breaks the rules for its place. `strerror` says why, without the path."""
 
     def __init__(self, path: str | os.PathLike[str], why: str, number: int = errno.EPERM) -> None:
         super().__init__(number, why, os.fspath(path))
@@ -316,16 +316,16 @@ class TooLargeError(UnsafeFileError):
 
 
 class NotOwnError(UnsafeFileError):
-    """The file is another user's, or open to others, where only this user's own counts."""
+    """The file is another user's, or open to others, but has to be this user's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The rules that a file has to meet to be read.
 
-    `links`: the links that the path may lead through. `most_bytes`: the most that is read. `is_granting`: what it says
-    is trusted, so it must be this user's (or root's) and writable by nobody else. `is_secret`: nobody else may even
-    read it.
+    `links`: the links that the path may lead through. `most_bytes`: the most that is read. `is_granting`: the file's
+    content is trusted, so the file must be this user's (or root's) and writable by nobody else. `is_secret`: nobody
+    else may even read it.
     """
 
     links: Links
@@ -335,7 +335,7 @@ class Rules:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether a file is this user's or root's, who has everything already, and nobody else may write to it."""
+    """Whether a file is this user's or root's, and nobody else may write to it. Root has every right anyway."""
     return is_trusted(status.st_uid) and not is_open(status, 0o022)
 
 
@@ -345,10 +345,10 @@ def is_private(folder: os.stat_result) -> bool:
 
 
 def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
-    """Refuse to read what `rules` do not allow, by its status.
+    """Refuse to read a file that breaks `rules`, by its status.
 
     Raises:
-        UnsafeFileError: it is not what the rules want, but for its size.
+        UnsafeFileError: the file breaks the rules; its size is not looked at.
     """
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
@@ -361,10 +361,10 @@ def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
 
 
 def check_writable(status: os.stat_result, path: Path) -> None:
-    """Refuse to write to what is not this user's file alone.
+    """Refuse to write to any file but one of this user's alone.
 
     Raises:
-        UnsafeFileError: it is a link, no regular file, another user's, or has another name too.
+        UnsafeFileError: the file is a link, no regular file, another user's, or has another name too.
     """
     if stat.S_ISLNK(status.st_mode):
         raise LinkRefusedError(path, "it is a link, and none is followed here", errno.ELOOP)

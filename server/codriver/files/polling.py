@@ -1,4 +1,4 @@
-"""Polling of the disk, where nobody tells what changes: port files, settings, source files, skills."""
+"""Polling of the disk for changes that no event tells: in port files, settings, source files, skills."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ T = TypeVar("T")
 PORT_FILES_S: Final = 0.75
 """The rest between two looks for port files: a REPL is found within a second. Multiples of it end at the same time."""
 LEEWAY_S: Final = 0.5
-"""So much before its time a look is made together with one that is due, but after half of its rest."""
+"""A look comes so much early to be made with one that is due, but never before half of its rest is over."""
 SHORT_S: Final = 0.005
-"""A look that takes longer holds up no other one: whoever saves a file or starts a REPL would wait for it."""
+"""The longest look that others may wait for: a saved file or a started REPL is noticed behind it."""
 
 
 class PollingOverError(Exception):
-    """Whoever waited for a finding has left: nobody sees this."""
+    """The caller that waited for a finding has left: nobody sees this error."""
 
 
 class Poller(Generic[T]):
-    """Looks at something again and again, in a thread. Lives as long as whoever polls, one at a time.
+    """Looks at something again and again, in a thread. Lives as long as its caller polls, one look at a time.
 
     A look is followed by a rest of `interval_s`, or of `rest_times` as long as the look took, if that is longer. The
     first begins at once, unless it `rests_first`. Looks that find nothing new, and the rests between them, pass outside
     of the event loop: an idle server would else wake it many times a second, which costs more than the looks.
 
-    Short looks of an event loop's pollers are made together, by one thread: to wake up takes a server that is idle ten
-    times as long as such a look. One that `may_wait`, as for a network, is made apart, in its own thread.
+    Short looks of an event loop's pollers are made together, by one thread: waking up takes an idle server ten times as
+    long as such a look. One that `may_wait`, as for a network, is made apart, in its own thread.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Poller(Generic[T]):
     async def next(self, is_news: Callable[[T], bool] | None = None) -> T:
         """The next look's finding, after the rest that is due; with `is_news`, called in the thread, the next news."""
         wait = _Wait(self, is_news)
-        # The limit is the poller's own: who polls for hours must not take the threads that calls wait for.
+        # The limit is the poller's own: polling for hours must not take the threads that calls wait for.
         in_thread = anyio.CapacityLimiter(1)
         try:
             return await anyio.to_thread.run_sync(wait.run, _rounds(), abandon_on_cancel=True, limiter=in_thread)
@@ -68,7 +68,7 @@ class Poller(Generic[T]):
 
     @property
     def is_apart(self) -> bool:
-        """True where the next look may hold up others."""
+        """True if the next look may hold up others."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
     def look(self) -> T:
@@ -94,9 +94,9 @@ class _Wait(Generic[T]):
     def __init__(self, poller: Poller[T], is_news: Callable[[T], bool] | None) -> None:
         self.poller = poller
         self.outcome: Future[T] = Future()
-        """Cancelled where nobody waits any more."""
+        """Cancelled when nobody waits any more."""
         self._is_news = is_news
-        # Who waits for an event makes a lock at each rest, and takes two: to wake up for that costs as much as a look.
+        # Waiting for an event makes a lock at each rest and takes two: such a wake-up costs as much as a look.
         self._asleep = threading.Lock()
         self._asleep.acquire()
 
@@ -114,7 +114,7 @@ class _Wait(Generic[T]):
         try:
             found = self.poller.look()
             is_over = self._is_news is None or self._is_news(found)
-        except Exception as error:  # noqa: BLE001  # whoever waits gets it, whichever thread looked
+        except Exception as error:  # noqa: BLE001  # the waiting caller gets it, whichever thread looked
             if self.outcome.set_running_or_notify_cancel():
                 self.outcome.set_exception(error)
         else:
@@ -127,7 +127,7 @@ class _Wait(Generic[T]):
 
     def wake(self) -> None:
         """Wake its thread, or keep it from its next sleep. From any thread."""
-        with suppress(RuntimeError):  # it is awake
+        with suppress(RuntimeError):  # the thread is awake
             self._asleep.release()
 
 
@@ -140,7 +140,7 @@ class _Rounds:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._waits: list[_Wait[object]] = []
-        """The first one's thread looks."""
+        """The thread of the first wait looks."""
 
     def stay(self, wait: _Wait[T], *, is_apart: bool) -> None:
         """Have somebody look, this thread too, until the wait is over, or no longer to be made apart, or together."""

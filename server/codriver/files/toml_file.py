@@ -1,4 +1,4 @@
-"""One TOML file that a stranger may have written: opened safely, and parsed only where that ends soon.
+"""One TOML file that a stranger may have written: opened safely, and parsed only if parsing ends soon.
 
 A dotted key of 100 KB keeps the standard library's parser busy for half a minute, as each part looks through all parts
 before it. So the size of a file and the parts of its longest key are looked at first.
@@ -27,7 +27,7 @@ _HIDDEN: Final = re.compile(
     r"|#[^\n]*+",
     re.DOTALL,
 )
-"""Strings and comments, also those without an end: every match takes what it has looked at, so that this is linear."""
+"""Strings and comments, also unfinished ones. A match consumes all text that it looked at, so matching is linear."""
 _NO_KEY: Final = re.compile(r'[^\w\-". \t]+')
 
 
@@ -47,7 +47,7 @@ def read(path: Path, *, root: Path | None) -> dict[str, Any]:
     user's own.
 
     Raises:
-        TomlFileError: it is no regular file, too large, or no TOML.
+        TomlFileError: the path leads to no regular file, too large, or no TOML.
     """
     try:
         return parse(content(path, root=root).decode("utf-8-sig"))
@@ -61,7 +61,7 @@ def content(path: Path, *, root: Path | None) -> bytes:
     """The bytes of a TOML file, found as by `read`.
 
     Raises:
-        OSError: there is none, or none that is read.
+        OSError: the file is missing, or must not be read.
     """
     return files.read(path, Rules(Links.OWN if root is None else Links.WITHIN, MAX_BYTES), root=root)
 
@@ -70,8 +70,8 @@ def parse(text: str) -> dict[str, Any]:
     """A TOML document.
 
     Raises:
-        ValueError: it is none, or has a key of too many parts.
-        RecursionError: it is nested too deeply.
+        ValueError: the text is no TOML, or has a key of too many parts.
+        RecursionError: the document is nested too deeply.
     """
     import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
 

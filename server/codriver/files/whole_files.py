@@ -2,8 +2,8 @@
 
 Each is one walk and one place: the walk goes along a path part by part, each folder opened by a descriptor, so that no
 link leads where it must not. That takes some twenty system calls, and the status of a file takes one: a file that is
-looked at several times a second is read again only where its stamp has changed. A time stamp is too coarse to tell two
-quick writes apart, so nothing is kept of a file that had been written shortly before it was read.
+looked at several times a second is read again only when its stamp has changed. A time stamp is too coarse to tell two
+quick writes apart, so a file that was written shortly before the read is not cached.
 
 The stamp of a file is equal as long as nobody wrote, replaced or renamed it. The time of the change of its status is a
 part of it: a file of the same length that is put back with its old time, as `cp -p`, `rsync -t` and unpacked archives
@@ -44,9 +44,9 @@ def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
     """The whole file at `path`, walked to as `locate` does.
 
     Raises:
-        FileNotFoundError: there is none.
-        UnsafeFileError: it is not what the rules want; `strerror` says why.
-        OSError: it cannot be read.
+        FileNotFoundError: the file is missing.
+        UnsafeFileError: the file breaks the rules; `strerror` says why.
+        OSError: the file cannot be read.
     """
     with locate(path, rules.links, root=root) as place:
         return place.read(rules)
@@ -79,7 +79,7 @@ def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
 
 
 def read_json(path: Path, rules: Rules) -> object:
-    """The JSON value in a record of ours; None where there is none that can be read, as records are only kept for use.
+    """The JSON value in a record of ours; None for a missing or unreadable record, which nobody has to have.
 
     Its shape is for the caller to check, as anybody may have written it.
     """
@@ -104,11 +104,11 @@ def replace(
 
     Its folder must be there, unless `make_mode` says how to make what is missing.
 
-    What is not durable outlives the process, and the machine only when the system has written it meanwhile.
+    A write that is not durable outlives the process; it outlives the machine only if the system wrote it to the disk.
 
     Raises:
-        UnsafeFileError: what is there is no regular file, or is reached by a link that is not followed.
-        OSError: it cannot be written.
+        UnsafeFileError: the path leads to no regular file, or through a link that is not followed.
+        OSError: the file cannot be written.
     """
     with locate(path, links, root=root, make_mode=make_mode) as place:
         now = place.status()
@@ -118,10 +118,10 @@ def replace(
 
 
 def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
-    """A descriptor of a private regular file to append to, made where there is none; the caller closes it.
+    """A descriptor of a private regular file to append to, made if missing; the caller closes it.
 
     Raises:
-        UnsafeFileError: what is there is a link, no regular file, or another user's.
+        UnsafeFileError: the path leads to a link, no regular file, or another user's.
     """
     with locate(path, links, root=root) as place:
         return place.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -144,9 +144,9 @@ def locate(
     """The place of a file, its folder held open; the caller closes it.
 
     `root` is the folder that the user named, whose own path is taken as it is; a relative `path` begins there. Without
-    it the walk begins at the file system's root. The last part, too, is followed where `links` allow, so that what is
-    replaced is the target and the link stays; without `is_last_followed` it is only a name, and a link with that name
-    is replaced or removed itself. `make_mode`: missing folders are made with this mode.
+    it the walk begins at the file system's root. The last part, too, is followed where `links` allow, so that a
+    replacement changes the target and the link stays. Without `is_last_followed` the last part is only a name, and a
+    link with that name is itself replaced or removed. `make_mode`: missing folders are made with this mode.
 
     Raises:
         FileNotFoundError: a folder on the way is missing.
@@ -287,17 +287,17 @@ def _locate_by_path(
 
 
 class ReadCache(Generic[T]):
-    """Cache of what was made of files, by path, for the life of whoever looks at them again and again.
+    """Cache of the findings in files, by path, for a caller that looks at the same files repeatedly.
 
-    One caller at a time. Only the status of a path is asked here, a link's own; a file is opened by the `read` that a
-    caller gives. Links are read each time, as their targets change without them.
+    One caller at a time. The cache asks only for the status of a path, of a link itself; the caller's `read` opens the
+    file. Links are read each time, as their targets change without them.
     """
 
     def __init__(self) -> None:
         self._kept: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, read: Callable[[], T]) -> T:
-        """The finding kept of this very file, else what `read` gives now, which raises for what cannot be read.
+        """The finding kept of this very file, else a new one by `read`, which raises for an unreadable file.
 
         Raises:
             FileNotFoundError, NotADirectoryError: nothing has this path.
@@ -307,7 +307,7 @@ class ReadCache(Generic[T]):
         except (FileNotFoundError, NotADirectoryError):
             self._kept.pop(path, None)
             raise
-        except OSError:  # `read` meets it too, and says what that means
+        except OSError:  # `read` meets the error too, and explains it
             return read()
         stamp = stamp_of(status)
         known = self._kept.get(path)
@@ -316,7 +316,7 @@ class ReadCache(Generic[T]):
         asked_ns = time.time_ns()
         found = read()
         newest_ns = max(status.st_mtime_ns, status.st_ctime_ns)
-        # A clock that was set back makes a file look younger than now: it is read each time until then.
+        # After the clock was set back, a file looks younger than now: it is read each time until then.
         if stat.S_ISREG(status.st_mode) and asked_ns - newest_ns > SETTLED_NS and len(self._kept) < MOST_KEPT:
             self._kept[path] = (stamp, found)
         else:

@@ -1,9 +1,9 @@
-"""Working trees of git, whose main checkout and kinship are told without git; and the walk through their folders.
+"""Working trees of git: their main checkouts and kinship, found without git, and the walk through their folders.
 
-git itself is never run, and what a file `.git` says is a claim that both sides have to make: a checkout brings it from
-a stranger. Such a file is opened in the one safe way, where it is regular and small, and reached through no link. What
-it points at is read only where that lies in a repository that the other side is known to belong to as well. The walk
-goes past hidden folders, and past those that hold nothing of the user's own.
+git itself is never run. The content of a file `.git` is a claim that both sides have to make, since a stranger's
+checkout brings it. Such a file is opened in the one safe way, if it is regular and small and no link leads to it. Its
+target is read only if both sides are known to belong to the same repository. The walk skips hidden folders and folders
+that hold nothing of the user's own.
 
 Source: gitrepository-layout(5), "gitdir" and "commondir".
 """
@@ -32,7 +32,7 @@ LINKED: Final = "worktrees"
 MOST_BYTES: Final = 4 * files.KIBIBYTE
 CLAIM: Final = Rules(Links.NEVER, MOST_BYTES)
 LINK_RULES: Final = Rules(Links.NEVER, MOST_BYTES, is_granting=True)
-"""Such a file leads to a program that is run: it is the user's own."""
+"""The file leads to a program that is run, so it has to be the user's own."""
 MOST_LEVELS: Final = 64
 
 
@@ -46,7 +46,7 @@ class WorkingTree:
 
 
 def main_checkout(workspace: Path) -> Path | None:
-    """The checkout whose linked working tree `workspace` is; None when it is none. Its files are this user's."""
+    """The checkout to which `workspace` is a linked tree, with files of this user; None for any other folder."""
     try:
         pointer = _line_of(workspace / GIT, workspace, LINK_RULES)
         if not pointer.startswith(POINTER):
@@ -62,7 +62,7 @@ def main_checkout(workspace: Path) -> Path | None:
 
 
 def is_linked_tree(folder: Path) -> bool:
-    """True of a folder that is a linked working tree, as its `.git` claims: nothing above it is its own."""
+    """True if a folder is a linked working tree, as its `.git` claims: nothing above it is its own."""
     try:
         tree = _tree_at(folder)
     except (OSError, ValueError):
@@ -71,9 +71,9 @@ def is_linked_tree(folder: Path) -> bool:
 
 
 def other_tree(workspace: Path, folder: Path) -> Path | None:
-    """The working tree that `folder` is in, if it is another one of the repository of `workspace`. Blocks.
+    """The working tree around `folder`, if it is another tree of the repository of `workspace`. Blocks.
 
-    None for the same tree, one of another repository, and where nobody can tell.
+    None for the same tree, a tree of another repository, and an unknown one.
     """
     try:
         here, there = _tree_of(workspace), _tree_of(folder)
@@ -85,16 +85,16 @@ def other_tree(workspace: Path, folder: Path) -> Path | None:
 
 
 def _tree_of(folder: Path) -> WorkingTree | None:
-    """The nearest working tree from a folder upward, as its `.git` claims; nothing beyond that is looked at."""
+    """The nearest working tree from a folder upward, as its `.git` claims; folders above it are not looked at."""
     place = next((place for place in _upward(folder) if os.path.lexists(place / GIT)), None)
     return None if place is None else _tree_at(place)
 
 
 def _tree_at(place: Path) -> WorkingTree | None:
-    """The working tree that a folder is, as its `.git` claims; None of a submodule, or of what is none.
+    """The working tree at a folder, as its `.git` claims; None for a submodule, and for any other folder.
 
     Raises:
-        OSError, ValueError: it has no `.git`, or one that is no plain small text.
+        OSError, ValueError: the folder has no `.git`, or its `.git` is no plain small text.
     """
     status = os.lstat(place / GIT)
     if stat.S_ISDIR(status.st_mode):
@@ -112,7 +112,7 @@ def _upward(folder: Path) -> Iterator[Path]:
 
 
 def _is_known(tree: WorkingTree) -> bool:
-    """Whether its repository says that it is a working tree of it: the main one by its place, others by a file."""
+    """Whether the repository claims the working tree as its own: the main tree by its place, others by a file."""
     if tree.own is None:
         return True
     back = os.path.normpath(tree.own / _line_of(tree.own / "gitdir", tree.own, CLAIM))
@@ -126,16 +126,16 @@ def _line_of(path: Path, root: Path, rules: Rules) -> str:
 SKIPPED: Final = frozenset({
     "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
 })  # fmt: skip
-"""Folders of dependencies and of what is built; hidden ones are skipped too."""
+"""Folders of dependencies and of build results; hidden ones are skipped too."""
 
 
 def walk(
     workspace: Path, *, max_depth: int = sys.maxsize, max_entries: int = sys.maxsize
 ) -> Iterator[tuple[str, int, list[os.DirEntry[str]]]]:
-    """Each folder, its depth below the workspace, and what lies in it and is no folder; those near the top first.
+    """Each folder, its depth below the workspace, and its entries that are no folders; folders near the top first.
 
-    Links to folders are not followed. No further folder is opened when `max_entries` have been seen. A folder that
-    may not be read, or is gone by now, has nothing in it.
+    Links to folders are not followed. No further folder is opened when `max_entries` have been seen. A folder that is
+    unreadable or gone counts as empty.
     """
     waiting, seen = deque([(os.fspath(workspace), 0)]), 0
     while waiting and seen < max_entries:
@@ -157,7 +157,7 @@ def walk(
 def files_of(
     folder: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize, max_depth: int = sys.maxsize
 ) -> Iterator[Path]:
-    """The files of the walk whose names end so, those of one folder by name; a link may be among them."""
+    """The files of the walk whose names have one of these endings, in one folder by name; a link may be among them."""
     for _path, _depth, entries in walk(folder, max_entries=max_entries, max_depth=max_depth):
         yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
 
@@ -165,7 +165,7 @@ def files_of(
 def kinds_held(
     workspace: Path, suffixes: Mapping[str, tuple[str, ...]], *, max_entries: int = sys.maxsize
 ) -> frozenset[str]:
-    """The kinds of files, by how their names end, of which one is among the first `max_entries` of the walk."""
+    """The kinds of files, by the endings of their names, that occur among the first `max_entries` of the walk."""
     missing = dict(suffixes)
     for _path, _depth, entries in walk(workspace, max_entries=max_entries):
         names = [entry.name for entry in entries]
@@ -178,5 +178,5 @@ def kinds_held(
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
-    except OSError:  # it was there a moment ago
+    except OSError:  # the file was there a moment ago
         return False

@@ -1,8 +1,8 @@
-"""Binding forms: `let`, `fn`, `ns` and the like, and where their names hold, in Clojure and its family.
+"""Binding forms: `let`, `fn`, `ns` and the like, and the scopes of their names, in Clojure and its family.
 
-A form that is not known binds nothing here. What it does bind is then taken for the namespace's, and a renaming changes
-all of it alike, which keeps its meaning. Patterns bind names in binding vectors, parameters, and nested vectors and
-maps. Of an `ns` form it is told which namespace it declares and what it requires.
+An unknown form binds nothing here. The names that such a form binds are taken for the namespace's, and a renaming
+changes all of them alike, so the meaning stays. Patterns bind names in binding vectors, parameters, and nested vectors
+and maps. An `ns` form gives the namespace that it declares and the namespaces that it requires.
 
 Source: Clojure's reference on special forms, `clojure.core`, and the guide to destructuring; Schema's `:-`; the
 documentation of Hy.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def occurrences(
     document: Document, forms: Sequence[Form], names: tuple[str, str], words: Iterable[str]
 ) -> list[Occurrence]:
-    """The places of `words` in the code of top-level `forms`, in order, each with what both `names` are there."""
+    """The places of `words` in the code of top-level `forms`, in order, each with its scope of both `names`."""
     walk = Walk(document.text, *names, words, is_hy=document.is_hy)
     return walk.walk(forms, HY_BINDERS if document.is_hy else BINDERS)
 
@@ -58,7 +58,7 @@ def _fn(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _self_named(walk: Walk, items: Items, scope: Scope, at: int) -> tuple[Items, Scope]:
-    """The items of a function from `at` on, without the name it may have for itself; and the scope with that."""
+    """The items of a function from `at` on, without its optional own name, and the scope with that name."""
     if len(items) > at and (name := walk.unwrap(items[at], scope)).kind == "atom":
         return items[at + 1 :], bind(walk, [name], scope)
     return items[at:], scope
@@ -117,7 +117,7 @@ def _defmethod(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
-    """Functions that know one another."""
+    """Functions that can call one another."""
     functions = [walk.items(form, scope) for form in items[1].children] if len(items) > 1 else []
     scope = bind(walk, [function[0] for function in functions if function], scope)
     for function in functions:
@@ -126,7 +126,7 @@ def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _third(walk: Walk, items: Items, scope: Scope) -> None:
-    """`catch` and `as->`: the third names what the others behind it know."""
+    """`catch` and `as->`: the third item is a name that holds in all items behind it."""
     walk.code(items[1:2], scope)
     walk.code(items[3:], bind(walk, items[2:3], scope))
 
@@ -136,13 +136,13 @@ def _second(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _are(walk: Walk, items: Items, scope: Scope) -> None:
-    """Names that the expression knows, and not the values behind it."""
+    """Names that hold in the expression, and not in the values behind it."""
     walk.code(items[2:3], bind(walk, items[1:2], scope))
     walk.code(items[3:], scope)
 
 
 def _array(walk: Walk, items: Items, scope: Scope) -> None:
-    """An array, the names of index and result, and last an expression that knows them."""
+    """An array, the names of index and result, and last an expression in which the names hold."""
     walk.code([*items[1:2], *items[4:-1]], scope)
     walk.code(items[4:][-1:], bind(walk, items[2:4], scope))
 
@@ -159,7 +159,7 @@ def _thread(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _type(walk: Walk, items: Items, scope: Scope) -> None:
-    """A record's or type's methods know its fields; what they implement does not."""
+    """A record's or type's fields hold in its methods, and not in the names of its protocols."""
     for name in items[1:2]:
         walk.name(name, "type", scope)
     fields = walk.items(items[2], scope) if len(items) > 2 else []
@@ -167,7 +167,7 @@ def _type(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _methods(walk: Walk, items: Items, scope: Scope, inner: Scope) -> None:
-    """Methods, in the scope `inner`, among the names of what they implement."""
+    """Methods, in the scope `inner`, among the names of the protocols that they implement."""
     for item in _all(walk, items, scope):
         parts = walk.items(item, scope) if item.kind == "list" else []
         if parts:
@@ -225,14 +225,14 @@ def _ns(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _require(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a call of `require` or `use`, whose quoted arguments mean the same as in the `ns` form."""
+    """Walk a call of `require` or `use`, with quoted arguments of the same meaning as in the `ns` form."""
     for item in items[1:]:
         is_quoted = item.kind == "prefixed" and walk.text.startswith("'", item.start)
         walk.code(item.children if is_quoted else [item], scope, NAMESPACE if is_quoted else 0)
 
 
 def _case(walk: Walk, items: Items, scope: Scope) -> None:
-    """Every second form behind the value is a constant; one that is left over is what is else."""
+    """Every second form behind the value is a constant; a last odd form is the default."""
     walk.code(items[1:2], scope)
     for constant, value in zip(items[2::2], items[3::2], strict=False):
         walk.code([constant], scope, QUOTED)
@@ -329,7 +329,7 @@ class Pattern:
         self._pending: list[tuple[Form, bool]] = []
 
     def names(self, patterns: Iterable[Form]) -> list[tuple[Form, str, Literal["local", "field", "key"]]]:
-        """Each atom that binds a name, the name, and how. What is code in the patterns is walked."""
+        """Each atom that binds a name, the name, and how. Code in the patterns is walked."""
         walk, scope = self._walk, self._scope
         self._pending = [(form, True) for form in patterns][::-1]
         while self._pending:
@@ -354,7 +354,7 @@ class Pattern:
         return self.found
 
     def _vector(self, form: Form, *, is_default: bool) -> None:
-        """Patterns side by side; in Hy a parameter with its default; with Schema what follows `:-` is code."""
+        """Patterns side by side; in Hy a parameter with its default; with Schema the form behind `:-` is code."""
         items = self._walk.items(form, self._scope)
         names, codes = items, items[:0]
         if is_default:
@@ -404,7 +404,7 @@ def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["loca
             word = bound if how == "key" else walk.word(form)
             walk.found.append(Occurrence(form.start, form.end, word, "binding", after))
     for key, default in pattern.defaults:
-        # A default knows the other names of its pattern, and not the one that it is for.
+        # In a default the other names of its pattern hold, and not its own name.
         word = walk.word(key)
         inner = dataclasses.replace(after, old=scope.old) if word == walk.old else after
         inner = dataclasses.replace(inner, new=scope.new) if word == walk.new else inner
@@ -414,10 +414,10 @@ def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["loca
 
 
 def pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
-    """The scope behind the patterns and values of a binding vector, each of which knows those before it.
+    """The scope behind the patterns and values of a binding vector; each knows the names before it.
 
-    A keyword in a pattern's place is a modifier, as in `for`; what `:let` has is bound in its turn. What `#?@`
-    splices in are pairs too: the branches do not know one another, and what comes behind knows them all.
+    A keyword in a pattern's place is a modifier, as in `for`; the names of `:let` are bound in turn. `#?@` splices in
+    pairs too: the names of a branch hold behind it, and not in the other branches.
     """
     waiting: deque[Form | None] = deque(walk.items(form, scope))  # None: a branch ends
     begun: list[tuple[Scope, Scope, int]] = []  # the scope before the branches, behind them, and how many are left
@@ -478,9 +478,9 @@ def namespace_of(document: Document) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Required:
-    """A text's knowledge of another namespace: its aliases, the places of its specifications, the names it refers to.
+    """A text's requirement of another namespace: the aliases, the places of the specifications, the referred names.
 
-    `refers_all`: it refers to all names but those `excluded`, which it may also know by names of its own.
+    `refers_all`: the text refers to all names but those `excluded`, which may also stand for names of its own.
     """
 
     aliases: frozenset[str]
@@ -517,7 +517,7 @@ def required(document: Document, namespace: str) -> Required:
 
 
 def _specifications(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:
-    """The items of each specification of `namespace`, and whether it is used and not only required."""
+    """The items of each specification of `namespace`, and whether the namespace is used and not only required."""
     text = document.text
     header = ns_form(document)
     waiting: list[tuple[Form, str, bool]] = []

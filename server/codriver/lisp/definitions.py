@@ -1,7 +1,7 @@
-"""The definitions in Lisp text: the name, the place, and the form of each, by which two of them are compared.
+"""The definitions in Lisp text: the name, the place and the form of each. Forms serve to compare two definitions.
 
-Two forms are the same where their tokens are: comments, what `#_` takes away, space and commas do not count. Nothing is
-run, so a macro of the user's whose name begins with `def` is taken to define what stands behind it, and is not `sure`.
+Two forms are the same where their tokens are: comments, forms behind `#_`, space and commas do not count. Nothing is
+run, so a user's macro whose name begins with `def` is taken to define the name behind it, and is not `sure`.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonc
 """Heads that define a var of the name behind them, wherever they stand."""
 TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
 ONCE: Final = ("defonce", "defmulti")
-"""Heads that define nothing in Clojure where the name is defined already."""
+"""Heads that leave an existing definition of the name alone in Clojure."""
 HOLDERS: Final = frozenset({"do", "let", "letfn", "binding"})
 BRANCHES: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
-"""Lists whose forms are run where they stand, and so define as they would alone; those of the branches perhaps."""
+"""Heads of lists whose forms run in place, and so define as they would alone; forms of branches may not run."""
 OTHERS: Final = frozenset(
     {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
 )
-"""Other heads at the top of files, which define nothing under a name of their own making."""
+"""Other heads at the top of files; they define nothing under a made-up name."""
 REBINDING: Final = frozenset({"alter-var-root", "intern", ".bindRoot"})
-"""Heads that give a var another root, and leave it the file and line that it has."""
+"""Heads that give a var another root, and leave its file and line as they are."""
 EXTENDING: Final = frozenset({"defmethod", "remove-method", "extend-type", "extend-protocol", "extend"})
-"""Heads of what has no var of its own: methods of multimethods and of protocols."""
+"""Heads of definitions without a var of their own: methods of multimethods and of protocols."""
 ACTING: Final = frozenset({
     "swap!", "reset!", "vswap!", "vreset!", "println", "prn", "print", "pr", "printf", "derive", "underive",
     "prefer-method", "alter-meta!", "add-watch", "set-validator!", "send", "send-off", "assert", "add-tap", "gen-class",
     "load", "load-file", "run!", "reset-meta!", "compare-and-set!", "shutdown-agents",
 })  # fmt: skip
-"""Heads of Clojure's own that define nothing."""
+"""Clojure's own functions and macros that define nothing."""
 MOST_FORMS: Final = 200_000
 NO_ALIASES: Final[Aliases] = MappingProxyType({})
 _UNMAKING: Final = ("ns-unmap", "remove-ns")
@@ -50,7 +50,7 @@ _UNMAKING: Final = ("ns-unmap", "remove-ns")
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A method whose multimethod or protocol is named with a namespace: this, its name there, and its digest there."""
+    """A method's multimethod or protocol with a namespace: the namespace, and the method's name and digest in it."""
 
     namespace: str
     name: str
@@ -59,12 +59,12 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One definition. `digest` stands for the form that makes it, and is the same for forms that are the same.
+    """One definition. `digest` stands for the defining form, and is equal for equal forms.
 
-    `name` is that of the var or type; of a method of a multimethod with the value that it is for. `makes` are the vars:
-    none for a method, several for a record or protocol. `head` is the word that defines, without its namespace. Of what
-    is undone (`ns-unmap`, `remove-ns`) the head says so, and a name that is blank stands for the whole namespace. A
-    protocol's methods for types have the names of these.
+    `name` is the name of the var or type; a multimethod's method has its dispatch value there too. `makes` are the
+    vars: none for a method, several for a record or protocol. `head` is the defining word, without its namespace. The
+    heads `ns-unmap` and `remove-ns` undo; a blank name then stands for the whole namespace. A protocol's methods for
+    types have the types' names.
     """
 
     namespace: str
@@ -74,21 +74,21 @@ class Definition:
     line: int
     makes: tuple[str, ...] = ()
     is_sure: bool = False
-    """Whether its name is defined wherever the text is run to its end."""
+    """Whether a complete run of the text surely defines the name."""
     elsewhere: Elsewhere | None = None
 
     @property
     def is_undoing(self) -> bool:
-        """Whether it takes a definition away."""
+        """Whether the form takes a definition away."""
         return self.head in _UNMAKING
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """The definitions in a text, in its order. `namespace`: the one that its `ns` form names first, blank without any.
+    """The definitions in a text, in order. `namespace`: the namespace of its first `ns` form, blank without one.
 
-    `ends`: how many definitions there are up to the end of each top-level form. `is_plain`: nothing at its top is a
-    macro of the user's, which could define something under a name of its own making.
+    `ends`: the number of definitions up to the end of each top-level form. `is_plain`: no user's macro stands at the
+    top level; such a macro could define something under a made-up name.
     """
 
     found: tuple[Definition, ...]
@@ -98,9 +98,9 @@ class Definitions:
     ends: tuple[int, ...] = ()
     is_plain: bool = True
     is_sound: bool = True
-    """Whether its brackets balance: else what is read may not be what was meant."""
+    """Whether the text's brackets balance: otherwise the reading may differ from the author's meaning."""
     aliases: Aliases = field(default_factory=lambda: NO_ALIASES)
-    """The aliases that were known, and those that the text makes."""
+    """The aliases known before, and those that the text makes."""
 
 
 def definitions(
@@ -108,10 +108,10 @@ def definitions(
 ) -> Definitions:
     """The definitions in `text`, read from `namespace`. `features`: those of the dialect, for reader conditionals.
 
-    `aliases`: those that are known, by the namespace that has one and its name.
+    `aliases`: the known aliases, by the namespace that has an alias and the alias's name.
 
     Raises:
-        TooManyFormsError: it holds more forms than anybody writes.
+        TooManyFormsError: the text holds more forms than anybody writes.
     """
     return _Finder(text, namespace, features, aliases).run()
 
@@ -150,7 +150,7 @@ class _Finder:
             return
         head = self._word(items[0]).rpartition("/")[2] or "/"
         if head in HOLDERS or head in BRANCHES:
-            # What stands in `do` alone is as it is anywhere; in others names may be bound around it.
+            # In a `do` a form means the same as elsewhere; other lists may bind names around it.
             own = digest if head == "do" or digest else _digest(self._text, form)
             for inner in items[1:]:
                 self._top(inner, own, is_sure=is_sure and head in HOLDERS)
@@ -212,7 +212,7 @@ class _Finder:
         self._found.append(Definition(home, name, head, b"", line))
 
     def _rebind(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Take in a form that gives a var another root, if it says which."""
+        """Take in a form that gives a named var another root."""
         home, name = self._current, ""
         if head == "intern" and len(items) > 3:
             home = home if self._word(items[1]) == "*ns*" else self._name(items[1])
@@ -239,7 +239,7 @@ class _Finder:
             self._is_plain &= is_call or head in OTHERS or head in VARS
             return
         if head in ("def", "defonce", "defmulti") and len(items) < 3:
-            return  # it declares
+            return  # a declaration only
         made: tuple[str, ...] = (name,)
         if head in ("defrecord", "deftype"):
             made = (f"->{name}", *((f"map->{name}",) if head == "defrecord" else ()))
@@ -286,7 +286,7 @@ class _Finder:
                 yield from self._libraries(one, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
-        """The name that a form is, with metadata or a quote before it, or in `(quote …)`, `(var …)`; blank for more."""
+        """The name in a form, also behind metadata or a quote, or in `(quote …)`, `(var …)`; blank for other forms."""
         while form.kind == "prefixed":
             items = _items(form)
             if not items or self._text.startswith("#?", form.start):
@@ -314,7 +314,7 @@ def _digest_of(words: Sequence[str]) -> bytes:
 
 
 def _tokens(text: str, form: Form) -> list[str]:
-    """The tokens of a form, without space, comments, and what `#_` takes away."""
+    """The tokens of a form, without space, comments and forms behind `#_`."""
     found = [one for one in tokens(text[form.start : form.end]) if one.lastgroup not in ("space", "comment")]
     if not any(one.lastgroup == "discard" for one in found):
         return [one[0] for one in found]
@@ -331,7 +331,7 @@ def _discards(form: Form) -> Iterator[Form]:
 
 
 def mentions(text: str, name: str, *, is_whole: bool = False) -> bool:
-    """Whether a name stands in a text: as a word of its own, or, unless `is_whole`, as a part as macros make names."""
+    """Whether a name occurs in a text: as a word of its own or, unless `is_whole`, as a part, as macros make names."""
     plain = re.escape(name.removeprefix("map->").removeprefix("->"))
     pattern = rf"(?<![^\s()\[\]{{}}\"'`~@^]){plain}(?![^\s()\[\]{{}}\"'`~@^;,.])" if is_whole else plain
     return re.search(pattern, text) is not None

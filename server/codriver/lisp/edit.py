@@ -1,13 +1,14 @@
 """Structural edits of one text: forms are replaced, inserted, appended, moved and renamed, and nothing else changes.
 
-The unit is the top-level form; forms that stand directly in one, in a `(comment …)`, a `(do …)` or the branches of a
-reader conditional, count as such. A branch keeps the one form it has: another may replace it, nothing else.
+The unit is the top-level form; forms that stand directly in a top-level `(comment …)` or `(do …)`, or in the branches
+of a reader conditional, count as top-level forms too. A branch keeps exactly one form: another form may replace it,
+nothing else.
 
-All edits of a text mean its lines as they are before any of them; it does not matter in which order they are given,
-except that two insertions at the same place stand in their order. What is appended comes last.
+All edits of a text mean its lines as they are before any edit. The order of the edits matters only for insertions at
+the same place, which keep their order. Appended text comes last.
 
-Every change is checked where it is made: the tokens around it must be those that were there and those that came in. So
-a form outside the edits reads as it did, whatever stands in the new text.
+Every change is checked at its place: the tokens there must be exactly the old ones that stay and the new ones. So a
+form outside the edits reads as before, whatever the new text holds.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Move:
 class Rename:
     """A renaming of `old` to `new` in the code of the target, or in all code. Text of other edits is left as it is.
 
-    In all code it is the namespace's name that changes; in a target that binds it, the local one.
+    In all code the namespace's name changes; in a target that binds the name, the local one.
     """
 
     old: str
@@ -99,14 +100,14 @@ class Rename:
 
 
 TextEdit = Replace | Insert | Append | Move | Rename | Renamed
-"""Of these, `Renamed` changes the places that name what a `Rename` changes in another file."""
+"""An edit of one text. `Renamed` changes the uses of a name that a `Rename` changes in another file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The effect of one edit: the line it was made at in the text before and after, and how many places it changed.
+    """The effect of one edit: its line in the text before and after, and the number of changed places.
 
-    `left` are the lines, in the text before, of the places that a renaming left as they were, by why.
+    `left` are the lines, in the text before, of the places that a renaming did not change, by reason.
     """
 
     line: int
@@ -114,7 +115,7 @@ class Done:
     changes: int = 1
     left: Mapping[str, Sequence[int]] = field(default_factory=dict)
     is_of_undefined: bool = False
-    """True of a renaming all over a text that does not define the name."""
+    """Whether this is a renaming in a whole text that does not define the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    """A unit that goes, and from where to where."""
+    """A unit to delete, and the span that is deleted with it."""
 
     unit: Unit
     begin: int
@@ -169,7 +170,7 @@ class _Deletion:
 
 
 def _may_define(document: Document, name: str) -> bool:
-    """Whether a text defines a name, or calls macros of the user's that may; also of what is no name of its namespace.
+    """Whether a text defines a name, or calls user's macros that may; True also for a name of another namespace.
 
     Hy binds names in more ways than are known here.
     """
@@ -192,22 +193,22 @@ class _Plan:
         self.names: list[Naming] = []
         self.appends: list[tuple[str, int]] = []
         self.lines: dict[int, int] = {}
-        """The line that each edit is made at, in the text before."""
+        """The line of each edit in the text before."""
         self.counts: Counter[int] = Counter()
-        """How many names each renaming changes."""
+        """The number of names that each renaming changes."""
         self.undefined: set[int] = set()
         """The renamings of names that the text does not define."""
         self.left: dict[int, dict[str, list[int]]] = {}
-        """The lines of the places that each renaming leaves, by why."""
+        """The lines of the places that each renaming leaves unchanged, by reason."""
         self.merged: dict[int, int] = {}
-        """Deletions that are done as part of another."""
+        """Deletions that are part of another deletion."""
         self._document = document
         self._limits = limits
         self._deletions: list[_Deletion] = []
         self._moves: list[tuple[Unit, Unit, Move, int]] = []
 
     def attempt(self, number: int, edit: TextEdit) -> None:
-        """Find out what `edit` changes, or what is wrong with it."""
+        """Work out the changes of `edit`, or its problem."""
         try:
             match edit:
                 case Replace():
@@ -281,7 +282,7 @@ class _Plan:
         self.names += [Naming(*place, number) for place in found.places]
 
     def finish(self) -> None:
-        """Make splices of what depends on other edits, and find the edits that are at odds."""
+        """Make splices of the edits that depend on others, and find conflicting edits."""
         document = self._document
         self.names.sort(key=lambda name: (name.start, name.index))
         for name, other in itertools.pairwise(self.names):
@@ -305,7 +306,7 @@ class _Plan:
         self._find_conflicts()
 
     def _count_names(self, replaced: list[tuple[int, int]]) -> None:
-        """Count the names that change; a renaming that finds all of them in forms that other edits replace is none."""
+        """Count the names that change; refuse a renaming whose names all stand in forms that other edits replace."""
         replaced.sort()
         starts = [start for start, _ in replaced]
         for name in self.names:
@@ -332,7 +333,7 @@ class _Plan:
             self.problems.append((one, Problem(f"it changes the same code at line {line} as edit {another}")))
 
     def _merged_deletions(self) -> list[_Deletion]:
-        """The deletions in order; siblings with nothing but space between them are one, so that no gap stays."""
+        """The deletions in order; siblings with only space between them become one deletion, so that no gap stays."""
         merged: list[_Deletion] = []
         insertions = [splice.start for splice, _ in self.splices]
         for deletion in sorted(self._deletions, key=lambda deletion: (deletion.begin, -deletion.end)):
@@ -348,7 +349,7 @@ class _Plan:
         return merged
 
     def _is_next(self, last: _Deletion, deletion: _Deletion, insertions: list[int]) -> bool:
-        """Whether nothing stands, or comes in, between two deletions."""
+        """Whether two deletions have nothing between them, and no insertion."""
         stop, begin = last.end, deletion.begin
         is_sibling = stop <= begin and last.unit.ceiling == deletion.unit.start
         return (

@@ -1,7 +1,7 @@
-"""Lexical scope: the walk that finds where two names stand in code, and which binding each place belongs to.
+"""Lexical scope: the walk that finds the places of two names in code, and the binding of each place.
 
-The walk knows quoting; `binding_forms` tells it which forms bind names, and which names they bind. It goes only into
-forms in which one of the names stands, and keeps its own stack, so that depth has no limit.
+The walk knows quoting; `binding_forms` tells which forms bind names, and which names. Only forms that hold one of the
+names are entered. The walk keeps its own stack, so that depth has no limit.
 
 Source: Clojure's reference on special forms, destructuring, and the reader.
 """
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 Role = Literal[
     "reference", "global", "binding", "quoted", "method", "protocol", "type", "hint", "namespace", "referred", "taken"
 ]
-"""The role of a name where it stands.
+"""The role of a name at one place.
 
-`reference`: whatever the scope says. `global`: the namespace's, whatever is bound around. `binding`: where a local name
-begins. `quoted`: data. `method`: of a protocol or class, where it is implemented. `protocol`: a method where a protocol
-declares it. `type`: of a record or type, where it is defined. `hint`: of a class, in metadata. `namespace`: in the `ns`
-form. `referred`: there too, as another namespace's. `taken`: behind `:keys` in a map that no known form takes apart;
-another may.
+`reference`: whatever the scope says. `global`: the namespace's, whatever is bound around. `binding`: the beginning of a
+local name. `quoted`: data. `method`: a method's implementation for a protocol or class. `protocol`: a method's
+declaration in a protocol. `type`: the definition of a record or type. `hint`: of a class, in metadata. `namespace`: in
+the `ns` form. `referred`: in the `ns` form, as another namespace's name. `taken`: behind `:keys` in a map that no known
+form takes apart; an unknown form may.
 """
 
 QUOTED, NAMESPACE, REFERRED = -1, -2, -3
-"""Levels without code: in data, in the `ns` form, in names that it refers. Others are depths of syntax quotes."""
+"""Levels without code: in data, in the `ns` form, in its referred names. Other levels are depths of syntax quotes."""
 
 KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
 """The keys that ask a map for the names that follow: `:keys`, also with a namespace."""
@@ -45,10 +45,10 @@ _REFERS = frozenset({":refer", ":only", ":refer-macros", ":rename"})
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A binding: the place where a local name begins.
+    """A binding: the place at which a local name begins.
 
-    Of two in one scope the inner has the higher `number`; those bound together, in one pattern or parameter list, have
-    the same `group`. A `field` is one of a record's or type's, a `key` is a key of a map too.
+    Of two in one scope the inner has the higher `number`; names bound together, in one pattern or parameter list, have
+    the same `group`. A `field` is a record's or type's field, a `key` is a key of a map too.
     """
 
     number: int
@@ -59,7 +59,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A scope: the bindings that the two names have, if they are names of locals."""
+    """A scope: the bindings of the two names, as far as they are names of locals."""
 
     old: Binding | None = None
     new: Binding | None = None
@@ -67,7 +67,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """An occurrence of a name: its place, its kind there, and the scope; that of a binding is the one it opens."""
+    """An occurrence of a name: its place, its role there, and the scope; a binding has the scope that it opens."""
 
     start: int
     end: int
@@ -94,13 +94,13 @@ class Walk:
         self._words = frozenset(words)
         self._at = sorted(found.start() for name in {old, new} for found in re.finditer(re.escape(name), text))
         self.numbers = itertools.count()
-        """Of the names that are bound, in the order in which that happens."""
+        """The numbers for bindings, in the order in which names are bound."""
         self._tasks: list[tuple[Form, Scope, int]] = []
         self._beside: dict[int, list[Form]] = {}
-        """Discarded forms, by where the form begins that they stand beside and whose scope they share."""
+        """Discarded forms, by the beginning of the form beside them, whose scope they share."""
 
     def walk(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> list[Occurrence]:
-        """Walk `forms` with what binds names in a call, by the name of what is called: all that is found, in order."""
+        """Walk `forms` with the binders of calls, by the called name; all occurrences, in order."""
         for top in forms:
             self.code([top], Scope())
             while self._tasks or self._beside:
@@ -141,13 +141,13 @@ class Walk:
                 self._tasks.append((form, scope, level))
 
     def record(self, form: Form, role: Role, scope: Scope) -> None:
-        """Take note of an atom, if it is one of the words."""
+        """Take note of an atom, if its text is one of the words."""
         word = self.word(form)
         if (word.partition(".")[0] if self.is_hy else word) in self._words:
             self.found.append(Occurrence(form.start, form.end, word, role, scope))
 
     def name(self, form: Form, role: Role, scope: Scope) -> None:
-        """Take note of a name, which metadata may stand before."""
+        """Take note of a name, also behind metadata."""
         inner = self.unwrap(form, scope)
         if inner.kind == "atom":
             self.record(inner, role, scope)
@@ -162,7 +162,7 @@ class Walk:
         return form
 
     def hints(self, metadata: Iterable[Form], scope: Scope) -> None:
-        """Walk metadata, in which a name alone is that of a class; in Hy it is any annotation."""
+        """Walk metadata, in which a name alone is a class's; in Hy, walk any annotation."""
         for form in metadata:
             if form.kind == "atom" and not self.is_hy:
                 self.record(form, "hint", scope)
@@ -170,7 +170,7 @@ class Walk:
                 self.code([form], scope)
 
     def items(self, form: Form, scope: Scope) -> list[Form]:
-        """The forms in a bracket, but for discarded ones, which are walked with those beside them."""
+        """The forms in a bracket without discarded ones, which are walked with the forms beside them."""
         found: list[Form] = []
         discarded: list[Form] = []
         for child in form.children:
@@ -188,7 +188,7 @@ class Walk:
         return found
 
     def branches(self, form: Form, prefix: str = "#?") -> list[Form]:
-        """The forms of the branches of a reader conditional; of no other form any."""
+        """The forms of the branches of a reader conditional; none for any other form."""
         if form.kind != "prefixed" or not form.children or not self.text.startswith(prefix, form.start):
             return []
         return [child for child in form.children[-1].children if child.kind != "discard"][1::2]
@@ -230,7 +230,7 @@ class Walk:
             binder(self, items, scope)
 
     def _required(self, form: Form, scope: Scope) -> None:
-        """A part of the `ns` form: what follows `:refer` is another namespace's, or its own if it refers to itself."""
+        """A part of the `ns` form: names behind `:refer` are another namespace's, or its own if it refers to itself."""
         is_referred = False
         level = 1 if form.children and self.word(form.children[0]) == self.own else REFERRED
         for child in form.children:
@@ -238,7 +238,7 @@ class Walk:
             is_referred = child.kind == "atom" and self.word(child) in _REFERS
 
     def _map(self, form: Form, scope: Scope) -> None:
-        """A map in code; it may be a pattern to a form that is not known."""
+        """A map in code, which an unknown form may take for a pattern."""
         asks = False
         for child in form.children:
             if asks and child.kind == "vector":

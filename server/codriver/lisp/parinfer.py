@@ -3,14 +3,14 @@
 The rules, for every line of code:
 
 * Behind the last code of a line stands its *trail*: closers and spaces, before a comment or the line's end.
-* Indent mode trusts indentation. Closers in a trail are suggestions: they are taken back, and put again where the next
-  line of code says by its indentation which brackets end before it. Closers elsewhere must match.
+* Indent mode trusts indentation. Closers in a trail are suggestions: they are taken away, and put again as the
+  indentation of the next line of code demands. Closers elsewhere must match.
 * Strings and characters are code that is never looked into; comments are followed far enough to see that their quotes
   pair, because a lone quote would turn code into string once the comment sign goes.
 
-Results are those of parinfer.js 3.13, also where a tab shows that it counts a changed character twice: what stands on a
-line behind a tab is taken to have moved left, so that code below tabs may move, be torn from its form, or lose its last
-character. `codriver.lisp.parinfer` keeps tabs away from it. Columns are counted in UTF-16 code units, as there.
+Results are those of parinfer.js 3.13, also where a tab shows that it counts a changed character twice: code behind a
+tab is taken to have moved left, so that code below tabs may move, be torn from its form, or lose its last character.
+`codriver.lisp.parinfer` keeps tabs away from it. Columns are counted in UTF-16 code units, as there.
 
 Time is linear in the text given and the text got; each comment line below a line that has moved costs as much as
 brackets are open.
@@ -20,10 +20,10 @@ Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed be
 Bracket balancing by indentation: parinfer's indent mode, made more careful.
 
 Indent mode alone makes every line ending that of the first and takes a lone carriage return for none, turns tabs into
-spaces, and goes wrong on what stands behind or below a tab (see `codriver.lisp.parinfer`). Here a tab in code counts as
-two columns and stays a tab where its line starts; each line keeps its ending; a line whose brackets are right keeps
-everything. The result has been read again: it balances for a reader too, which knows of characters and comments that
-parinfer does not know. Hy's strings in brackets, of which parinfer does not know either, are strings to it here.
+spaces, and goes wrong on code behind or below a tab (see `codriver.lisp.parinfer`). Here a tab in code counts as two
+columns and stays a tab where its line starts; each line keeps its ending; a line whose brackets are right keeps
+everything. The result is read again: it balances for the reader too, which knows more kinds of characters and comments
+than parinfer. Hy's strings in brackets are strings here, though parinfer does not know them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class ParinferError:
-    """An error of parinfer. `opener`: where the bracket is that an unmatched closer should have closed."""
+    """An error of parinfer. `opener`: the place of the bracket that an unmatched closer should have closed."""
 
     name: str
     line: int
@@ -85,7 +85,7 @@ class StopError(Exception):
 
 
 class Opener:
-    """An open bracket. `x` and `shift` are of its line as corrected: where it stands, how far the line has moved."""
+    """An open bracket. `x` is its column in the corrected line, `shift` how far that line has moved."""
 
     __slots__ = ("closer", "place", "shift", "x")
 
@@ -109,12 +109,12 @@ class Trail:
 
 
 def splice(line: str, start: int, end: int, new: str) -> str:
-    """`line` with `new` for what is from `start` to `end`; a place before the line is its beginning."""
+    """`line` with `new` in place of the text from `start` to `end`; a place before the line means its beginning."""
     return line[: max(start, 0)] + new + line[max(end, 0) :]
 
 
 class IndentPass:
-    """One pass that puts the closers of each trail where the next line of code says by its indentation.
+    """One pass that puts the closers of each trail as the next line's indentation demands.
 
     Fields of the second group are of the current line alone.
     """
@@ -124,13 +124,13 @@ class IndentPass:
         self._stack: list[Opener] = []
         self._trail: Trail | None = None
         self._has_shifted = False
-        self._string: Place | None = None  # where the open string begins
+        self._string: Place | None = None  # the beginning of the open string
         self._danger: Place | None = None  # a quote in a comment that waits for its fellow
 
         self._number = -1
         self._x = 0
         self._shift = 0
-        self._edits: list[tuple[int, int, str]] = []  # (index in the line given, x, what the character there becomes)
+        self._edits: list[tuple[int, int, str]] = []  # (index in the line given, x, the new character there)
         self._leading: Place | None = None  # the first closer before any code
         self._unmatched: tuple[int, Place, Place | None] | None = None  # x, place, the place of the open bracket
 
@@ -152,7 +152,7 @@ class IndentPass:
         self._end_line()
 
     def end(self) -> None:
-        """Close what is still open.
+        """Close the brackets that are still open.
 
         Raises:
             StopError: a string or a comment's quote is still open.
@@ -181,7 +181,7 @@ class IndentPass:
         return "".join([*parts, line[at:]])
 
     def _indentation(self, line: str) -> int:
-        """Pass what stands before the first code of `line`, and place that code: its index."""
+        """Pass the text before the first code of `line`, and place that code; the code's index."""
         for index, character in enumerate(line):
             if character == " ":
                 self._x += 1
@@ -189,7 +189,7 @@ class IndentPass:
                 self._x += 2
                 self._shift -= 3
             elif character in ")]}":
-                self._leading = self._leading or (self._number, index)  # it is gone for good
+                self._leading = self._leading or (self._number, index)  # the closer is gone for good
                 self._shift -= 1
             elif character == ";":
                 self._comment_line()
@@ -200,7 +200,7 @@ class IndentPass:
         return len(line)
 
     def _first_code(self) -> None:
-        """The line's code begins here: it decides which brackets end, and moves with the one that it stands in."""
+        """Take the beginning of the line's code, which decides which brackets end, and moves with its own bracket."""
         if self._danger is not None:
             self._stop("quote-danger", self._danger)
         self._correct_trail()
@@ -209,7 +209,7 @@ class IndentPass:
             self._move(opener.shift)
 
     def _comment_line(self) -> None:
-        """A comment alone on its line moves with the bracket it stands in, and decides nothing."""
+        """Take a comment alone on its line, which moves with its bracket and ends none."""
         if not self._has_shifted:
             return
         count = self._ended()
@@ -226,9 +226,8 @@ class IndentPass:
     def _ended(self) -> int:
         """The number of open brackets, from the last, that end before code that begins at the current column.
 
-        A line belongs into a bracket that stands left of it. Where that has changed because one of both moved, a line
-        is kept in its bracket only if it did not move itself, and goes into a new one only if the bracket moved left
-        against it.
+        A line belongs into a bracket left of it. After a move of the line or the bracket, the line stays in its bracket
+        only if the line itself did not move, and enters a new one only if the bracket moved left against the line.
         """
         stack = self._stack
         for count, opener in enumerate(reversed(stack)):
@@ -248,7 +247,7 @@ class IndentPass:
         return len(stack)
 
     def _code(self, line: str, at: int) -> int:
-        """Pass code up to the next character that means something to us, and that: the index behind."""
+        """Pass code up to and with the next character of meaning; the index behind it."""
         found = _SPECIAL.search(line, at)
         end = found.start() if found else len(line)
         if end > at:
@@ -287,7 +286,7 @@ class IndentPass:
         return end + 1
 
     def _closer(self, closer: str, index: int) -> None:
-        """A closer behind code closes the last bracket, or is no good."""
+        """Take a closer behind code: it closes the last bracket, or is an error."""
         place = self._number, index
         opener = self._stack[-1] if self._stack else None
         if opener is not None and opener.closer == closer:
@@ -300,7 +299,7 @@ class IndentPass:
         self._stray_closer(index, place)
 
     def _string_rest(self, line: str, at: int) -> int:
-        """Pass the open string as far as it goes in this line: the index behind."""
+        """Pass the open string as far as it goes in this line; the index behind it."""
         found = _STRING_REST.match(line, at)
         end = found.end() if found else at
         if end < len(line) and line[end] == '"':
@@ -312,7 +311,7 @@ class IndentPass:
         return len(line)
 
     def _comment(self, line: str, at: int) -> int:
-        """Pass the comment that begins at `at`, watching its quotes: the line's length."""
+        """Pass the comment that begins at `at`, watching its quotes; the line's length."""
         for found in _QUOTE.finditer(line, at):
             if found["quote"]:
                 self._danger = None if self._danger else (self._number, found.start())
@@ -320,14 +319,14 @@ class IndentPass:
         return len(line)
 
     def _stray_closer(self, index: int, place: Place) -> None:
-        """The closer is taken away; whether it is an error shows at the end of its line."""
+        """Take the closer away; the end of its line shows whether it is an error."""
         if self._unmatched is None:
             self._unmatched = self._x, place, self._stack[-1].place if self._stack else None
         self._edits.append((index, self._x, ""))
         self._shift -= 1
 
     def _end_line(self) -> None:
-        """Take back the closers of the line's trail.
+        """Take away the closers of the line's trail.
 
         Raises:
             StopError: a closer before the trail matches nothing, or a closer leads a line that has code.
@@ -350,7 +349,7 @@ class IndentPass:
             trail.openers = []
 
     def _correct_trail(self) -> None:
-        """Close in the last trail what ends before code that begins at the current column."""
+        """Close in the last trail the brackets that end before code at the current column."""
         ended = self._ended()
         closed = self._stack[len(self._stack) - ended :][::-1]
         del self._stack[len(self._stack) - ended :]
@@ -396,7 +395,7 @@ _STRINGS = frozenset({"string", "bracketed"})
 
 @dataclass(frozen=True, slots=True)
 class Balanced:
-    """Balanced text; `error` says why it could not be balanced, and then `text` is as it was."""
+    """Balanced text; or with `error`, the reason of a failure, the text as it was."""
 
     text: str
     changed: bool
@@ -428,10 +427,10 @@ def _expand_tabs(text: str) -> str:
 
 
 def _correct(text: str) -> str | None:
-    """`text` with the brackets that its indentation asks for; None when it cannot be had with all its code.
+    """`text` with the brackets that its indentation asks for; None if some code would be lost.
 
-    A string in brackets that never ends begins with brackets to parinfer; and a closer that goes may have stood between
-    what is another token without it.
+    Code is lost in two cases: parinfer sees only brackets in an unfinished string in brackets, and a removed closer may
+    join its neighbours into one token.
     """
     result = indent_mode(_mask(text))
     if result.error is not None:
@@ -441,7 +440,7 @@ def _correct(text: str) -> str | None:
 
 
 def _code(text: str) -> list[str]:
-    """The tokens of `text` but for space and what balancing may take away or put in."""
+    """The tokens of `text` without space and without tokens that balancing may remove or add."""
     return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
 
 
@@ -456,7 +455,7 @@ def _mask(text: str) -> str:
 
 
 def _unmask(corrected: str, text: str) -> str:
-    """`corrected`, which was made of the masked `text`, with the strings that `text` has, one for one."""
+    """`corrected`, made of the masked `text`, with the strings of `text` back in place, one for one."""
     if "#[" not in text:
         return corrected
     kept = iter([token[0] for token in tokens(text) if token.lastgroup in _STRINGS])
@@ -464,7 +463,7 @@ def _unmask(corrected: str, text: str) -> str:
 
 
 def _merge(original: str, expanded: str, corrected: str) -> str:
-    """`corrected`, and of `original` the line endings, the lines that are right, and the tabs before the others."""
+    """`corrected` with the line endings, the right lines, and the other lines' leading tabs of `original`."""
     parts: list[str] = []
     lines = zip(_lines(original), _lines(expanded), _lines(corrected), strict=True)
     for (line, ending), (spaced, _), (right, _) in lines:

@@ -1,4 +1,4 @@
-r"""Reader of Lisp text of the Clojure family: where each form is, in sound text and in broken text.
+r"""Reader of Lisp text of the Clojure family: the place of each form, in sound text and in broken text.
 
 Reading is lossless: a form is a place in the text, everything between forms is space and comments, and nothing is
 changed or dropped. It knows shape and no meaning, so one reader serves Clojure, ClojureScript, reader conditionals,
@@ -6,13 +6,13 @@ EDN, babashka, Basilisp, and Hy where its syntax agrees.
 
 Written by hand, after measuring the tree-sitter grammar for Clojure on the same files (clojure/core.clj, 272 kB, the
 same machine). Parsing took tree-sitter 25 ms, and visiting its nodes from Python, which is what editing needs, 40 ms;
-this reader gives its whole tree in about the same time. On text without balance, which is what this reader is for,
-tree-sitter gives an error node and a guess; this one says which bracket it was. tree-sitter also took a file of
-Basilisp's own for broken, and counts bytes where all else counts characters.
+this reader gives its whole tree in about the same time. On unbalanced text, the purpose of this reader, tree-sitter
+gives an error node and a guess; this reader names the bracket. tree-sitter also took a file of Basilisp's own for
+broken, and counts bytes while all else counts characters.
 
-The tree is a few rows of numbers, and a form an index into them. One object a form made reading cost more per character
-the longer a text was, and the more else the process held: Python's cyclic garbage collector counts and visits all
-containers that live. Rows of numbers it does not visit.
+The tree is a few rows of numbers, and a form an index into them. With one object a form, reading cost more per
+character in a longer text and in a larger process: Python's cyclic garbage collector counts and visits all living
+containers. The collector does not visit rows of numbers.
 
 Error messages for unbalanced brackets: the reason and the place, in a person's words.
 
@@ -21,10 +21,10 @@ Tokenizer of the Clojure family: the shape of its grammar, as tokens and lines.
 One regular expression cuts the text. Every character belongs to exactly one token, so that tokens joined give the text
 back, and each quantifier is possessive, so that broken text costs no more than sound text: cutting is linear.
 
-Where dialects differ the grammar takes the side that keeps brackets right. A character literal is the backslash with
-whatever follows it (`\(`), and if that is alphanumeric the rest of the word (`\newline`). `#!` begins a comment
-wherever a token may begin. Letters before a string (`f"…"` in Hy) are a symbol of their own. `#[word[` begins a string
-that `]word]` ends, as in Hy; nothing else of the family has `#[`.
+Where dialects differ the grammar takes the side that keeps brackets right. A character literal is a backslash with the
+next character (`\(`), and the rest of the word if that is alphanumeric (`\newline`). `#!` begins a comment at the
+beginning of any token. Letters before a string (`f"…"` in Hy) are a symbol of their own. `#[word[` begins a string that
+`]word]` ends, as in Hy; nothing else of the family has `#[`.
 
 Source: Clojure's `LispReader` (macros, dispatch macros, terminating characters), the EDN specification, the readers of
 Basilisp and Hy.
@@ -99,11 +99,12 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form: its kind, where it stands (`start` to `end`, offsets), and the forms in it, in order.
+    """One form: its kind, its place (`start` to `end`, offsets), and the forms in it, in order.
 
     `string` is a regex too, or a string in brackets; `atom` any symbol, keyword or number. `prefixed` is a form behind
-    a quote, a tag, metadata, a namespace, or `#?`; its children are what the prefix takes, the form proper last.
-    `discard` is `#_` with the form it takes away. In broken text a form may lack its end or what its prefix takes.
+    a quote, a tag, metadata, a namespace, or `#?`; its children are the forms that the prefix takes, the form proper
+    last. `discard` is `#_` with the form it takes away. In broken text a form may lack its end, or the forms for its
+    prefix.
     """
 
     _tree: _Tree
@@ -116,17 +117,17 @@ class Form:
 
     @property
     def start(self) -> int:
-        """The place where it begins."""
+        """The offset of the form's beginning."""
         return self._tree.starts[self._index]
 
     @property
     def end(self) -> int:
-        """The place where it ends."""
+        """The offset of the form's end."""
         return self._tree.ends[self._index]
 
     @property
     def children(self) -> tuple[Form, ...]:
-        """The forms in it."""
+        """The forms within the form."""
         return tuple(self._tree.within(self._index + 1, self._tree.afters[self._index]))
 
 
@@ -139,9 +140,9 @@ class Reading:
 
 
 def read(text: str, *, most_forms: int | None = None) -> Reading:
-    """All forms of `text`. A closer that closes nothing is left out, and what is open ends with the text.
+    """All forms of `text`. A closer that closes nothing is left out, and open forms end with the text.
 
-    A closer that does not match closes the bracket it does match further out, if there is one.
+    A mismatched closer closes its matching bracket further out, if there is one.
 
     Raises:
         TooManyFormsError: there are more than `most_forms`, those within others counted; without it, never.
@@ -182,10 +183,10 @@ def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Fault | None
 
 
 class _Reader:
-    """The tree so far, and what of it waits to be finished, outermost first.
+    """The tree so far, and its unfinished forms, outermost first.
 
-    What waits is the index of a form, with either the closer of its bracket, or, for a prefix, how many more forms it
-    wants. Behind all of them stands the text itself, which wants nothing.
+    An unfinished form is held as its index, with the closer of its bracket, or with the number of forms that its prefix
+    still wants. The outermost is the text itself, which wants nothing.
     """
 
     def __init__(self, most_forms: int) -> None:
@@ -235,7 +236,7 @@ class _Reader:
             index = prefix
 
     def _pop(self) -> int:
-        """Take the last form begun from those that wait, with all that was added since: its index."""
+        """Take the last unfinished form, with all that was added since; its index."""
         self._closers.pop()
         self._wants.pop()
         index = self._waiting.pop()
@@ -259,7 +260,7 @@ class _Reader:
     def _mismatch(self, closer: str, at: int) -> None:
         """Find the fault in a closer that does not match the last form begun.
 
-        A prefix with nothing behind it within brackets is none: in Hy some prefixes are names as well.
+        A prefix with nothing behind it within brackets is no fault: in Hy some prefixes are names as well.
         """
         if self._fault is not None:
             return
@@ -274,7 +275,7 @@ class _Reader:
             self.find(Fault("mismatched", at, self.tree.starts[self._waiting[opened]]))
 
     def _abandon(self, at: int) -> None:
-        """Take the last form begun as it is: a bracket ends at `at`, a prefix with what it got."""
+        """Take the last form begun as it is: a bracket ends at `at`, a prefix with the forms that it got."""
         closer = self._closers[-1]
         index = self._pop()
         if closer:
@@ -305,7 +306,7 @@ def check(text: str) -> Unbalanced | None:
 def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ...]:
     """The forms of `text` that an evaluation would run, in order. Discarded ones (`#_`) and comments are left out.
 
-    `reading` is what `read` gave for it, if it was read already.
+    `reading` is the result of `read` for the text, if there is one already.
 
     A prefix such as a quote, a tag or metadata belongs to the form behind it.
     """
@@ -316,7 +317,7 @@ def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ..
 
 @dataclass(frozen=True, slots=True)
 class Unbalanced:
-    """The reason why text does not balance, in a person's words. Line and column count from 1 and are where to look."""
+    """The reason why text does not balance, in a person's words. Line and column, from 1, tell where to look."""
 
     message: str
     line: int
@@ -325,12 +326,12 @@ class Unbalanced:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The first bracket or quote that a reader stumbled over, as offsets.
+    """The first bracket or quote at fault, as offsets.
 
-    `stray`: the closer at `at` closes nothing; the form before it began at `opener`, if there is one. `mismatched`:
-    the closer at `at` meets the bracket at `opener`. `unclosed`: the bracket at `at` and all that stand open at the end
-    of the text, outermost first. `string`: the string from `at` goes on to the end. `dangling`: the prefix at `at` has
-    no form to belong to, or the backslash there no character.
+    `stray`: the closer at `at` closes nothing; the form before the closer began at `opener`, if there is one.
+    `mismatched`: the closer at `at` meets the bracket at `opener`. `unclosed`: the bracket at `at` and all others open
+    at the end of the text, outermost first. `string`: the string from `at` goes on to the end. `dangling`: the prefix
+    at `at` has no form to belong to, or the backslash there no character.
     """
 
     kind: Literal["stray", "mismatched", "unclosed", "string", "dangling"]
@@ -377,7 +378,7 @@ def _prefix(text: str, at: int) -> str:
 
 
 def _unclosed(text: str, openers: tuple[int, ...], places: Places) -> Unbalanced:
-    """Name the bracket that is most likely the one without a closer.
+    """Name the bracket that most likely lacks its closer.
 
     A line that begins at or left of a bracket still open shows, if the indentation means anything, that the bracket was
     to be closed before. The first such place in the form is named.
@@ -401,7 +402,7 @@ def _unclosed(text: str, openers: tuple[int, ...], places: Places) -> Unbalanced
 
 
 def _suspicion(text: str, begin: int, places: Places) -> tuple[int, int] | None:
-    """The first bracket from `begin` on that a later line's indentation says is closed, and that line's offset."""
+    """The first bracket from `begin` on that a later line's indentation shows as closed, and that line's offset."""
     openers: list[tuple[int, int]] = []
     line_before = places.line(begin)
     for token in tokens(text, begin):
@@ -423,7 +424,7 @@ _SWALLOWED = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
 
 
 def _swallowing_string(text: str, last: int) -> int | None:
-    """The start of a string before `last` that ran over line ends into a word, as one without closing quote does."""
+    """The start of a string before `last` that ran over line ends into a word, as strings without closing quote do."""
     for token in tokens(text[:last]):
         if token.lastgroup == "string" and "\n" in token[0] and _SWALLOWED.match(text, token.end()):
             return token.start()
@@ -467,7 +468,7 @@ class Places:
         self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]
 
     def line(self, offset: int) -> int:
-        """The line that `offset` is in."""
+        """The line of `offset`."""
         return bisect_right(self._starts, offset)
 
     def of(self, offset: int) -> tuple[int, int]:

@@ -1,9 +1,9 @@
 """Source text with its editable forms, the comments and branches around each, line numbers and line endings.
 
-The form that an edit means is found by the number and the text of its first line. New text is indented for its place:
-its lines move together, and nothing within strings does. A tab counts as two columns where columns are compared, as to
-parinfer and in `codriver.lisp.parinfer`. It stays a tab: the place's own tabs come before each line, and what a line
-has beyond them is what was given.
+An edit's form is found by the number and the text of its first line. New text is indented for its place: its lines move
+together, and nothing within strings does. A tab counts as two columns where columns are compared, as to parinfer and in
+`codriver.lisp.parinfer`. A tab stays a tab: the place's own tabs come before each line, followed by the line's own
+further indentation.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ Source: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
 """
 _NEXT = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
 SHOWN_CHARS = 200
-"""Of a line that is shown; generated files have lines of any length."""
+"""The characters that are shown of a line; generated files have lines of any length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A form that can be edited: a top-level form, also a discarded one, or one that stands directly in such a form.
+    """A form that can be edited: a top-level form, also a discarded one, or a form directly in a holding form.
 
-    A form holds others in that way if it is a `(comment …)`, a `(do …)`, or a reader conditional, which holds the forms
-    of its branches; and the form of a branch of `#?@` holds those that it splices in.
+    Holding forms are a `(comment …)`, a `(do …)`, and a reader conditional, which holds the forms of its branches; the
+    form of a branch of `#?@` holds the spliced forms.
 
-    Between `floor` and `ceiling` stand the form, space and comments, and nothing else. `floor` is where the sibling
-    before ends (or the word `comment`, or a branch's feature, or where the text begins), `ceiling` where the sibling
-    behind begins, or the closer stands (`ceiling_closes`), or the text ends. A form that `is_branch` has no siblings to
-    be: a branch is a feature and one form.
+    Between `floor` and `ceiling` stand the form, space and comments, and nothing else. `floor` is the end of the
+    sibling before (or of the word `comment`, or of a branch's feature, or the beginning of the text). `ceiling` is the
+    beginning of the sibling behind, or of the closer (`ceiling_closes`), or the end of the text. A form that
+    `is_branch` never has siblings: a branch is a feature and one form.
     """
 
     start: int
@@ -74,7 +74,7 @@ class _Group:
 
 
 def units(text: str, forms: Sequence[Form], places: Places) -> tuple[Unit, ...]:
-    """All forms of `text`, whose top `forms` are given, that can be edited: in its order, a form before those in it."""
+    """All editable forms of `text` with these top-level `forms`: in order, a form before the forms in it."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
     while groups:
@@ -106,7 +106,7 @@ def units(text: str, forms: Sequence[Form], places: Places) -> tuple[Unit, ...]:
 
 
 def _held(text: str, form: Form) -> _Group | None:
-    """The forms that stand directly in `form`, if it is one that others stand in as at the top level."""
+    """The forms directly in `form`, if it is a holding form."""
     if form.kind == "prefixed" and text.startswith("#?", form.start):
         taken = [child for child in form.children if child.kind != "discard"]
         if taken and taken[-1].kind == "list":
@@ -128,7 +128,7 @@ def _spliced(text: str, form: Form) -> _Group | None:
 def _within(
     text: str, form: Form, *, skip: int = 0, are_branches: bool = False, are_spliced: bool = False
 ) -> _Group | None:
-    """The forms in a bracket but for the first `skip`; none if one would take what comes behind it."""
+    """The forms in a bracket but for the first `skip`; none if the last one would take a form behind it."""
     children = form.children
     if len(children) <= skip or _is_incomplete(text, children[-1]):
         return None
@@ -137,7 +137,7 @@ def _within(
 
 
 def _is_incomplete(text: str, form: Form) -> bool:
-    """Whether a prefix lacks what it takes: it would take a form that comes behind it."""
+    """Whether a prefix lacks a form, so that it would take the form behind it."""
     while form.kind in ("prefixed", "discard"):
         taken = [child for child in form.children if child.kind != "discard"]
         if len(taken) < (2 if text.startswith(("^", "#^"), form.start) else 1):
@@ -147,7 +147,7 @@ def _is_incomplete(text: str, form: Form) -> bool:
 
 
 class Document:
-    """Text with its forms, read once. It has no byte order mark. Hy (`is_hy`) binds names in ways of its own."""
+    """Text with its forms, read once, without a byte order mark. Hy (`is_hy`) binds names in ways of its own."""
 
     def __init__(self, text: str, *, is_hy: bool = False) -> None:
         self.text = text
@@ -174,12 +174,12 @@ class Document:
 
     @cached_property
     def complaint(self) -> str | None:
-        """Why the text does not balance, in words."""
+        """The reason in words why the text does not balance."""
         return None if self.reading.fault is None else explain(self.text, self.reading.fault).message
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """All forms that can be edited, a form before those in it, in the order of the text."""
+        """All editable forms in the order of the text, a form before the forms in it."""
         return units(self.text, self.reading.forms, self.places)
 
     @cached_property
@@ -202,7 +202,7 @@ class Document:
         return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK)
 
     def indentation(self, unit: Unit) -> str:
-        """The blank beginning of a line that stands as far right as the unit."""
+        """The blank text before the unit, which would indent a line as far."""
         start = self.places.start(unit.line)
         before = self.text[start : unit.start]
         code = before.lstrip(_BLANK)
@@ -210,11 +210,11 @@ class Document:
 
     @cached_property
     def _hints(self) -> Mapping[int, Unit]:
-        """The discarded forms that are hints about the form behind them, by where they end."""
+        """The discarded forms that are hints about the form behind them, by their ends."""
         return {unit.end: unit for unit in self.units if _HINT.match(self.text, unit.start)}
 
     def with_hints(self, unit: Unit) -> Unit:
-        """The unit with the hints before it, such as `#_:clj-kondo/ignore`: on its line or the one above."""
+        """The unit with the hints before it, such as `#_:clj-kondo/ignore`, on its line or the line above."""
         while (hint := self._hints.get(unit.floor)) is not None and unit.has_elder:
             if _NEXT.fullmatch(self.text, hint.end, self.with_comments(unit)) is None:
                 break
@@ -230,7 +230,8 @@ class Document:
             start = self.places.start(line)
             text = self.line_text(line)
             code = text.lstrip(_BLANK)
-            # A comment behind the elder is the elder's, also where that is a backslash with the line end it takes.
+            # A comment behind the form before belongs to that form, also if the form is a backslash that takes the line
+            # end.
             if start < unit.floor + unit.has_elder or not code.startswith(";"):
                 break
             begin = start + len(text) - len(code)
@@ -246,7 +247,7 @@ class Document:
         """The lines around `line`, `context` each way, each with its number; `→` is at `line`. Long lines are cut."""
         count = self.places.count
         if count > 1 and line != count and not self.line_text(count):
-            count -= 1  # the empty line behind the last line ending is none to a person
+            count -= 1  # people do not count the empty line behind the last line ending
         first, last = max(1, line - context), min(count, line + context)
         if first > last:
             first, last = max(1, count - context), count
@@ -267,10 +268,10 @@ def reindented(text: str, base: str, ending: str, old: str = "") -> str:
     The first line comes without indentation, blank lines around the text go, line endings become `ending`. Lines within
     strings keep their indentation, which is part of the string.
 
-    A first line without indentation may have been cut out of a line that had some. Then the others are at their place
-    already, also those further left. It shows in more lines being as in `old`, the text that was there, if they do not
-    move than if they do; and where that does not tell, in that they stand right under the first line only if it is
-    moved alone.
+    A first line without indentation may have been cut out of an indented line. Then the other lines are at their place
+    already, also those further left. The sign of this is that more lines equal those of `old`, the former text, unmoved
+    than moved. Without a difference, the sign is that the other lines are aligned only if the first line is moved
+    alone.
     """
     found = list(tokens(text))
     indent = ""
@@ -296,12 +297,12 @@ def reindented(text: str, base: str, ending: str, old: str = "") -> str:
 
 
 def width(text: str) -> int:
-    """The number of columns that `text` takes."""
+    """The width of `text` in columns."""
     return len(text) + text.count("\t")
 
 
 def _beyond(indent: str, space: str) -> str:
-    """The space by which a line that begins with `space` goes beyond `indent`; none, if it has less."""
+    """The part of the blank `space` before a line that goes beyond `indent`; empty, if the line has less."""
     if space.startswith(indent):
         return space[len(indent) :]
     return " " * (width(space) - width(indent))
@@ -319,7 +320,7 @@ def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) 
 
 
 def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
-    """The lines of `text` but for the first, and but for those that begin within a string."""
+    """The lines of `text` without the first, and without lines that begin within a string."""
     for token in found:
         if token.lastgroup == "space" and LINE_END.search(token[0]):
             end = LINE_END.search(text, token.end())
@@ -333,11 +334,11 @@ def last_line(text: str) -> str:
 
 
 def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
-    """Whether each line stands where such lines do, if all but the first are moved to the left by `columns`.
+    """Whether each line is aligned as usual, if all but the first are moved to the left by `columns`.
 
-    That is one or two columns behind the bracket that it is in, or below something else in that bracket.
+    A line is aligned one or two columns behind its bracket, or below something else in that bracket.
     """
-    openers: list[tuple[int, set[int]]] = [(-1, {0})]  # column, and the columns of what is in it
+    openers: list[tuple[int, set[int]]] = [(-1, {0})]  # a bracket's column, and the columns of its items
     column, leads = 0, False
     for token in found:
         kind = token.lastgroup
@@ -367,7 +368,7 @@ MAX_ELSEWHERE = 5
 class Target:
     """An edit's target, by its first line: its number, from 1, and its text. Space around the text does not count.
 
-    Where several forms begin on the line, the text is that of the one meant, from its beginning.
+    If several forms begin on the line, the text begins with the form that is meant.
     """
 
     line: int
@@ -376,7 +377,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Search limits: how far from the line asked for (`padding`), and how many lines a refusal shows each way."""
+    """Search limits: the distance from the line asked for (`padding`), and the lines that a refusal shows each way."""
 
     padding: int = 2
     context: int = 10
@@ -384,7 +385,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why an edit is refused; the lines around its target, if the target is wrong; the new text balanced."""
+    """The reason of a refusal; the lines around the target, if the target is wrong; the new text balanced."""
 
     message: str
     context: str | None = None
@@ -400,11 +401,11 @@ class ProblemError(Exception):
 
 
 def find(document: Document, target: Target, limits: Limits) -> Unit:
-    """The form that `target` means: on its line, else on the nearest line within the padding that has its text.
+    """The form meant by `target`: on its line, else on the nearest line within the padding with its text.
 
     Raises:
-        ProblemError: there is none, there are two equally near, it is not the first line of a form, or brackets before
-            its end do not balance.
+        ProblemError: no form fits, two are equally near, the line is not a form's first, or brackets before the form's
+            end do not balance.
     """
     wanted = LINE_END.split(target.text.strip())[0].strip()
     if not wanted:
@@ -435,7 +436,7 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
 
 
 def _has(document: Document, line: int, wanted: str) -> bool:
-    """Whether `wanted` is the text of the line, or of a form that begins on it."""
+    """Whether `wanted` is the text of the line, or of a form that begins on the line."""
     if wanted not in (text := document.line_text(line)):
         return False
     return text.strip() == wanted or any(
@@ -473,7 +474,7 @@ def _unit_at(document: Document, target: Target, line: int, wanted: str, limits:
 
 
 def _where(document: Document, line: int) -> str:
-    """The form that a line belongs to which is no form's first, in words."""
+    """The words that tell which form a line belongs to, if no form begins on the line."""
     around = [unit for unit in document.units if unit.line < line <= document.places.line(unit.end)]
     if around:
         return f": it stands within the form that begins at line {around[-1].line}"
@@ -482,7 +483,7 @@ def _where(document: Document, line: int) -> str:
 
 
 def _names(document: Document, unit: Unit, wanted: str) -> bool:
-    """Whether `wanted` is the form, or its line from where it begins."""
+    """Whether `wanted` is the form, or its first line from the form's beginning on."""
     rest = document.line_text(unit.line)[unit.start - document.places.start(unit.line) :]
     return wanted in (rest.strip(), document.text[unit.start : unit.end])
 

@@ -1,7 +1,8 @@
-"""Splices: new text is checked, then put in the place of a form or beside it; nothing swallows code, no gap stays.
+"""Splices: new text, checked and put in the place of a form or beside it; nothing swallows code, no gap stays.
 
-A text is rewritten by splices and renamings with a proof, token by token, that neither ran into the other. Where they
-would, as forms that touch do when another comes between, a space is put there, or behind a comment a line end.
+A text is rewritten by splices and renamings, and compared token by token to prove that nothing ran together. Tokens
+that would run together, as when a form comes between two that touch, get a space between them, or behind a comment a
+line end.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _APART = frozenset(' \t\r\n,()[]{}"')
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """A splice: `new` in place of the text from `start` to `end`. `core` is the part that belongs to the form alone.
+    """A splice: `new` in place of the text from `start` to `end`. `core` is the form's own part.
 
-    Of two at one place, the one that belongs to the form before it (`is_behind`) comes first.
+    Of two splices at one place, the one that belongs to the form before (`is_behind`) comes first.
     """
 
     start: int
@@ -60,7 +61,7 @@ def replace(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def _separator(document: Document, placed: str, at: int, base: str) -> str:
-    """The separator between `placed` and the text from `at` on, so that neither swallows the other."""
+    """The separator that keeps `placed` and the text from `at` on apart."""
     text = document.text
     if at == len(text):
         return ""
@@ -70,7 +71,7 @@ def _separator(document: Document, placed: str, at: int, base: str) -> str:
 
 
 def _ends_in_comment(text: str) -> bool:
-    """Whether what follows `text` on its line would be part of a comment."""
+    """Whether more text on the last line would be part of a comment."""
     kinds = [token.lastgroup for token in tokens(text)]
     return bool(kinds) and kinds[-1] == "comment"
 
@@ -107,7 +108,7 @@ def insert_after(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
-    """Whether a blank line parts the forms around here: above the unit, or where nothing is above it, below."""
+    """Whether a blank line parts the forms here: above the unit, or below it, if nothing is above."""
     text = document.text
     if not document.begins_line(unit):
         return False
@@ -117,10 +118,10 @@ def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
 
 
 def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
-    """Take away what is from `begin` to `end`: the unit, and with it comments or not.
+    """Take away the text from `begin` to `end`: the unit, with or without comments.
 
-    Lines that it alone stands on go with it, and where blank lines then meet, one of them. A closer moves up to the
-    form before, unless that would put it into a comment.
+    Lines that hold only that text go too, and of blank lines that then meet, one goes. A closer moves up to the form
+    before, unless it would end up in a comment.
     """
     text, core = document.text, (begin, end)
     before, after = text[unit.floor : begin], text[end : unit.ceiling]
@@ -147,7 +148,7 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
 
 
 def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, int]) -> Splice:
-    """Take away the last lines of the text, and keep whether it ends with a line ending."""
+    """Take away the last lines of the text; the text ends with a line ending if it did before."""
     text = document.text
     above = text[unit.floor : start]
     kept = unit.floor + len(above.rstrip(_SPACE))
@@ -165,10 +166,10 @@ def append(text: str, new: str, ending: str) -> str:
 
 
 def check_new(text: str) -> None:
-    """Check text that is to come into a file as code that is to be evaluated is checked.
+    """Check text for a file as code is checked before evaluation.
 
     Raises:
-        ProblemError: it does not balance; the problem holds the balanced text, if indentation gives one.
+        ProblemError: the text does not balance; the problem holds the balanced text, if indentation gives one.
     """
     unbalanced = check(text)
     if unbalanced is None:
@@ -182,7 +183,7 @@ def check_not_blank(text: str) -> None:
     """Check text that is to stand beside other forms.
 
     Raises:
-        ProblemError: it does not balance, or there is nothing in it.
+        ProblemError: the text does not balance, or is blank.
     """
     check_new(text)
     if is_blank(text):
@@ -193,7 +194,7 @@ def check_stays(unit: Unit, new: str) -> None:
     """Check that `new`, in the place of a branch's form, leaves the branch with one form.
 
     Raises:
-        ProblemError: it would not.
+        ProblemError: the branch would have none, or several.
     """
     count = _count_forms(new)
     if not unit.is_branch or count == 1:
@@ -210,7 +211,7 @@ def check_beside(unit: Unit, new: str) -> None:
     """Check that `new`, beside the unit, gives no branch a second form.
 
     Raises:
-        ProblemError: it would.
+        ProblemError: a branch would have two forms.
     """
     if unit.is_branch and _count_forms(new):
         words = f"nothing can stand beside the form at line {unit.line}, as a branch of a reader conditional has one "
@@ -219,7 +220,7 @@ def check_beside(unit: Unit, new: str) -> None:
 
 
 def _count_forms(text: str) -> int:
-    """The number of forms in `text`, as a reader gives them."""
+    """The number of forms in `text`, as a reader counts them."""
     return sum(form.kind != "discard" for form in read(text).forms)
 
 
@@ -237,9 +238,8 @@ class Naming:
 class Assembly:
     """A text after its changes.
 
-    `places` says, for the index of an edit, at which offset of the new text its change begins; for names that is their
-    first place. `broken` is the index of an edit whose new text would run into the code beside it; the text is then of
-    no use.
+    `places` gives, for the index of an edit, the offset of its change in the new text; for names the first one.
+    `broken` is the index of an edit whose new text would run into the code beside it; the text is then useless.
     """
 
     text: str
@@ -259,7 +259,8 @@ class _Change:
 def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> Assembly:
     """The document's text after `splices`, each with the index of its edit, and after `names` outside of them.
 
-    Both are sorted, and the cores of the splices do not overlap. The space around cores may: it goes once.
+    Both are sorted, and the cores of the splices do not overlap. The space around cores may overlap and is removed
+    once.
     """
     text = document.text
     starts = [form.start for form in document.reading.forms]
@@ -290,7 +291,7 @@ def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: S
 
 
 def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> list[_Change]:
-    """All changes in the text's order, none into another: names in replaced text are gone."""
+    """All changes in the text's order, without overlaps: names in replaced text are left out."""
     merged: list[_Change] = []
     at, number = 0, 0
     for splice, index in splices:
@@ -310,10 +311,10 @@ def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> l
 def _regions(
     changes: Sequence[_Change], starts: Sequence[int], length: int
 ) -> Iterator[tuple[int, int, list[_Change]]]:
-    """The changes with the part of the text that each can have an effect on: from a form's first token to another's.
+    """The changes, each with the part of the text that it can affect: from a form's first token to another's.
 
-    A token depends on nothing before it, and its end on the character behind it; so what is in front of a form that
-    begins before a change, and what is behind the beginning of one that begins after it, is as it was.
+    A token depends on nothing before it, and its end only on the next character. So the text before the last form in
+    front of a change, and behind the beginning of the first form after it, stays as it was.
     """
     group: list[_Change] = []
     low = high = 0
@@ -334,7 +335,7 @@ def _regions(
 
 
 def _pieces(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[str]:
-    """The pieces of the changed text: one that stays before each change, the new one, and the rest at the end."""
+    """The pieces of the changed text: the unchanged text before each change, the new text, and the rest at the end."""
     pieces: list[str] = []
     at = low
     for change in changes:
@@ -344,7 +345,7 @@ def _pieces(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[
 
 
 def _kept_apart(pieces: Sequence[str], ending: str) -> list[str]:
-    """The pieces with space before those that would run into what is before them; behind a comment, a line end."""
+    """The pieces, with space between two that would run together; behind a comment, a line end."""
     apart: list[str] = []
     before = ""
     for piece in pieces:
@@ -364,12 +365,12 @@ def _words(text: str) -> list[str]:
 
 
 def _word(token: re.Match[str]) -> str:
-    """The token's text; what is blank at the end of a comment does not count."""
+    """The token's text, without blanks at the end of a comment."""
     return token[0].rstrip() if token.lastgroup == "comment" else token[0]
 
 
 def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
-    """The tokens that `text`, which stands at `offset`, has after `changes`: those left, and those that come in."""
+    """The tokens of `text`, at `offset`, after `changes`: the remaining and the new ones."""
     expected: list[str] = []
     number = 0
     for token in tokens(text):

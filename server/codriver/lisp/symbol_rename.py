@@ -1,6 +1,6 @@
-"""Renaming a symbol or a keyword by lexical scope: in one text, so that all of it means what it meant, and in others.
+"""Renaming a symbol or a keyword by lexical scope: in one text, without a change of meaning, and in other texts.
 
-Another text names what a file defines by alias, by reference, or with the namespace in front.
+Another text uses a file's definitions by alias, by reference, or with the namespace in front.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[+-]?\d")
 _VALUES = frozenset({"nil", "true", "false", "None", "True", "False"})
-"""Values that are written as symbols and are none."""
+"""Values that look like symbols."""
 
 LOCAL = "a local name hides it there"
 OUTER = "it is not the local name there"
@@ -41,28 +41,28 @@ WHYS = {
 
 NameKind = Literal["symbol", "type", "protocol"]
 _DEFINING = re.compile(r"\(\s*\S*def\S*\s+(?:\^\S+\s+)*$")
-"""The heads before a name that is defined there."""
+"""The defining head before a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Occurrences to rename, as offsets with their new text, in order; and the offsets of those left, by why."""
+    """Occurrences to rename, as offsets with their new text, in order; and the offsets of those left, by reason."""
 
     places: Sequence[tuple[int, int, str]]
     left: Mapping[str, Sequence[int]]
     kind: NameKind = "symbol"
-    """Of the name: a record's or type's, or of a protocol's method; other files then name more than the name alone."""
+    """The kind of the name: other files name more than the name of a record or type, or of a protocol's method."""
 
 
 def find_names(document: Document, old: str, new: str, span: tuple[int, int] | None = None) -> Found:
-    """The places that name `old` in the code of `document`, or of its form at `span`, and what each becomes.
+    """The uses of `old` in the code of `document`, or of its form at `span`, each with its new text.
 
-    A symbol is the namespace's name wherever no local name hides it, also with the namespace in front. Within a form
-    that binds it, it is the local name. A keyword is the same one everywhere. Strings and comments are left alone.
+    A symbol is the namespace's name unless a local name hides it, also with the namespace in front. Within a form that
+    binds the symbol, it is the local name. A keyword is the same everywhere. Strings and comments are left alone.
 
     Raises:
-        ProblemError: a name is none, `old` does not occur, or something would mean something else: `new` is in use, a
-            local name would hide a place from what it names, or `old` is a key that is taken from a map.
+        ProblemError: `old` or `new` is no name, `old` does not occur, or the meaning would change: `new` is in use, a
+            local name would hide the namespace's name, or `old` is a key that is taken from a map.
     """
     for name in (old, new):
         if not _is_name(name):
@@ -80,7 +80,7 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
     if span is not None:
         around = [form for form in document.reading.forms if form.start < end and start < form.end]
         symbol = _Symbol(document, around, (old, new), namespace)
-        if symbol.has_local(start, end):  # which nothing outside of the form has to do with
+        if symbol.has_local(start, end):  # the name is local to the form
             return symbol.found(start, end, is_whole=False)
     symbol = _Symbol(document, document.reading.forms, (old, new), namespace)
     return symbol.found(start, end, is_whole=span is None)
@@ -94,7 +94,7 @@ def _is_name(name: str) -> bool:
 
 
 def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """The changes of names as `namespace` qualifies them."""
+    """The changes of names, qualified by `namespace`."""
     return {f"{namespace}/{old}": f"{namespace}/{new}" for old, new in changes.items()}
 
 
@@ -119,11 +119,11 @@ class _Symbol:
         self._all = all_found
 
     def has_local(self, start: int, end: int) -> bool:
-        """Whether the name is a local one somewhere between `start` and `end`."""
+        """Whether the name is a local name somewhere between `start` and `end`."""
         return any(self._is_local(one) for one in self._all if start <= one.start < end and one.word == self._old)
 
     def found(self, start: int, end: int, *, is_whole: bool) -> Found:
-        """The places between `start` and `end`: the local ones, if it is a form that has such, else the namespace's."""
+        """The places between `start` and `end`: the local ones of a form that has any, else the namespace's."""
         within = [one for one in self._all if start <= one.start and one.end <= end]
         named = [one for one in within if self._stem(one) in self._changes]
         local = [one for one in named if self._is_local(one)]
@@ -184,7 +184,7 @@ class _Symbol:
         raise ProblemError(Problem(words))
 
     def _check_outer(self, outer: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
-        """Check that what is the namespace's stays so, and stays one."""
+        """Check that the namespace's name stays the namespace's, and stays apart from others."""
         for one in outer:
             if one.role == "referred":
                 words = f"{self._old!r} is another namespace's, referred to at line {self._line(one.start)}: "
@@ -240,7 +240,7 @@ class _Symbol:
 
 
 def taken(document: Document, at: int, word: str) -> str:
-    """The problem that `word` is a key."""
+    """The message that `word` is a key taken from a map."""
     words = f"{word!r} at line {document.places.line(at)} names the key that is taken from a map; "
     return words + "replace that form by one that binds the key in another way, and rename then"
 
@@ -296,7 +296,7 @@ NONE = Found((), {})
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A renaming of a definition: of `namespace`, None for a keyword, which is the same in all of them."""
+    """A renaming of a definition of `namespace`; None for a keyword, which is the same in all namespaces."""
 
     namespace: str | None
     old: str
@@ -305,21 +305,21 @@ class Renamed:
 
     @property
     def changes(self) -> dict[str, str]:
-        """The new names by the old ones: its own and, of a type, those of its constructors."""
+        """The new names by the old ones: the definition's and, for a type, its constructors'."""
         old, new = self.old, self.new
         constructors = {f"->{old}": f"->{new}", f"map->{old}": f"map->{new}"} if self.kind == "type" else {}
         return {old: new, **constructors}
 
     def may_stand_in(self, text: str) -> bool:
-        """Whether `text` may name it: cheap, and true of all texts that do."""
+        """Whether `text` may use the name: a cheap test, True for all texts that do."""
         return self.old in text and (self.namespace is None or self.namespace.rpartition(".")[2] in text)
 
 
 def find_references(document: Document, name: Renamed, *, checks: bool = True) -> Found:
-    """The places where `document`, of another file, names what is renamed, and what each becomes.
+    """The uses of the renamed name in `document`, of another file, each with its new text.
 
     Raises:
-        ProblemError: with `checks`, something would mean something else.
+        ProblemError: with `checks`, the meaning would change.
     """
     if name.namespace is None:
         return Found(keywords(document, name.old, name.new, 0, len(document.text), checks=checks), {})
@@ -330,7 +330,7 @@ def find_references(document: Document, name: Renamed, *, checks: bool = True) -
 
 
 class _References:
-    """The references of one text to a name of `namespace`, which is not its own."""
+    """The references of one text to a name of another namespace, `namespace`."""
 
     def __init__(self, document: Document, name: Renamed, namespace: str) -> None:
         self._document = document
@@ -346,7 +346,7 @@ class _References:
         self._changes: Mapping[str, str] = {**self._qualified, **self._bare}
 
     def found(self, *, checks: bool) -> Found:
-        """The places, and those left by why."""
+        """The places, and those left unchanged, by reason."""
         chosen: list[Occurrence] = []
         left: dict[str, list[int]] = defaultdict(list)
         for one in self._all:
@@ -360,7 +360,7 @@ class _References:
         return Found([(one.start, one.end, changes[one.word]) for one in chosen], left)
 
     def _refers(self, name: str) -> bool:
-        """Whether the name alone is the other namespace's: a definition here hides what comes by `:refer :all`."""
+        """Whether the name alone is the other namespace's: a definition here hides a name from `:refer :all`."""
         if not self._required.refers(name):
             return False
         return name in self._required.referred or not any(
@@ -380,7 +380,7 @@ class _References:
         return one.word in self._bare and one.role in ("reference", "global", "taken") and not is_local
 
     def _check(self, chosen: Sequence[Occurrence]) -> None:
-        """Check that each place names the same as before, and no other place comes to name it."""
+        """Check that each place means the same as before, and no other place comes to mean it."""
         line, new = self._document.places.line, self._name.new
         for one in chosen:
             if one.role == "taken":

@@ -35,52 +35,52 @@ BLANK = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"
 """The mark that some shells put before all UTF-8; no protocol begins with it."""
 JSON_STARTS = b'{["'
-"""The first bytes of a JSON text, and of no method of HTTP: a method is a token. Source: RFC 9110, section 5.6.2."""
+"""First bytes of JSON texts that begin no HTTP method: a method is a token. Source: RFC 9110, section 5.6.2."""
 FOREIGN_START = re.compile(
     rb"[A-Z]{2,16}[ \t\r\n/]"  # a verb in capitals: HTTP, the HTTP/2 preface (PRI *), PROXY, RTSP, SMTP, DICT
     rb"|SSH-"
     rb"|[^\x20-\x7e]"  # a TLS hello (0x16), PROXY v2 (0x0d), SOCKS (0x05), STUN (0x00), any binary protocol
 )
 FOREIGN_LINE = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
-"""A page may choose a method such as `patch` or `null` when DNS rebinding makes this port its own origin."""
+"""A web page may choose a method such as `patch` or `null` when DNS rebinding makes this port its own origin."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A peer that may come in: its first bytes, its introduction taken off, and what it said there of itself."""
+    """An admitted peer: its first bytes without the introduction, and the introduction's words on itself."""
 
     first: bytes
     starts_server: bool = False
-    """True of a relay that starts a server if none runs."""
+    """Whether the peer is a relay that starts a server if none runs."""
     had_another: bool = False
-    """True of a relay that was connected to another server before."""
+    """Whether the peer is a relay that was connected to another server before."""
     stops_server: bool = False
-    """True of a peer that asks the server to stop, and for nothing else."""
+    """Whether the peer asks the server to stop, and for nothing else."""
     opens_page: bool = False
-    """True of a peer that asks for the page that people look at, and for nothing else."""
+    """Whether the peer asks for the page for people, and for nothing else."""
 
 
 FIRST_BYTE_S = 300.0
 """A relay connects when its client starts and is silent until the client speaks; a port scanner is silent for ever."""
 FIRST_LINE_S = 10.0
 ASKING = 4
-"""Threads that ask the kernel about peers. They are of their own: whatever the others do, newcomers are looked at."""
+"""Threads that ask the kernel about peers. No other work uses them, so that newcomers are always looked at."""
 TOKEN_LINE_BYTES = 4096
 READ_BYTES = 64 * 1024
 INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION.encode()
-"""How the line begins with which our own relay and commands show a token and name the server that they mean."""
+"""The beginning of the line in which our own relay and commands show a token and name their server."""
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "%s", "params": {"workspace": "%%s"}}\n' % WORKSPACE.encode()
-"""The answer to one that names a workspace: the device and inode of ours."""
+"""The answer to a peer that names a workspace: the device and inode of our workspace."""
 
 
 def first_bytes_verdict(data: bytes) -> Verdict:
-    """`refuse` for what belongs to another protocol, `wait` while it may still turn out so, else `json`.
+    """`refuse` for bytes of another protocol, `wait` while that is still possible, else `json`.
 
-    The rule, for what follows a byte order mark and blanks: `{`, `[` and `"` are let in at once. A verb in capitals, an
-    SSH banner and any byte that no text has are refused at once. Any other text is judged by its whole first line: one
-    that names a version of HTTP or of its kin is refused; else it is a client's mistake (`json`), which the reader
+    The rule, behind a byte order mark and blanks: `{`, `[` and `"` are let in at once. A verb in capitals, an SSH
+    banner and any byte that no text has are refused at once. Any other text is judged by its whole first line: a line
+    with a version of HTTP or of its kin is refused; any other line is a client's mistake (`json`), which the reader
     answers.
     """
     if BOM.startswith(data):
@@ -113,15 +113,15 @@ def is_loopback(host: str) -> bool:
 def peer_uid(connection: socket.socket) -> int | None:
     """The user at the other end of a connection from this machine.
 
-    `GONE`, which is no user, when the peer is on loopback and no process has its socket. None where the system does not
-    tell: another system than Linux, or a peer on another machine.
+    `GONE`, which is no user, when the peer is on loopback and no process has its socket. None on other systems than
+    Linux, and for a peer on another machine.
     """
     if not IS_LINUX:
         return None
     try:
         peer, own = connection.getpeername(), connection.getsockname()
     except OSError:
-        return GONE  # it has hung up already
+        return GONE  # the peer has hung up already
     there, here = plain(peer), plain(own)
     try:
         found = ask_kernel(there, here)
@@ -136,16 +136,16 @@ def peer_uid(connection: socket.socket) -> int | None:
 
 
 def token_matches(expected: str, given: str) -> bool:
-    """Whether the tokens are the same and not empty, in a time that does not tell how much of them is the same."""
+    """Whether the tokens are the same and not empty, in a time that does not tell the number of equal characters."""
     return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")) and bool(expected)
 
 
 async def comes_from_user(stream: SocketStream, threads: anyio.CapacityLimiter) -> bool:
-    """False for a connection that is known to be another user's, or whose peer is gone."""
+    """True for a connection that may be this user's; False for another user's, and when its peer is gone."""
     raw = stream.extra(SocketAttribute.raw_socket)
     owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=threads)
     if owner == GONE:
-        return False  # it hung up before anybody could tell whose it was
+        return False  # the peer hung up before its user could be found
     if owner is not None and not is_mine(owner):
         logger.warning("refused a connection of another user of this machine")
         return False
@@ -153,11 +153,11 @@ async def comes_from_user(stream: SocketStream, threads: anyio.CapacityLimiter) 
 
 
 class Admission:
-    """Decides over connections, for the life of one server. `token`: what a peer must show first, None for nothing.
+    """Decides over connections, for the life of one server. `token`: the token that a peer must show; None for none.
 
-    A peer that names another server than this `session_id`, or another workspace, found this one behind a port file
-    that is left over, or that somebody rewrote: it belongs elsewhere, and must not reach the REPLs of this workspace.
-    One that names a workspace is told ours before all else. One that names nothing is let in.
+    A peer that names another server than this `session_id`, or another workspace, followed a stale or rewritten port
+    file: the peer belongs elsewhere, and must not reach the REPLs of this workspace. A peer that names a workspace is
+    told ours before all else. A peer that names nothing is let in.
     """
 
     def __init__(self, *, token: str | None, session_id: str, workspace: Path) -> None:
@@ -168,9 +168,9 @@ class Admission:
         self.refused = 0
 
     async def admit(self, stream: SocketStream) -> Admitted | None:
-        """A peer that may come in; None for one that may not.
+        """The admitted peer; None for a refused one.
 
-        A refused peer gets no answer: it learns nothing, not even what listens here.
+        A refused peer gets no answer and learns nothing, not even the name of the service.
         """
         first = await self._first_bytes(stream)
         if first is None:
@@ -209,7 +209,7 @@ class Admission:
             meant, said = given.get("workspace"), given.keys()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if self._token is None:
-                return Admitted(data)  # the reader answers it
+                return Admitted(data)  # the reader answers the mistake
             token, session, meant, said = "", self._session_id, None, ()
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
             logger.warning("refused a connection without the token")
@@ -229,11 +229,11 @@ class Admission:
         )
 
     async def _tell_workspace(self, stream: SocketStream, meant: object) -> bool:
-        """Tell a peer which workspace is served; whether it is the one that the peer means, by device and inode."""
+        """Tell a peer the served workspace; whether the peer means that one, by device and inode."""
         try:
             status = await anyio.to_thread.run_sync(self._workspace.stat, limiter=self._threads)
         except OSError:
-            return False  # it was removed
+            return False  # the workspace was removed
         ours = f"{status.st_dev}:{status.st_ino}"
         try:
             await stream.send(WORKSPACE_LINE % ours.encode())
@@ -243,6 +243,6 @@ class Admission:
 
 
 def _may_introduce(data: bytes) -> bool:
-    """Whether a first line begins, as far as it is here, as an introduction does."""
+    """Whether the received part of a first line may belong to an introduction."""
     text = data.lstrip()[: len(INTRODUCTION_START)]
     return INTRODUCTION_START.startswith(text)

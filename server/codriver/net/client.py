@@ -29,9 +29,9 @@ Wish = Literal["", "stop", "page"]
 HEALTH_S = 5.0
 START_S = 30.0
 WRONG_REQUEST = frozenset({-32700, -32600, -32602})
-"""The error codes that put the fault on whoever asked. Source: JSON-RPC 2.0, error object."""
+"""The error codes for a fault of the caller. Source: JSON-RPC 2.0, error object."""
 LOG_TAIL = 600
-"""Characters of a server's own words that say why it did not start."""
+"""The characters that are shown of a server's log when it did not start."""
 
 
 class NoServerError(StartError):
@@ -39,7 +39,7 @@ class NoServerError(StartError):
 
     exit_status = 3
     why = ""
-    """The reason alone, for those who have advice of their own."""
+    """The reason alone, for callers with advice of their own."""
 
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
@@ -50,7 +50,7 @@ class NoServerError(StartError):
 
 
 class ServerFailedError(NoServerError):
-    """A server was started, and ended before it could be reached."""
+    """A server was started, and ended before anybody could reach it."""
 
     def __init__(self, workspace: Path, log: Path, status: int) -> None:
         words = server_record.log_tail(log.parent)[-LOG_TAIL:] or why_silent(log)
@@ -69,7 +69,7 @@ def why_silent(log: Path) -> str:
 
 
 class CannotStartError(NoServerError):
-    """A server could not even be started."""
+    """Not even the process of a server could be started."""
 
     def __init__(self, workspace: Path, error: OSError) -> None:
         StartError.__init__(
@@ -87,7 +87,7 @@ class ServerGoneError(CodriverError):
 
 
 class CallError(CodriverError):
-    """The server answered a request with an error. `is_refusal`: it says that the request is wrong."""
+    """The server answered a request with an error. `is_refusal`: the error puts the fault on the request."""
 
     def __init__(self, method: str, error: dict[str, Any]) -> None:
         super().__init__(f"{method}: {error.get('message', error)}")
@@ -112,10 +112,10 @@ class StrangeServerError(CodriverError):
 
 
 class Connection:
-    """One connection to a server, for a few requests. A context manager. Nothing is sent by making it."""
+    """One connection to a server, for a few requests. A context manager. Making it sends nothing."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
-        # `create_connection` looks names up, with all the tables of international ones; this is an address.
+        # `create_connection` looks names up, and loads the tables of international names; this is an address.
         self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self.socket.settimeout(HEALTH_S)
         try:
@@ -123,13 +123,13 @@ class Connection:
         except BaseException:
             self.socket.close()
             raise
-        # Else a second small message waits some 40 ms for the acknowledgement of the one before it.
+        # Without this, a second small message waits some 40 ms for the acknowledgement of the first.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(timeout_s)
         self._file = self.socket.makefile("rb")
         self._requests = 0
         self.session: str | None = None
-        """The id of the server, as its record names it and it was made sure of; None where there was none."""
+        """The id of the server, from its verified record; None without a record."""
         self.on_notification: Callable[[dict[str, Any]], None] = _ignore
 
     def __enter__(self) -> Self:
@@ -144,17 +144,17 @@ class Connection:
         self.socket.close()
 
     def wait_as_long_as_it_takes(self) -> None:
-        """Let answers take any time from now on: evaluations bound themselves."""
+        """Let answers take any time from now on: evaluations have bounds of their own."""
         self.socket.settimeout(None)
 
     def introduce(self, workspace: Path, *, token: str | None, session: str | None, wish: Wish = "") -> None:
-        """Show the token, and say which server of which workspace is meant: any other one hangs up, and so do we.
+        """Show the token, and name the server and the workspace: any other server hangs up, and so do we.
 
-        `wish`: the one thing that the server is asked for, by which the conversation is over: to stop, or for the page.
+        `wish`: the only request of this conversation: to stop, or to open the page.
 
         Raises:
-            StrangeServerError: it is the server of another workspace.
-            ServerGoneError: it hung up.
+            StrangeServerError: the server is another workspace's.
+            ServerGoneError: the server hung up.
         """
         status = workspace.stat()
         ours = f"{status.st_dev}:{status.st_ino}"
@@ -168,7 +168,7 @@ class Connection:
         self.session = session
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
-        """Make the handshake; what the server says of itself."""
+        """Make the handshake; the server's description of itself."""
         client = {"name": name, "version": "0"}
         about = self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
         self.notify("notifications/initialized", {})
@@ -182,8 +182,8 @@ class Connection:
         """Send a request and wait for its result; notifications meanwhile go to `on_notification`.
 
         Raises:
-            CallError: it was answered with an error.
-            NoMessageError, ServerGoneError: there is no answer.
+            CallError: the answer is an error.
+            NoMessageError, ServerGoneError: no answer came.
         """
         self._requests += 1
         self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
@@ -239,12 +239,12 @@ class Connection:
 
 
 def connect(workspace: Path, *, start: bool = False, name: str = "codriver-cli", is_asked: bool = True) -> Connection:
-    """A connection to the server of a workspace, the handshake made. With `start`, one is started if there is none.
+    """A connection to the server of a workspace, the handshake made. With `start`, a missing server is started.
 
-    `is_asked`: the user asks for the start here and now, so that also one is started that was stopped for good.
+    `is_asked`: the user asks for the start here and now, so that even a server stopped for good is started.
 
     Raises:
-        NoServerError: there is none, or it does not come up.
+        NoServerError: no server runs, or the started one does not come up.
     """
     folder = server_folder(workspace)
     try:
@@ -303,11 +303,11 @@ def _connect(workspace: Path, folder: Path, name: str) -> Connection:
 
 
 def _reach(workspace: Path, folder: Path, port: int, *, wish: Wish = "") -> Connection:
-    """A connection to the server of a workspace, made sure of, and introduced to it.
+    """A verified connection to the server of a workspace, with the introduction made.
 
     Raises:
         NotTheServerError: somebody else listens there. Nothing was sent.
-        StrangeServerError, ServerGoneError, OSError, ValueError: it did not come about.
+        StrangeServerError, ServerGoneError, OSError, ValueError: the connection failed.
     """
     claimed = server_record.read_record(folder)
     is_its = claimed is not None and claimed.port == port
@@ -327,7 +327,7 @@ def _read_port(workspace: Path, folder: Path) -> int:
     """The port that the port file holds.
 
     Raises:
-        NoServerError: there is none.
+        NoServerError: the file holds no port.
     """
     try:
         return server_record.read_port(folder)
@@ -341,7 +341,7 @@ def _read_port(workspace: Path, folder: Path) -> int:
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start a server that outlives this command and ends by itself when nobody needs it."""
+    """Start a server that outlives this command and ends by itself once nobody needs it."""
     from codriver_relay.starter import server_environment, start_detached  # noqa: PLC0415  # no other call needs it
 
     folder = server_folder(workspace)
@@ -352,22 +352,22 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
 
 
 def ask_to_stop(workspace: Path, claimed: ServerRecord) -> None:
-    """Ask the server that `claimed` names to stop, as a signal does where there are such.
+    """Ask the server named by `claimed` to stop, on systems without signals.
 
     Raises:
-        CodriverError, OSError, ValueError: it cannot be reached.
+        CodriverError, OSError, ValueError: the server cannot be reached.
     """
     _reach(workspace, server_folder(workspace), claimed.port, wish="stop").close()
 
 
 def ask_for_page(workspace: Path) -> dict[str, Any]:
-    """Ask the server of a workspace to open its page; what it tells of that: its `port`, or the `problem`.
+    """Ask the server of a workspace to open its page; the answer, with the page's `port`, or the `problem`.
 
     Raises:
-        NoServerError: there is none.
-        CodriverError, OSError, ValueError: it cannot be reached.
+        NoServerError: no server runs.
+        CodriverError, OSError, ValueError: the server cannot be reached.
     """
-    connect(workspace, name="codriver-page").close()  # in words for people, where there is none
+    connect(workspace, name="codriver-page").close()  # in words for people, if no page opens
     folder = server_folder(workspace)
     with _reach(workspace, folder, _read_port(workspace, folder), wish="page") as connection:
         for message in connection.messages():
@@ -378,9 +378,9 @@ def ask_for_page(workspace: Path) -> dict[str, Any]:
 
 
 def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
-    """The process of the server that `claimed` names, if it serves the workspace; None when it does not.
+    """The process of the server named by `claimed`, if that serves the workspace; None otherwise.
 
-    The kernel tells; else the server is asked, and has to answer.
+    The kernel tells the process; on other systems the server is asked, and has to answer.
     """
     folder = server_folder(workspace)
     try:
@@ -402,4 +402,4 @@ def _ask_process(workspace: Path, folder: Path, claimed: ServerRecord) -> int | 
 
 
 def _ignore(_message: dict[str, Any]) -> None:
-    """Pass over a message that nobody asked to hear."""
+    """Pass over a notification that nobody asked for."""

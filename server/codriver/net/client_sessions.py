@@ -1,11 +1,11 @@
 """Client sessions: each connected client's name, outbox, subscriptions and open requests, and all clients together.
 
-An outbox holds the lines that wait to be written. A response is never dropped. A notification may be: beyond the limits
-the oldest waiting notification goes first, and is counted. So a client that reads slowly costs itself notifications,
-and nobody else anything. A client that sends without ever reading is not read any more while `is_congested`.
+An outbox holds the lines that wait to be written. A response is never dropped. A notification may be dropped: beyond
+the limits the oldest waiting notification goes first, and is counted. So a slow reader loses notifications of its own,
+and costs nobody else anything. A client that sends without ever reading is not read while `is_congested`.
 
-`SeenClients` writes down when each client was connected last, for `codriver init --list`: one file a user, in the state
-folder, with the newest clients of all workspaces, each by the name of its callers, such as `codex`.
+`SeenClients` writes down the time of each client's last connection, for `codriver init --list`: one file a user, in the
+state folder, with the newest clients of all workspaces by their callers' names, such as `codex`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OpenRequests:
 
     def __init__(self) -> None:
         self._open: dict[str | int, list[int]] = {}
-        """By id the size of each request that has it, in bytes."""
+        """By id the sizes in bytes of all requests with that id."""
         self.count = 0
         self.bytes = 0
         self._changed: anyio.Event | None = None
@@ -51,13 +51,13 @@ class OpenRequests:
         return identity in self._open
 
     def add(self, identity: str | int, size: int = 0) -> None:
-        """One more was read, of so many bytes."""
+        """Add a request of so many bytes that was read."""
         self._open.setdefault(identity, []).append(size)
         self.count += 1
         self.bytes += size
 
     def remove(self, identity: object) -> None:
-        """Remove a request that is answered, or will not be. What is not open is passed over, whatever it is."""
+        """Remove a request that is answered, or never will be. An id that is not open is ignored, whatever its type."""
         if not isinstance(identity, str | int) or identity not in self._open:
             return
         self.bytes -= self._open[identity].pop()
@@ -68,18 +68,18 @@ class OpenRequests:
             self._changed.set()
 
     def clear(self) -> None:
-        """Nobody is left to answer."""
+        """Forget all requests: nobody is left to answer."""
         self._open.clear()
         self.count = self.bytes = 0
 
     async def wait_removed(self) -> None:
-        """Wait until one more is not open any more."""
+        """Wait until another request is removed."""
         self._changed = anyio.Event()
         await self._changed.wait()
 
 
 MAX_CONVERSATION: Final = 128
-"""Characters of a client's id of its own session; Codex's has 36."""
+"""The most characters of a client's own session id; Codex's has 36."""
 
 
 class ClientSession:
@@ -90,43 +90,45 @@ class ClientSession:
         self.outbox = outbox
         self.name = ""
         self.protocol = ""
-        """The version of the protocol that it speaks, from the request on that settled it."""
+        """The client's version of the protocol, once a request has settled it."""
         self.handshake = False
-        """Whether it is initialized by the handshake, so that notifications go to it unasked."""
+        """Whether the client made the handshake, so that it gets notifications unasked."""
         self.envelope: Mapping[str, object] | None = None
-        """Of a client without a handshake: the envelope of a request of its that was let in; each request has one."""
+        """For a client without a handshake: the envelope of an admitted request; each request has one."""
         self.greeting: tuple[str, Mapping[str, object]] | None = None
-        """The protocol version that it asked for, and the answer to its `initialize` or `server/discover`.
+        """The protocol version that the client asked for, and the answer to its `initialize` or `server/discover`.
 
-        Its instructions are not those of the next time.
+        The instructions in another answer may differ.
         """
         self.takes_tasks = False
-        """Whether it declared in the handshake that it knows tasks."""
+        """Whether the client declared tasks in the handshake."""
         self.takes_forms = False
-        """Whether it declared in the handshake that it shows its human a form."""
+        """Whether the client declared in the handshake that it shows forms to its human."""
         self.knows_withheld = False
-        """Whether it was told which of the workspace's settings do not count."""
+        """Whether the client was told the workspace's settings that do not count."""
         self.had_another = False
-        """Whether its relay was connected to another server before, and it was not told yet."""
+        """Whether the client's relay was connected to another server before, and the client was not told yet."""
         self.subscribed: set[str] = set()
-        """URIs of resources whose changes it asked to be told."""
+        """URIs of the resources whose changes the client subscribed to."""
         self.open_requests = OpenRequests()
         self.starts_server = False
-        """Whether it comes by a relay that starts a server where none runs, and so keeps one alive."""
+        """Whether the client comes by a relay that starts missing servers, and so keeps this one alive."""
         self.calls = 0
         self.conversation = ""
-        """The id of the session of its own that its newest call says it came from; empty if it says none."""
+        """The client's own session id, as its newest call names it; empty if the call names none."""
         self.take_at_once: Callable[[bytes], bool] = lambda _data: False
-        """Given what comes while nothing else waits to be read; whether it took all of it, which is then not read."""
+        """Gets bytes that come while nothing else waits to be read; whether it took all of them, so that nobody reads
+        them.
+        """
         self.has_left = False
-        """Nothing more comes from it: what is cancelled from now on, it did not cancel itself."""
+        """Whether nothing more comes from the client: later cancellations are not its own."""
         self.told_line = 0
-        """The log is told of up to here, this line not included."""
+        """The client was told of the log up to this line, the line not included."""
 
     def note_conversation(self, meta: Mapping[str, object]) -> str:
-        """Keep what the `_meta` of a call says of the client's own session, and give it.
+        """Keep the id of the client's own session from the `_meta` of a call, and give it.
 
-        Source: Codex 0.169.0, observed, which has several over one connection. Claude Code 2.1.330 names none.
+        Source: Codex 0.169.0, observed, with several sessions over one connection. Claude Code 2.1.330 names none.
         """
         given = meta.get("sessionId")
         if isinstance(given, str) and given.isprintable() and len(given) <= MAX_CONVERSATION:
@@ -138,7 +140,7 @@ class Clients:
     """All connected clients: their live sessions, where the core's state holds only their names."""
 
     def __init__(self, core: Core, *, introduced: Callable[[str], None]) -> None:
-        """`introduced` is given the name of each client that says who it is."""
+        """`introduced` gets the name of each client that introduces itself."""
         self._core = core
         self._introduced = introduced
         self._sessions: dict[str, ClientSession] = {}
@@ -159,14 +161,14 @@ class Clients:
         return session
 
     def introduce(self, session: ClientSession, *, name: str, handshake: bool) -> None:
-        """The client said who it is. Again is harmless."""
+        """Take note of a client's name. Again is harmless."""
         if session.handshake == handshake and session.name == name and session.name:
             return
         session.name, session.handshake = name, handshake
         self._introduced(name)
 
     def remove(self, session: ClientSession) -> None:
-        """The client's connection is over."""
+        """Remove a client whose connection is over."""
         del self._sessions[session.id]
         self._core.report(ClientGone(session.id))
 
@@ -188,14 +190,14 @@ class Clients:
 
 
 BATCH_BYTES = 64 * 1024
-"""About what a socket takes in one call."""
+"""About as much as a socket takes in one call."""
 
 
 def immediately(stream: SocketStream) -> Callable[[bytes], bool]:
-    """Sends a line at once if nothing else is on its way to the socket, and says whether.
+    """A function that sends a line at once if nothing else is on its way to the socket; whether it did.
 
     The stream's own `send` gives all other tasks a turn for each line: one notification to 200 clients took three times
-    as long. The library keeps the transport to itself; without it every line goes the long way.
+    as long. The library keeps the transport private; without the transport every line goes the long way.
     """
     transport: asyncio.WriteTransport | None = getattr(stream, "_transport", None)
     if transport is None:
@@ -213,8 +215,8 @@ def immediately(stream: SocketStream) -> Callable[[bytes], bool]:
 class Outbox:
     """A queue of encoded lines for one connection.
 
-    `write_now` takes a line if it can be sent without waiting; what it takes while nothing else waits is not queued.
-    Else `start_writer` begins a writer, which takes batches until there is none: most clients never need one.
+    `write_now` takes a line that can be sent without waiting; while nothing else waits, such a line is not queued.
+    Otherwise `start_writer` begins a writer, which takes batches until none is left: most clients never need a writer.
     """
 
     def __init__(
@@ -241,9 +243,9 @@ class Outbox:
         self.on_first_loss: Callable[[], object] = lambda: None
         """Called when the client loses a notification for the first time."""
         self._is_idle = True
-        """There is no writer, so nothing is on its way that a new line could overtake."""
+        """Whether no writer runs, so that a new line can overtake nothing."""
         self.dropped = 0
-        """How many notifications this client lost."""
+        """The number of notifications that this client lost."""
 
     @property
     def waiting(self) -> int:
@@ -252,7 +254,7 @@ class Outbox:
 
     @property
     def is_congested(self) -> bool:
-        """Whether so much waits that nothing more should be read from this client."""
+        """Whether so many bytes wait that nothing more should be read from this client."""
         return self._waiting_bytes > self._congested_bytes
 
     def put(self, line: bytes) -> None:
@@ -279,7 +281,7 @@ class Outbox:
                 self.on_first_loss()
 
     def batch(self) -> bytes | None:
-        """The next lines as one piece of bytes, in order; None when nothing waits, and then the writer ends."""
+        """The next lines as one piece of bytes, in order; None when nothing waits, so that the writer ends."""
         if not self._lines:
             self._is_idle = True
             return None
@@ -292,7 +294,7 @@ class Outbox:
         return lines[0] if len(lines) == 1 else b"".join(lines)
 
     def written(self, size: int) -> None:
-        """The writer got rid of `size` bytes of a batch."""
+        """Note that the writer has written `size` bytes of a batch."""
         self._waiting_bytes -= size
         if self._room is not None and not self.is_congested:
             self._room.set()
@@ -304,7 +306,7 @@ class Outbox:
             await self._room.wait()
 
     def close(self) -> None:
-        """No more will come."""
+        """End the outbox: no more lines will come."""
         self._closed = True
         if self._room is not None:
             self._room.set()
@@ -324,21 +326,21 @@ RECORD: Final = "seen-clients.json"
 MAX_CLIENTS: Final = 64
 RULES: Final = files.Rules(files.Links.OWN, most_bytes=64 * files.KIBIBYTE)
 OWN_NAMES: Final = "codriver-"
-"""How the names of our own commands begin, which are no clients of a user's: no relay serves them."""
+"""The beginning of the names of our own commands, which use no relay and are no clients of a user's."""
 REST_S: Final = 60
-"""A client that comes and goes is written down once in this time."""
+"""The time within which a client that comes and goes is written down only once."""
 
 
 class SeenClients:
-    """Notes who connects, for the life of one server. No client waits for it, and none of it fails."""
+    """Notes the clients that connect, for the life of one server. No client waits for a note, and no note fails."""
 
     def __init__(self) -> None:
         self._writes = BackgroundWrites()
         self._noted: dict[str, float] = {}
-        """By client the time at which it was written down last, on the clock of the event loop."""
+        """The time of each client's last note, on the clock of the event loop."""
 
     def note(self, who: str) -> None:
-        """A client of this name is connected."""
+        """Note a connected client of this name."""
         if not who or who.startswith(OWN_NAMES) or (who not in self._noted and len(self._noted) >= MAX_CLIENTS):
             return
         now = anyio.current_time()
@@ -347,14 +349,14 @@ class SeenClients:
             self._writes.start(partial(write, who, time.time()))
 
     async def end(self) -> None:
-        """Wait until all is written."""
+        """Wait until all notes are written."""
         await self._writes.end()
 
 
 def write(who: str, now_s: float) -> None:
     """Note that a client was connected at this time, in seconds since 1970. Blocks.
 
-    Without a word where it cannot be written: it is only there to be shown.
+    A note that cannot be written is dropped silently: notes are only shown.
     """
     seen = {**read(), who: int(now_s)}
     kept = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
@@ -366,7 +368,7 @@ def write(who: str, now_s: float) -> None:
 
 
 def read() -> Mapping[str, int]:
-    """The newest time of each client, in seconds since 1970; empty where nothing is recorded that can be read."""
+    """The newest time of each client, in seconds since 1970; empty without a readable record."""
     found = files.read_json(state_folder() / RECORD, RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

@@ -1,10 +1,10 @@
-"""The kernel's tables of sockets: the user and the inode of one, and whether its process holds a lock. Linux only.
+"""The kernel's tables of sockets: the user and the inode of a socket, and whether its process holds a lock. Linux only.
 
-Files say who listens on a port, and files can be written by anybody who was here before; the kernel's word cannot. It
-costs 0.02 ms a question, so it is asked for every connection, on both of its ends. The user who listens at a port is
-asked for before a byte goes there where a file named the port, a REPL's port file or a kernel's connection file: its
-writer may be gone, and the port another user's by now. A port that the user names by itself is the user's word, and
-nobody asks.
+Files name the listener on a port, and an earlier process of anybody may have written them; the kernel's answer cannot
+be forged. A question costs 0.02 ms, so it is put for every connection, on both ends. For a port named by a file, a
+REPL's port file or a kernel's connection file, the listener's user is asked for before a byte is sent: the file's
+writer may be gone, and the port another user's by now. A port that the user names directly is trusted without a
+question.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 GONE: Final = peer.GONE[0]
-"""The user of a socket that no process has any more: nobody can be held to be behind it."""
+"""The user of a socket without a process: nobody can be named for it."""
 LISTENING = "0A"
 """The state of a listening socket in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
 TABLES: Final = Path("/proc/net")
@@ -39,7 +39,7 @@ DIAG_BYTES: Final = 65536
 """More than the kernel puts into one part of an answer. Source: netlink(7)."""
 
 ANY = MappingProxyType({"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"})  # noqa: S104  # nothing is bound here
-"""By the address of a listener on all interfaces: that at which this machine reaches it."""
+"""By the address of a listener on all interfaces: the address at which this machine reaches the listener."""
 
 Address = tuple[str, int]
 
@@ -62,7 +62,7 @@ def listener_of(connection: socket.socket) -> Peer | None:
     None when the other end is not on this machine, or not in this container.
 
     Raises:
-        KernelSilentError: this system does not tell.
+        KernelSilentError: this system does not tell the peer.
     """
     try:
         return _peer(peer.listener_of(connection))
@@ -71,7 +71,7 @@ def listener_of(connection: socket.socket) -> Peer | None:
 
 
 def listener_at(there: Address) -> Peer | None:
-    """The listener that gets the connections to an address of this machine; None when nobody does.
+    """The listener that gets the connections to an address of this machine; None without one.
 
     Raises:
         KernelSilentError: this system does not tell.
@@ -84,7 +84,7 @@ def listener_at(there: Address) -> Peer | None:
 
 
 def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
-    """The process that holds the lock on a file and has the socket `inode`, as `codriver_relay.peer` finds it.
+    """The process with the lock on a file and the socket `inode`, found by `codriver_relay.peer`.
 
     Raises:
         KernelSilentError: this system does not tell.
@@ -96,36 +96,36 @@ def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | No
 
 
 def plain(address: tuple[str, int]) -> Address:
-    """An address without its zone; one of IPv4 that came in over an IPv6 listener as its own end has it."""
+    """An address without its zone; an IPv4 address seen by an IPv6 listener in its plain form."""
     host = address[0].partition("%")[0]
     return (host[7:] if host.startswith("::ffff:") and "." in host else host), address[1]
 
 
 def ask_kernel(there: Address, here: Address) -> Peer | None:
-    """The socket whose own address is `there` and whose peer's is `here`; None when there is none.
+    """The socket at the address `there` with the peer `here`; None without one.
 
-    Where no connection is between them, it is the one that listens at `there`.
+    Without a connection between them, the socket that listens at `there`.
 
     Raises:
-        OSError: this kernel, or the container it is in, does not answer such questions.
+        OSError: this kernel, or the container, does not answer such questions.
     """
     return _peer(peer.ask_kernel(peer.plain(there[0]), there[1], peer.plain(here[0]), here[1]))
 
 
 def look_up(there: Address, here: Address, *, folder: Path = TABLES) -> Peer | None:
-    """The peer as the kernel's tables have it, for where the kernel answers no questions.
+    """The peer from the kernel's tables, for a kernel that answers no questions.
 
     Raises:
-        OSError: there are no such tables.
+        OSError: this system has no such tables.
     """
     return _peer(peer.look_up(peer.plain(there[0]), there[1], peer.plain(here[0]), here[1], tables=str(folder)))
 
 
 def listening_hosts(port: int, *, folder: Path = TABLES) -> list[str]:
-    """The addresses of this machine at which `port` is listened on, as the kernel's tables have them.
+    """The addresses of this machine with a listener at `port`, from the kernel's tables.
 
     Raises:
-        OSError: there are no such tables.
+        OSError: this system has no such tables.
     """
     tables = [table for table in (folder / "tcp", folder / "tcp6") if table.exists()]
     if not tables:
@@ -135,10 +135,10 @@ def listening_hosts(port: int, *, folder: Path = TABLES) -> list[str]:
 
 
 def listening_sockets(*, folder: Path = TABLES) -> dict[int, str]:
-    """The sockets of this user that listen, as the kernel has them: by inode the address at which they are reached.
+    """The listening sockets of this user, from the kernel: by inode the address at which they are reached.
 
     Raises:
-        OSError: there are no such tables.
+        OSError: this system has no such tables.
     """
     try:
         rows = _ask_who_listens()
@@ -158,12 +158,12 @@ Listener = tuple[int, int, str, int]
 
 
 def _ask_who_listens() -> list[Listener]:
-    """The listeners as the kernel tells them by two questions: 0.1 ms, however many connections there are.
+    """The listeners, from the kernel's answers to two questions: 0.1 ms, for any number of connections.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`; netlink(7), multipart messages.
 
     Raises:
-        OSError: this kernel, or the container it is in, does not answer such questions.
+        OSError: this kernel, or the container, does not answer such questions.
     """
     if not peer.IS_LINUX:
         raise KernelSilentError(0, "sock_diag")
@@ -191,10 +191,10 @@ def _ask_who_listens() -> list[Listener]:
 
 
 def _look_up_who_listens(folder: Path) -> list[Listener]:
-    """The listeners as the kernel's tables have them, for one that answers no questions: 5 ms or more.
+    """The listeners from the kernel's tables, for a kernel that answers no questions: 5 ms or more.
 
     Raises:
-        OSError: there are no such tables.
+        OSError: this system has no such tables.
     """
     found = []
     for table in (folder / "tcp", folder / "tcp6"):
@@ -223,9 +223,9 @@ SILENT = "this system does not tell who listens there"
 
 
 def objection_to(connection: socket.socket, file: Path) -> str | None:
-    """The reason, in words, to send nothing over a connection to the port in `file`; None where nothing speaks for one.
+    """The reason, in words, to send nothing over a connection to the port in `file`; None if nothing speaks against it.
 
-    Waits for the kernel, and for a disk where the kernel does not tell.
+    Waits for the kernel, or for a disk if the kernel does not tell.
     """
     try:
         return judge(listener_of(connection), file)
@@ -242,10 +242,10 @@ def objection_at(address: Address, file: Path) -> str | None:
 
 
 def judge(listener: Peer | None, file: Path) -> str | None:
-    """The reason to send nothing to a listener; None as one means that nobody can be asked who it is.
+    """The reason to send nothing to a listener; `None` as listener means that the system cannot name it.
 
-    It has to be this user's. Where nobody can be asked, the file has to be, which nobody else may write, and younger
-    than the machine's start: no listener is older.
+    The listener has to be this user's. If the system cannot tell, the file has to be this user's, writable by nobody
+    else, and younger than the machine's start: no listener is older.
     """
     if listener is None:
         return _objection_to_file(file)
@@ -271,6 +271,6 @@ def _objection_to_file(file: Path) -> str | None:
 
 
 def _named(uid: int) -> str:
-    """A user by name and number; by number where no name is known."""
+    """A user by name and number; by number without a known name."""
     name = user_name(uid)
     return f"the user {uid}" if name is None else f"{name} (uid {uid})"

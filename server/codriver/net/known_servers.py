@@ -1,8 +1,8 @@
-"""The servers of this user, in all workspaces, each noted while it can be reached; and the record of a server's page.
+"""Notes of this user's servers in all workspaces, each kept while its server is reachable; and the record of a page.
 
-A note lies in the user's state folder and says nothing but the workspace, in that workspace's own state. A server that
-ends takes it away; one that was killed leaves it, so that a note is a claim, as the files in the workspace are, and
-`codriver.net.client` makes sure. The notes of other users are in their own state folders, which nobody looks into.
+A note lies in the workspace's own state, in the user's state folder, and holds only the path of the workspace. A server
+that ends removes its note; a killed server leaves it. So a note is only a claim, as the files in the workspace are, and
+`codriver.net.client` verifies it. The notes of other users lie in their own state folders, which are not read.
 
 The record of the page has its port and its token, for the command and the next server. Only this user can read it. A
 server that ends leaves it behind, so that the next one goes on with the page.
@@ -33,13 +33,13 @@ NOTE: Final = "workspace"
 RULES: Final = Rules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
 MOST_NOTES: Final = 1000
 ANSWER_S: Final = 3.0
-"""How long one server may take to say how it is, so that one that hangs holds up no list."""
+"""The time that a server may take to tell its state, so that a hanging server does not hold up the list."""
 AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
-    """One noted workspace: how its server is, by `server_health`, or why there is none."""
+    """One noted workspace: its server's state, by `server_health`, or why there is none."""
 
     workspace: Path
     health: dict[str, Any] | None
@@ -50,7 +50,7 @@ def note(workspace: Path) -> None:
     """Note that a server of this workspace can be reached.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the note cannot be written.
     """
     folder = workspace_state_folder(workspace)
     make_private_folder(folder)
@@ -64,7 +64,7 @@ def forget(workspace: Path) -> None:
 
 
 def noted_workspaces() -> tuple[Path, ...]:
-    """The workspaces that are noted, by their paths; the notes of folders that are gone are taken away."""
+    """The noted workspaces, by their paths; notes of missing folders are removed."""
     found = set()
     for workspace in _notes():
         if os.path.isdir(workspace):  # noqa: PTH112  # `is_dir` raises where it may not look
@@ -98,13 +98,13 @@ def ask(workspace: Path, name: str) -> KnownServer:
 
 
 def _left_over(workspace: Path) -> str:
-    """Why nobody is there, in a word; blank where somebody holds the workspace."""
+    """The reason why no server is there, in a word; blank while a process holds the workspace."""
     is_claimed = server_record.is_claimed(server_folder(workspace))
     return "its server ended without a word" if is_claimed is False else ""
 
 
 def _notes() -> Iterator[Path]:
-    """The workspaces of the notes that lie where they belong."""
+    """The workspaces of all notes in the right places."""
     root = state_folder() / "workspaces"
     for folder in sorted(root.iterdir())[:MOST_NOTES] if root.is_dir() else ():
         try:
@@ -132,7 +132,7 @@ def record_file(state_folder: Path) -> Path:
 
 
 def read_record(file: Path) -> PageRecord | None:
-    """The record; None where there is none, or none that counts."""
+    """The record; None for a missing or invalid one."""
     found = files.read_json(file, PAGE_RULES)
     if not isinstance(found, dict):
         return None
@@ -149,6 +149,6 @@ def write_record(file: Path, record: PageRecord) -> None:
 
 
 def remove_record(file: Path) -> None:
-    """Remove the record, where there is one."""
+    """Remove the record, if there is one."""
     with suppress(OSError), files.locate(file, files.Links.OWN, is_last_followed=False) as place:
         place.remove()

@@ -1,8 +1,8 @@
 """The TCP listener: accepts connections and gives each a reader, a writer and the protocol.
 
 A client's socket stays registered with the event loop from one message to the next. The library's own stream takes the
-socket out of the selector after each piece that came and puts it in again for the next one: two system calls and some
-fifty function calls for each message. Here that is done for back-pressure alone, where more waits than is taken.
+socket out of the selector after each received piece and puts it in again for the next one: two system calls and some
+fifty function calls for each message. Here only back-pressure does that, when more waits than is taken.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ logger = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 0.1
 FILES_BESIDE_CLIENTS = 256
-"""The files that REPLs, the log and connections that are not admitted yet may need, beside one a client."""
+"""The files that REPLs, the log and not yet admitted connections may need, beside one a client."""
 CONGESTED_BYTES = 8 * 2**20
 """A client with this many bytes of unread answers is not read until it takes some."""
 ROOM_TO_TELL = 8
-"""Connections beside those of clients, so that one client too many is told."""
+"""Connections beside those of clients, so that a client too many gets an answer."""
 TELL_S = 10.0
 TELL_BYTES = 64 * 1024
-"""How much is read of a client too many, and how long, to answer its first request by its id."""
+"""The bytes and the time for reading a client too many, to answer its first request by its id."""
 TOO_MANY_CLIENTS = -32000
 FLUSH_S = 2.0
-"""How long a closing connection may take to accept what is still to be written."""
+"""The time that a closing connection may take to accept its last lines."""
 KEEPALIVE_IDLE_S = 60
 KEEPALIVE_INTERVAL_S = 10
 KEEPALIVE_PROBES = 3
-"""A minute of silence, then 3 probes 10 s apart: a client that is gone without a word is noticed within 90 s."""
+"""A minute of silence, then 3 probes 10 s apart: a client that disappeared silently is noticed within 90 s."""
 
 
 class ListenError(StartError):
@@ -71,7 +71,7 @@ async def listen(host: str, port: int) -> tuple[SocketListener, int]:
     """A listener on `host`, on `port` if it is free and else on any free port, and the port it has.
 
     Raises:
-        ListenError: it cannot listen, for a reason other than the port being taken.
+        ListenError: listening failed, for another reason than a taken port.
     """
     try:
         return await _bind(host, port)
@@ -103,10 +103,10 @@ async def _bind(host: str, port: int) -> tuple[SocketListener, int]:
 
 
 class PatientListener(SocketListener):
-    """A listener that outlives what goes wrong with one connection, and a time without free file descriptors.
+    """A listener that outlives failures of single connections, and a time without free file descriptors.
 
-    The library's own gives every error of `accept` to its caller: a peer that hung up while it was waiting, or a
-    process with too many files open, would end the server.
+    The library's own listener raises every error of `accept`: a waiting peer that hung up, or a process with too many
+    open files, would end the server.
     """
 
     def __init__(self, listener: SocketListener) -> None:
@@ -138,7 +138,7 @@ class PatientListener(SocketListener):
 
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
-    """The most that the listener allows: clients at once, and what may wait for one of them."""
+    """The most that the listener allows: clients at once, and waiting lines and bytes for one client."""
 
     clients: int
     outbox_messages: int
@@ -146,17 +146,17 @@ class ListenerLimits:
 
 
 class ServesClients(Protocol):
-    """The protocol behind the listener, as the listener knows it."""
+    """The listener's interface to the protocol behind it."""
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
-        """Serve one client until it has left and is answered. `receive` gives its bytes, None at their end."""
+        """Serve one client until it has left and has all answers. `receive` gives its bytes, None at their end."""
 
 
 class Listener:
     """Serves every connection that is admitted, until it is cancelled.
 
-    At most `maxClients` clients are served at once; one more is told so, once it was admitted as any other. Of the
-    connections that are not admitted yet the oldest makes room for the newest.
+    At most `maxClients` clients are served at once; a further admitted client is told so. Of the connections that are
+    not admitted yet, the oldest makes room for the newest.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Listener:
         on_stop: Callable[[], None],
         on_page: Callable[[], Awaitable[Mapping[str, object]]],
     ) -> None:
-        """`on_page` opens the page, and gives what is told of it to who asked."""
+        """`on_page` opens the page, and gives the answer for the caller."""
         self._admission = admission
         self._protocol = protocol
         self._clients = clients
@@ -182,7 +182,7 @@ class Listener:
             logger.warning("%d clients may need more files: %s", limits.clients, refused)
 
     async def serve_one(self, stream: SocketStream) -> None:
-        """Serve one connection from its first byte to its last. What fails in it ends it alone."""
+        """Serve one connection from its first byte to its last. A failure ends that connection alone."""
         try:
             async with stream:
                 await self._serve(stream)
@@ -224,7 +224,7 @@ class Listener:
             self._clients.remove(session)
 
     def _make_room(self) -> None:
-        """Make room where too many connections are open: the oldest that is not admitted yet is closed."""
+        """Make room if too many connections are open: close the oldest that is not admitted yet."""
         if len(self._clients) + len(self._pending) < self._limits.clients + ROOM_TO_TELL:
             return
         oldest = next(iter(self._pending))
@@ -246,7 +246,7 @@ class Listener:
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
             await self._protocol.serve(session, receiving(stream, first, session))
             session.outbox.close()
-            # A writer ends when all is written; one whose client does not read is not waited for.
+            # A writer ends when all is written; the writer of a client that does not read is not waited for.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
 
 
@@ -255,7 +255,7 @@ def _warn_of_loss(session: ClientSession) -> None:
 
 
 async def _tell_full(stream: SocketStream, first: bytes, most: int) -> None:
-    """Answer the first request of a client too many, and hear it out, so that the answer is not lost by a reset."""
+    """Answer the first request of a client too many, and read on, so that no reset destroys the answer."""
     text = (
         f"{most} clients are connected to this server, and maxClients allows no more: end one that nobody needs "
         "(codriver status names them), or raise maxClients in codriver.toml and restart the server"
@@ -273,7 +273,7 @@ async def _tell_full(stream: SocketStream, first: bytes, most: int) -> None:
 
 
 def _identity_in(data: bytes) -> str | int | None:
-    """The id of the request in the first line, None where there is none."""
+    """The id of the request in the first line; None without one."""
     try:
         given = json.loads(data.lstrip().partition(b"\n")[0])["id"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -282,12 +282,12 @@ def _identity_in(data: bytes) -> str | int | None:
 
 
 def keep_alive(raw: socket.socket) -> None:
-    """Let the kernel find out that a client is gone which could not say so."""
+    """Let the kernel detect a client that disappeared silently."""
     probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)
 
 
 async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:
-    """Write what waits in the outbox, or until the client is gone, which ends the conversation."""
+    """Write the waiting lines of the outbox; a client that is gone ends the conversation."""
     try:
         while (batch := session.outbox.batch()) is not None:
             await stream.send(batch)
@@ -301,16 +301,16 @@ async def _write(session: ClientSession, stream: SocketStream, scope: anyio.Canc
 
 READ_BYTES: Final = 64 * 1024
 MOST_WAITING_BYTES: Final = 64 * 1024
-"""The bytes beyond which the rest is left to the kernel, and then to the client."""
+"""The bytes that may wait here; further bytes wait in the kernel, and then at the client."""
 
 
 class SocketReader(asyncio.Protocol):
-    """Reader of one connection, which takes over from the library's protocol. That one goes on with the writing."""
+    """Reader of one connection, in place of the library's protocol, which goes on with the writing."""
 
     def __init__(self, transport: asyncio.Transport, before: Any, first: bytes, session: ClientSession | None) -> None:
         """`before`: the library's protocol. `first`: the bytes that were read already.
 
-        What comes while somebody waits for it, the `session` may take at once: then nobody is woken.
+        The `session` may take bytes at once while somebody waits for them: then nobody is woken.
         """
         self._transport = transport
         self._session = session
@@ -322,7 +322,7 @@ class SocketReader(asyncio.Protocol):
         self._news = asyncio.Event()
         self._is_paused = True
         self._is_over = before.is_at_eof or transport.is_closing()
-        """Nothing more comes."""
+        """Whether nothing more comes."""
         self._has_failed = before.exception is not None
         transport.set_protocol(self)
 
@@ -349,10 +349,10 @@ class SocketReader(asyncio.Protocol):
         self._waiting_bytes -= len(data)
         return data
 
-    # What asyncio calls
+    # Callbacks of asyncio
 
     def data_received(self, data: bytes) -> None:
-        """Something came. Windows' event loop gives it in an array of its own."""
+        """Take received bytes. Windows' event loop gives them in an array of its own."""
         data = bytes(data)
         if self._is_awaited and self._session is not None and self._session.take_at_once(data):
             return
@@ -365,7 +365,7 @@ class SocketReader(asyncio.Protocol):
         self._news.set()
 
     def eof_received(self) -> bool:
-        """The client has said all it will, and may still hear answers."""
+        """The client sends no more, and may still read answers."""
         self._is_over = True
         self._news.set()
         return True
@@ -389,11 +389,11 @@ class SocketReader(asyncio.Protocol):
 def receiving(
     stream: SocketStream, first: bytes, session: ClientSession | None = None
 ) -> Callable[[], Awaitable[bytes | None]]:
-    """Gives `first`, then what the stream brings: empty at its end, None when it is broken.
+    """A function that gives `first`, then the stream's bytes: empty at their end, None for a broken stream.
 
-    What the `session` takes at once is not given.
+    Bytes that the `session` takes at once are left out.
 
-    The library keeps its transport and its protocol to itself; without them it reads its own way.
+    The library keeps its transport and its protocol private; without them the library's own stream is read.
     """
     transport, before = getattr(stream, "_transport", None), getattr(stream, "_protocol", None)
     if isinstance(transport, asyncio.Transport) and before is not None:

@@ -1,6 +1,6 @@
 """The registration of a server in its workspace: a claim by a lock, a port file and a record of its process.
 
-Whoever holds the lock has the workspace; what else lies there is left over, or came with a checkout, and is removed.
+The holder of the lock has the workspace; other files there are left over, or came with a checkout, and are removed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_S = 3.0
-"""How long a start waits for one that holds the lock: a server that ends frees it at once, one that starts comes up."""
+"""The time that a start waits for the lock's holder: an ending server frees the lock at once, a new one comes up."""
 LOCK_POLL_S = 0.02
 NAMES = ("port", "server.json", "token")
 """The files that a server publishes."""
@@ -64,10 +64,10 @@ class ClaimError(StartError):
 
 
 class StoppedForGoodError(StartError):
-    """The user wants no server that nobody starts by hand."""
+    """The user wants no server but one started by hand."""
 
     exit_status = STOPPED_FOR_GOOD
-    """The relay knows it."""
+    """The relay knows this exit status."""
 
     def __init__(self, workspace: Path) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ class StoppedForGoodError(StartError):
 
 
 class Claim:
-    """The claim on one workspace, from before the server listens until it has closed everything."""
+    """The claim on one workspace, held from before the server listens until everything is closed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -91,7 +91,7 @@ class Claim:
         return self._folder / "port"
 
     def demand_token(self) -> str:
-        """A fresh token that peers have to show, put where only this user can read it."""
+        """A fresh token for peers to show, stored so that only this user can read it."""
         self.token = secrets.token_urlsafe(32)
         try:
             _write(self._folder, "token", self.token)
@@ -100,7 +100,7 @@ class Claim:
         return self.token
 
     def publish(self, record: ServerRecord) -> None:
-        """Say where the server listens. `port` is written last: who sees it finds the rest."""
+        """Publish the server's address. `port` is written last: its readers find the other files."""
         shown = {
             "pid": record.pid,
             "port": record.port,
@@ -120,7 +120,7 @@ class Claim:
         self._published = record
 
     def withdraw(self) -> None:
-        """Remove the files that are still ours; what others wrote there meanwhile stays. Again is harmless."""
+        """Remove the files that are still ours; files that others wrote meanwhile stay. Again is harmless."""
         mine, token = self._published, self.token
         self._published = self.token = None
         if token and read_token(self._folder) == token:
@@ -141,14 +141,14 @@ class Claim:
 
 @contextmanager
 def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_S) -> Iterator[Claim]:
-    """The claim on the workspace of `folder`, which is made this user's alone; leaving the context gives it up.
+    """The claim on the workspace of `folder`, a folder made private; leaving the context gives the claim up.
 
-    Who gets the lock has it, whatever files say. `is_alive` asks whether the server that a record names is the one:
-    while another process holds the lock, to give up early, and where the file system knows no locks, unless the record
-    lay in a folder that others may write to. What a dead server, or a checkout, left behind is removed.
+    The lock decides, whatever files say. `is_alive` asks whether the recorded server runs. It is asked while another
+    process holds the lock, to give up early, and on file systems without locks, unless others could write to the
+    record's folder. Files left by a dead server or a checkout are removed.
 
     Raises:
-        AlreadyRunningError: a live server has it, or another start has held the lock for `lock_s` seconds.
+        AlreadyRunningError: a live server has the workspace, or another start has held the lock for `lock_s` seconds.
         ClaimError: the folder is another user's, is reached by a link, or cannot be written.
     """
     try:
@@ -178,7 +178,7 @@ def claim(folder: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: flo
 
 
 def remove_left_over(folder: Path) -> list[str]:
-    """Remove the files of a server that died, by the claim that it lost; the names of those that were there.
+    """Remove the files of a dead server, under its lost claim; the names of the removed files.
 
     Raises:
         StartError: another server holds the claim, or the folder cannot be used.
@@ -191,10 +191,10 @@ def remove_left_over(folder: Path) -> list[str]:
 
 
 def stop_for_good(workspace: Path) -> None:
-    """Keep the workspace without a server, until `allow_start`. The mark lies outside: no checkout brings one.
+    """Keep the workspace without a server, until `allow_start`. The mark lies outside, so that no checkout brings one.
 
     Raises:
-        ClaimError: it cannot be written.
+        ClaimError: the mark cannot be written.
     """
     mark = _stop_mark(workspace)
     try:
@@ -204,7 +204,7 @@ def stop_for_good(workspace: Path) -> None:
 
 
 def is_stopped_for_good(workspace: Path) -> bool:
-    """Whether no server is wanted but one that is started by hand."""
+    """Whether the user wants no server but one started by hand."""
     try:
         with files.locate(_stop_mark(workspace), Links.ANY) as mark:
             status = mark.status()
@@ -214,7 +214,7 @@ def is_stopped_for_good(workspace: Path) -> bool:
 
 
 def allow_start(workspace: Path) -> None:
-    """Let servers be started again, as one is by hand now. A mark that cannot be removed stays, and is in no way."""
+    """Let servers be started again, as a start by hand does. A mark that cannot be removed stays, and does no harm."""
     with suppress(OSError), files.locate(_stop_mark(workspace), Links.ANY, is_last_followed=False) as mark:
         mark.remove()
 
@@ -224,7 +224,7 @@ def _stop_mark(workspace: Path) -> Path:
 
 
 def _prepare(folder: Path) -> tuple[int, bool]:
-    """The lock, open, in the folder, made private; and whether the folder was private before."""
+    """The open lock in the folder, which is made private; and whether the folder was private before."""
     with locate_in(folder, "lock", make=True, is_last_followed=False) as lock:
         was_private = files.is_private(lock.folder_status())
         lock.make_folder_private()
@@ -255,12 +255,12 @@ def _remove(folder: Path, name: str) -> None:
 
 
 def _door(record: ServerRecord) -> Path:
-    """The file in which who knows the port alone finds the token."""
+    """The file with the token, found by the port alone."""
     return state_folder() / DOORS / str(record.port)
 
 
 def _close_door(door: Path, token: str) -> None:
-    """Remove the file, unless another server's token stands there by now."""
+    """Remove the file, unless it holds another server's token by now."""
     with suppress(OSError), files.locate(door, Links.OWN) as place:
         if place.read(SECRET) == token.encode():
             place.remove()
@@ -274,8 +274,8 @@ def _give_up(folder: Path, name: str) -> None:
 def _lock(lock: int, folder: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:
     """Hold the lock as long as this process lives: of two servers that start at once, one is refused.
 
-    A lock that is held says that another server starts, runs or ends; which of these, only waiting tells. False where
-    the file system knows no locks: asking the server has to do.
+    A held lock says that another server starts, runs or ends; only waiting tells which. False on file systems without
+    locks: there the server itself is asked.
     """
     deadline = time.monotonic() + wait_s
     try:

@@ -7,10 +7,10 @@
     relays/<digest>/__main__.py            runs them, too: `python -I -S relays/<digest>`
     relays/<digest>/in-use                 locked by each relay that runs: its version is not removed
 
-A folder is named by the digest of its files, so its content never changes, and a script is replaced as a whole after
-it. Thus a relay that starts in the middle of an upgrade, or loads a module long after one, has one version alone. One
-server installs at a time, and versions that nobody runs are removed but for some.
-Clients start the scripts: to run a folder, Python loads `runpy`, which takes longer than all of the relay.
+A folder is named by the digest of its files, so its content never changes, and the script is replaced whole after the
+folder is complete. Thus a relay that starts in the middle of an upgrade, or loads a module long after one, uses one
+version alone. One server installs at a time, and unused versions are removed but for some. Clients start the scripts:
+to run a folder, Python loads `runpy`, which takes longer than the whole relay.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ PACKAGE: Final = "codriver_relay"
 FOLDERS: Final = "relays"
 DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 MOST_VERSIONS: Final = 4
-"""So many that were installed last stay, beside those that run: a relay may be about to start."""
+"""The newest versions that stay, beside those in use: a relay may be about to start."""
 IN_USE: Final = "in-use"
-"""The file that `codriver_relay.command_line` locks, which a server has no other use for and does not load."""
+"""The file that `codriver_relay.command_line` locks; a server does not load that module."""
 LOCK: Final = "codriver_relay.lock"
 LOCK_S: Final = 10.0
-"""How long another server's installation is waited for, which takes some milliseconds."""
+"""The wait for another server's installation, which takes some milliseconds."""
 SCRIPT: Final = (
     'import os, sys; sys.path.insert(0, os.path.join(os.path.dirname(__file__), "{folders}", "{digest}"))\n'
     "from {package}.{module} import main; del sys.path[0]; sys.exit(main())\n"
@@ -62,15 +62,15 @@ class RelayNotInstalledError(StartError):
 
 
 def shipped_relay() -> Path:
-    """The folder of the relay's package, as it came with this server."""
+    """The folder of the relay's package that came with this server."""
     found = find_spec(PACKAGE)
     return Path(str(found.origin if found else None)).parent
 
 
 def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
-    """Each file of the relay whose package is the folder `source`, by the place where it is installed.
+    """Each file of the relay in the package folder `source`, by its installed place.
 
-    The last is the script `target`, which clients start, and the one before it that of hooks.
+    The last is the script `target`, which clients start; the script of hooks comes before it.
 
     Raises:
         OSError: a file of the package cannot be read.
@@ -87,10 +87,10 @@ def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
 
 
 def install_relay(source: Path, target: Path) -> Path:
-    """Install the relay at its stable place if what is there differs, so that clients' configurations stay right.
+    """Install the relay at its stable place if the installed one differs, so that clients' configurations stay right.
 
     Raises:
-        RelayNotInstalledError: it differs or is missing, and cannot be written.
+        RelayNotInstalledError: the relay differs or is missing, and cannot be written.
     """
     place = target
     try:
@@ -109,7 +109,7 @@ def install_relay(source: Path, target: Path) -> Path:
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """Have no other server install or remove a version meanwhile, where the file system knows locks.
+    """Keep other servers from installing or removing a version, if the file system knows locks.
 
     Raises:
         OSError: the folder cannot be written.
@@ -127,7 +127,7 @@ def _alone(place: Path) -> Iterator[None]:
 
 
 def _is_installed(target: Path, text: bytes) -> bool:
-    """Whether a file of the relay has this text, and nobody else can read it, as once was so."""
+    """Whether a file of the relay has this text and is private; former versions were readable for others."""
     try:
         now, status = files.read_stamped(target, RULES)
     except OSError:
@@ -136,13 +136,13 @@ def _is_installed(target: Path, text: bytes) -> bool:
 
 
 def _remove_old(target: Path) -> None:
-    """Remove all versions that nobody runs but those that were installed last, as far as that can be done.
+    """Remove all unused versions but the newest ones, as far as possible.
 
-    The one folder of before there were versions goes with the second of them: its relays may start at this moment.
+    The old folder without a version is removed with the second version: its relays may start at this moment.
     """
     named = DIGEST.search(files.read_text(target, RULES))
     with suppress(OSError):
-        os.utime(target.with_name(FOLDERS) / (named[0] if named else ""))  # it may have been installed before
+        os.utime(target.with_name(FOLDERS) / (named[0] if named else ""))  # the version may have been installed before
         found = [folder for folder in target.with_name(FOLDERS).iterdir() if DIGEST.fullmatch(folder.name)]
         oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MOST_VERSIONS]
         unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
@@ -155,7 +155,7 @@ def _is_in_use(folder: Path) -> bool:
     try:
         with files.locate(folder / IN_USE, Links.OWN) as place:
             if sys.platform == "win32":
-                place.path.unlink()  # what is open is not removed there, and what somebody holds may stay
+                place.path.unlink()  # Windows removes no open file, so a held folder may stay
             else:
                 descriptor = place.open_private(os.O_RDWR)
                 try:

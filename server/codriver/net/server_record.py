@@ -1,9 +1,9 @@
 """The record of a workspace's server: files in `.calva/mcp-server`, read with suspicion, and their process verified.
 
-`port` is decimal digits without a newline; `server.json` beside it says whose it is, `token` what to show it, and
-`lock` is held by it. They may have come with a checkout: no link is followed to them, nothing but a small regular file
-of this user's is read, and nothing of it counts unless the folder is this user's alone, which `serve` makes it. Even
-then they are claims: `verify` and `process_of` ask the kernel.
+`port` is decimal digits without a newline; `server.json` beside it describes the server, `token` is the token to show
+to the server, and the server holds `lock`. The files may have come with a checkout: no link is followed to them, only a
+small regular file of this user's is read, and its content counts only in a folder that is this user's alone, as `serve`
+makes it. Even then the files are claims: `verify` and `process_of` ask the kernel.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CLAIM: Final = Rules(Links.NEVER, 4096, is_granting=True)
-"""The rules for a file that a server writes, which has a tenth of this size."""
+"""The rules for a file written by a server; the usual size is a tenth of this."""
 SECRET: Final = Rules(Links.NEVER, 256, is_granting=True, is_secret=True)
 TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{43}")
-"""The shape of `secrets.token_urlsafe(32)`. Anything else is no token, but perhaps a key that a link led to."""
+"""The shape of `secrets.token_urlsafe(32)`. Any other text is no token, but perhaps a key behind a link."""
 LARGEST_PORT: Final = 65535
 INTRODUCTION: Final = "codriver/token"
-"""The notification that shows a token and names the server that is meant."""
+"""The notification that shows a token and names the intended server."""
 WORKSPACE: Final = "codriver/workspace"
-"""The notification that answers one which names a workspace."""
+"""The answer to a notification with a workspace."""
 PAGE: Final = "codriver/page"
-"""The notification that answers one which asks for the page."""
+"""The answer to a notification that asks for the page."""
 LOG_BYTES: Final = 4096
 STOPPED_FOR_GOOD: Final = 5
-"""The exit status of a server on demand where the user wants none."""
+"""The exit status of a server on demand if the user wants none."""
 
 LOOPBACK: Final = "127.0.0.1"
 WILDCARDS: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104  # compared, not bound
@@ -75,18 +75,18 @@ def read_port(folder: Path) -> int:
     """The port that the port file holds.
 
     Raises:
-        OSError: there is none that can be read, or it counts for nothing; `strerror` says why.
-        ValueError: it holds no port.
+        OSError: the file is missing, unreadable or does not count; `strerror` says why.
+        ValueError: the file holds no port.
     """
     text = _read(folder, "port", CLAIM).decode("ascii").strip()
-    # Some resolvers take a port above 65535 modulo 65536, which is another server's.
+    # Some resolvers take a port above 65535 modulo 65536: another server's port.
     if not text.isdigit() or not 0 < int(text) <= LARGEST_PORT:
         raise ValueError(text)
     return int(text)
 
 
 def read_token(folder: Path) -> str | None:
-    """The token that the server of this workspace wants to see; None when no file of this user's alone holds one."""
+    """The token for the server of this workspace; None without one in a file of this user's alone."""
     try:
         text = _read(folder, "token", SECRET).decode("ascii").strip()
     except (OSError, ValueError):
@@ -95,7 +95,7 @@ def read_token(folder: Path) -> str | None:
 
 
 def read_record(folder: Path) -> ServerRecord | None:
-    """The record in `server.json`; None when it is missing, counts for nothing, or says nothing usable."""
+    """The record in `server.json`; None for a missing, worthless or unusable record."""
     try:
         found = json.loads(_read(folder, "server.json", CLAIM))
         note = found.get("portNote")
@@ -115,7 +115,7 @@ def read_record(folder: Path) -> ServerRecord | None:
 
 
 def log_tail(folder: Path) -> str:
-    """The last words of a server that was started in the background; empty where there are none to be read."""
+    """The last lines of a background server's log; empty if none can be read."""
     try:
         with locate_in(folder, "serve.log") as log:
             descriptor = log.open(CLAIM)
@@ -127,10 +127,10 @@ def log_tail(folder: Path) -> str:
 
 
 def open_log(folder: Path, *, truncate: bool) -> int:
-    """A descriptor of `serve.log` to append to, in its folder, which is made and made private; the caller closes it.
+    """A descriptor of `serve.log` to append to, in its folder, made private; the caller closes the descriptor.
 
     Raises:
-        OSError: it is no regular file of this user's alone, or cannot be written.
+        OSError: the log is no regular file of this user's alone, or cannot be written.
     """
     with locate_in(folder, "serve.log", make=True) as log:
         log.make_folder_private()
@@ -141,12 +141,12 @@ def open_log(folder: Path, *, truncate: bool) -> int:
 
 
 def lock_file(folder: Path) -> Path:
-    """The file that a server holds locked from before it can be reached until it has ended."""
+    """The file that a server keeps locked from before its first connection until its end."""
     return folder / "lock"
 
 
 def lock_status(folder: Path) -> os.stat_result | None:
-    """The status of the lock; None where there is none."""
+    """The status of the lock file; None for a missing one."""
     try:
         with locate_in(folder, "lock") as lock:
             return lock.status()
@@ -157,7 +157,7 @@ def lock_status(folder: Path) -> os.stat_result | None:
 def is_claimed(folder: Path) -> bool | None:
     """Whether a process holds the claim on the workspace of `folder`: a server that runs, starts or ends.
 
-    None where the file system knows no locks. To know, the lock is taken for a moment; a server that starts in it tries
+    None on file systems without locks. The check takes the lock for a moment; a server that starts in that moment tries
     again.
     """
     try:
@@ -185,11 +185,11 @@ def _read(folder: Path, name: str, rules: Rules) -> bytes:
 
 
 class NotTheServerError(CodriverError):
-    """The listener on a port is not the server of the workspace, or nobody can tell. Nothing was sent to it."""
+    """The listener on a port is not, or not surely, the server of the workspace. Nothing was sent to it."""
 
 
 def host_of(claimed: ServerRecord | None) -> str:
-    """The address of this machine where a server says that it can be reached; loopback when it names another machine.
+    """The address of this machine at which a server claims to listen; loopback if it names another machine.
 
     A name is not looked up: only the address of an interface of this machine counts.
     """
@@ -203,17 +203,17 @@ def host_of(claimed: ServerRecord | None) -> str:
             host, 0, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
         )
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.bind(address)  # only an address of this machine can be had
+            probe.bind(address)  # only an address of this machine can be bound
     except (OSError, ValueError):
         return LOOPBACK
     return host
 
 
 def verify(connection: socket.socket, folder: Path) -> int | None:
-    """Make sure that a connection leads to the server of the workspace of `folder`; its process, where that is known.
+    """Make sure that a connection leads to the server of the workspace of `folder`; its process, if known.
 
     Raises:
-        NotTheServerError: it leads to somebody else, or nobody can tell; its text says which.
+        NotTheServerError: the connection leads elsewhere, or nobody can tell; the error's text says which.
     """
     try:
         return _judge(kernel_sockets.listener_of(connection), folder)
@@ -223,11 +223,11 @@ def verify(connection: socket.socket, folder: Path) -> int | None:
 
 
 def process_of(claimed: ServerRecord, folder: Path) -> int | None:
-    """The process of the server that a record names, when it is the one of this workspace, without connecting to it.
+    """The process of the recorded server, if that is this workspace's, found without connecting to it.
 
     Raises:
-        NotTheServerError: it is not.
-        KernelSilentError: this system does not tell.
+        NotTheServerError: the server is not this workspace's.
+        KernelSilentError: this system does not tell the process.
     """
     return _judge(kernel_sockets.listener_at(kernel_sockets.plain((host_of(claimed), claimed.port))), folder)
 
@@ -235,14 +235,14 @@ def process_of(claimed: ServerRecord, folder: Path) -> int | None:
 def _judge(listener: kernel_sockets.Peer | None, folder: Path) -> int | None:
     if listener is None:
         raise NotTheServerError("nobody on this machine listens there")
-    if not is_trusted(listener.uid):  # Linux alone comes here
+    if not is_trusted(listener.uid):  # only Linux reaches this line
         raise NotTheServerError("it belongs to another user of this machine")
     lock, claimed = lock_status(folder), read_record(folder)
     if lock is not None:
         process = kernel_sockets.holder_of(lock, listener.inode, hint=claimed.pid if claimed else None)
         if process is not None:
             return process
-        if is_claimed(folder) is None:  # its file system knows no locks
+        if is_claimed(folder) is None:  # the file system knows no locks
             return None
     lock_path = lock_file(folder)
     why = f"it is not who holds {lock_path}, but another program, or the server of another workspace"
@@ -250,9 +250,9 @@ def _judge(listener: kernel_sockets.Peer | None, folder: Path) -> int | None:
 
 
 def _believe(connection: socket.socket, folder: Path) -> None:
-    """Believe the lock where the kernel tells nothing: files that were read are this user's alone already.
+    """Believe the lock when the kernel tells nothing: the files read before are this user's alone.
 
-    Where it tells at least of a process that is named, that of the record has to listen there.
+    If the kernel can tell the ports of a given process, the recorded process has to listen there.
     """
     if is_claimed(folder) is False:
         why = f"nobody holds {lock_file(folder)}: the server that wrote the port file is gone"

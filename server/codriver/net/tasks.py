@@ -5,9 +5,9 @@ other services of a task group are given here only as far as these tasks need th
 owner, and a fault in one ends nothing else. Long work on the event loop leaves off every half millisecond, and others
 have their turn.
 
-Threads are scheduled fairly between the clients that ask for them, so that none of them starves another. Threads of one
-pool for everything let sixty slow files hold up the queries, the newcomers and the end of the server. So each kind of
-work has slots of its own, and whoever used them least is next.
+Threads are scheduled fairly between the clients that ask for them, so that none of them starves another. With one pool
+of threads for everything, sixty slow files held up the queries, the newcomers and the end of the server. So each kind
+of work has slots of its own, and the client that used them least is next.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class TaskSet:
-    """The tasks of one owner, who waits for their end, or brings it about, before its own."""
+    """The tasks of one owner, which waits for their end, or ends them, before its own end."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -49,13 +49,13 @@ class TaskSet:
         task.add_done_callback(self._forget)
 
     async def join(self) -> None:
-        """Wait until all are over."""
+        """Wait until all tasks are over."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     async def end(self) -> None:
-        """Cancel all, and wait until they are over."""
-        await asyncio.sleep(0)  # one that has not begun yet would be dropped without its `finally`
+        """Cancel all tasks, and wait until they are over."""
+        await asyncio.sleep(0)  # a task that has not begun yet would be dropped without its `finally`
         for task in self._tasks:
             task.cancel()
         await self.join()
@@ -67,7 +67,7 @@ class TaskSet:
 
 
 def _log_fault(work: object, fault: BaseException) -> None:
-    """Log a failure by the name of the coroutine: clients are told these words alone, and the log has the rest."""
+    """Log a failure by the name of the coroutine: clients are told only these words, the log has the details."""
     logger.error("%s failed", getattr(work, "__qualname__", work), exc_info=fault)
 
 
@@ -79,7 +79,7 @@ class BackgroundWrites:
         self._lock = anyio.Lock()
 
     def start(self, write: Callable[[], None]) -> None:
-        """Add a step, which is done when all that was begun before is done."""
+        """Add a step, which is done after all earlier steps."""
         self._tasks.start(self._run(write))
 
     async def _run(self, write: Callable[[], None]) -> None:
@@ -87,7 +87,7 @@ class BackgroundWrites:
             await anyio.to_thread.run_sync(write)
 
     async def end(self) -> None:
-        """Wait until all is written."""
+        """Wait until all steps are done."""
         await self._tasks.join()
 
 
@@ -95,8 +95,8 @@ class BackgroundWrites:
 async def own_tasks() -> AsyncIterator[TaskGroup]:
     """A task group whose tasks are cancelled when the context is left.
 
-    What is raised in the context leaves it as it is: a plain task group would wrap it in a group of exceptions, and
-    whoever looks for it would not find it.
+    An exception leaves the context unwrapped: a plain task group would wrap it in a group of exceptions, and `except`
+    clauses would not find it.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
@@ -111,9 +111,9 @@ async def own_tasks() -> AsyncIterator[TaskGroup]:
 
 
 TURN_S: Final = 0.0005
-"""How long work goes on before others get their turn."""
+"""The time for which work goes on before others get their turn."""
 TURNS_OF_OTHERS: Final = 12
-"""As many as a call of another client goes through; when nobody wants them they cost some 20 µs each."""
+"""As many turns as a call of another client needs; an unused turn costs some 20 µs."""
 
 T = TypeVar("T")
 
@@ -126,7 +126,7 @@ class Turns:
 
     @property
     def is_over(self) -> bool:
-        """True where others are to have a turn."""
+        """True if it is the others' turn."""
         return perf_counter() >= self._ends
 
     async def leave_off(self) -> None:
@@ -137,7 +137,7 @@ class Turns:
 
 
 async def in_turns(work: Generator[None, None, T]) -> T:
-    """The result of work that yields wherever it can leave off."""
+    """The result of work that yields at each point where it can pause."""
     turns = Turns()
     while True:
         try:
@@ -152,20 +152,20 @@ async def in_turns(work: Generator[None, None, T]) -> T:
 FILE_SLOTS = 4
 TEXT_SLOTS = 2
 QUERY_SLOTS = 2
-"""Python runs one thread at a time: more of them make each slower, and the event loop with them."""
+"""Python runs one thread at a time: more threads slow down each other and the event loop."""
 STANDING_REST = 0.5
-"""Standing queries rest half as long as they work: all of them together take two thirds of one core at most."""
+"""Standing queries rest half as long as they work: together they take two thirds of one core at most."""
 CLIENT_REST = 8.0
 """Standing queries of one client rest so many times as long, so that another client's are asked in between."""
 MAX_REST_S = 5.0
 HALF_LIFE_S = 10.0
 """The time after which the use of a client counts half."""
 FORGOTTEN_S = 0.001
-"""A client that used less is like one that comes anew."""
+"""A client without use for so long counts as new."""
 
 
 class NoTurnError(Exception):
-    """The time that a caller would wait was over before it was its turn. `ahead`: how many still waited then."""
+    """A caller's waiting time was over before its turn. `ahead`: the number of callers still waiting before it."""
 
     def __init__(self, ahead: int) -> None:
         super().__init__(f"{ahead} were waiting for their turn")
@@ -174,48 +174,48 @@ class NoTurnError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Turn:
-    """One caller that waits for a slot, or has it."""
+    """One caller that waits for a slot, or has one."""
 
     client: str
     decided: anyio.Event = field(default_factory=anyio.Event)
     is_granted: bool = False
     is_over: bool = False
-    """Whether its work is."""
+    """Whether the work is over."""
     has_left: bool = False
-    """Whether its caller has what came of it, or waits no more."""
+    """Whether the caller has the result, or waits no more."""
 
 
 @dataclass(eq=False, slots=True)
 class _Share:
-    """The share of one client in the slots, now and of late."""
+    """One client's use of the slots, now and recently."""
 
     used_s: float = 0.0
     used_at: float = 0.0
     waiting: deque[_Turn] = field(default_factory=deque)
     running: int = 0
-    """Whose work is not over, or whose caller does not have what came of it yet."""
+    """The number of turns whose work is not over, or whose caller has not taken the result yet."""
     rests_until: float = 0.0
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing of it waits or runs."""
+        """Whether none of the client's work waits or runs."""
         return not self.waiting and not self.running
 
     def had_s(self, now: float) -> float:
-        """The time that its work took of late, in seconds: what is long ago counts little."""
+        """The recent time of the client's work in seconds: long past work counts little."""
         return self.used_s * math.exp2((self.used_at - now) / HALF_LIFE_S)
 
     def use(self, took_s: float, now: float) -> None:
-        """Its work took so long."""
+        """Count so much time of work."""
         self.used_s, self.used_at = self.had_s(now) + took_s, now
 
 
 class Shares:
     """The slots for one kind of work, for the life of one server.
 
-    A client has at most `slots_per_client` of the `slots`. Of the clients that wait, the one whose work took the least
-    time of late is next, and of those alike the one that asks for least; the calls of one client come in their order.
-    A slot rests `rest` times as long as it was used, and a client `client_rest` times, at most `MAX_REST_S`.
+    A client has at most `slots_per_client` of the `slots`. Of the waiting clients, the one with the least recent time
+    of work is next, and of equal ones the one with the fewest calls; the calls of one client come in their order. A
+    slot rests `rest` times as long as it was used, and a client `client_rest` times, at most `MAX_REST_S`.
     """
 
     def __init__(self, slots: int, *, slots_per_client: int = 1, rest: float = 0.0, client_rest: float = 0.0) -> None:
@@ -229,28 +229,28 @@ class Shares:
 
     @property
     def waiting(self) -> int:
-        """The number of those that wait for a slot."""
+        """The number of callers that wait for a slot."""
         return sum(len(share.waiting) for share in self._shares.values())
 
     def is_busy(self, client: str) -> bool:
-        """Whether anything of this client runs or waits: what it asks for now comes after that."""
+        """Whether work of this client runs or waits, so that new work would come after it."""
         share = self._shares.get(client)
         return share is not None and not share.is_idle
 
     def close(self) -> None:
-        """Give nobody a turn any more, as the server stops: who waits, or comes later, is told so at once."""
+        """Give nobody a turn any more, as the server stops: waiting and later callers get an error at once."""
         self._is_closed = True
         for share in self._shares.values():
             for turn in share.waiting:
                 turn.decided.set()
 
     async def run(self, client: str, work: Callable[[], T], *, until: float = math.inf) -> T:
-        """The result of `work`, which runs in a thread once it is this client's turn.
+        """The result of `work`, which runs in a thread at this client's turn.
 
-        Who is cancelled leaves at once; its slot is free when the work is over. `until`: on the event loop's clock.
+        A cancelled caller leaves at once; its slot is free when the work is over. `until`: on the event loop's clock.
 
         Raises:
-            NoTurnError: it was not its turn until then, or never will be.
+            NoTurnError: the client's turn did not come until then, or never will.
         """
         turn = _Turn(client)
         self._shares.setdefault(client, _Share()).waiting.append(turn)
@@ -269,7 +269,7 @@ class Shares:
 
     async def _run_now(self, turn: _Turn, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
-        # Taken by whoever is first: the thread that begins the work, or the caller that leaves before that.
+        # Taken by the first of two: the thread that begins the work, or the caller that leaves before that.
         start = deque([None])
 
         def timed() -> T:
@@ -278,7 +278,8 @@ class Shares:
             try:
                 return work()
             except BaseException as error:
-                # The error lives in a circle with its future: what the work held, as a file's bytes, must not.
+                # The error lives in a circle with its future, which must not keep the work's data alive, such as a
+                # file's bytes.
                 traceback.clear_frames(error.__traceback__)
                 raise
             finally:
@@ -298,7 +299,7 @@ class Shares:
             self._let_go(turn)
 
     def _leave(self, turn: _Turn) -> None:
-        """A caller waits no more, or never takes the slot that it was just given."""
+        """A caller waits no more, or never takes its slot."""
         if turn.is_granted:
             self._end_work(turn, 0.0)
             self._let_go(turn)
@@ -307,14 +308,14 @@ class Shares:
         self._forget_idle()
 
     def _let_go(self, turn: _Turn) -> None:
-        """The caller goes on: what its client asked for next may begin, once the work is over too."""
+        """The caller goes on: its client's next work may begin, once this work is over too."""
         turn.has_left = True
         if turn.is_over:
             self._shares[turn.client].running -= 1
             self._grant()
 
     def _end_work(self, turn: _Turn, took_s: float) -> None:
-        """The slot is free. The client's next work does not begin before the caller has what came of this one."""
+        """The slot is free. The client's next work does not begin before the caller has this result."""
         share = self._shares[turn.client]
         turn.is_over = True
         share.running -= turn.has_left
@@ -332,7 +333,7 @@ class Shares:
         self._grant()
 
     def _grant(self) -> None:
-        """Give the free slots to those whose turn it is, and look again when somebody has rested."""
+        """Give the free slots to the next callers, and look again when a rest is over."""
         now = self._now()
         while (
             self._free
@@ -373,7 +374,7 @@ class Work:
     messages: Shares = field(default_factory=lambda: Shares(1))
     """Reading long messages."""
     files: Shares = field(default_factory=lambda: Shares(FILE_SLOTS, slots_per_client=2))
-    """Reading files that a client names, on whatever disk."""
+    """Reading files named by a client, on whatever disk."""
     notebooks: Shares = field(default_factory=lambda: Shares(1))
     """Reading notebooks: one at a time, as each may take as much memory as a notebook may."""
     texts: Shares = field(default_factory=lambda: Shares(TEXT_SLOTS))

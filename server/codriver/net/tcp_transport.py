@@ -1,8 +1,8 @@
 """The TCP transport of a peer: bytes are taken in the very turn of the event loop in which they come.
 
-A stream that is read by a task costs each message one more turn of the loop, and a write another: together a tenth of
-an evaluation. So this is a protocol of asyncio, which calls when something came, and is written to at once. By TCP
-keep-alive the kernel finds out that a silent connection's other side, its machine or its network is gone.
+Reading a stream by a task costs each message one more turn of the loop, and a write another: together a tenth of an
+evaluation. So this is a protocol of asyncio, which is called when bytes come, and writes at once. By TCP keep-alive the
+kernel finds out that a silent connection's other side, its machine or its network is gone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 FAREWELL_S: Final = 0.5
-"""How long the other side may take to end the connection too. All servers seen do it at once, unless they are stuck."""
+"""The time that the other side may take to end the connection too. All servers seen end it at once, unless stuck."""
 
 KEEPALIVE_IDLE_S: Final = 10
 KEEPALIVE_INTERVAL_S: Final = 5
@@ -30,23 +30,25 @@ KEEPALIVE_PROBES: Final = 3
 class TcpTransport(asyncio.Protocol):
     """A connection, from `connect` until either side closes it.
 
-    `take` is given what comes; `lost` is called once, when nothing more comes, with what broke the connection, or None
-    when either side closed it. Neither may raise.
+    `take` gets the received bytes. `lost` is called once, when nothing more comes, with the error that broke the
+    connection, or None after an orderly end. Neither may raise.
     """
 
     def __init__(self) -> None:
         self._early: list[bytes] = []
-        """The bytes that came before the connection was handed to anybody: uvloop reads at once."""
+        """The bytes that came before the connection had an owner: uvloop reads at once."""
         self.take: Callable[[bytes], None] = self._early.append
         self.lost: Callable[[Exception | None], None] = _pass_over
         self.waits_for_acks = True
-        """Whether the other side may hold a message back until the one before is acknowledged, as Nagle has it."""
+        """Whether the other side may hold a message back until the message before is acknowledged, by Nagle's
+        algorithm.
+        """
         self._transport: asyncio.Transport | None = None
         self._socket: socket.socket | None = None
         self._writable: anyio.Event | None = None
         self._gone = anyio.Event()
 
-    # What asyncio calls
+    # Callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection stands."""
@@ -56,7 +58,7 @@ class TcpTransport(asyncio.Protocol):
         self._rearm_quick_ack()
 
     def data_received(self, data: bytes) -> None:
-        """Something came."""
+        """Take received bytes."""
         if self.waits_for_acks:
             self._rearm_quick_ack()
         self.take(data)
@@ -77,10 +79,10 @@ class TcpTransport(asyncio.Protocol):
             self._writable.set()
             self._writable = None
 
-    # What its owner calls
+    # Methods for the owner
 
     def hand_to(self, take: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> None:
-        """Give what comes to `take` from now on, and what came already, at once."""
+        """Give received bytes to `take` from now on, and bytes that came already at once."""
         self.take, self.lost = take, lost
         early, self._early = self._early, []
         for data in early:
@@ -88,33 +90,33 @@ class TcpTransport(asyncio.Protocol):
 
     @property
     def socket(self) -> socket.socket:
-        """The socket of a connection that stands."""
+        """The socket of an open connection."""
         return cast("socket.socket", self._socket)
 
     def abort(self) -> None:
-        """End the connection at once. Nobody is told; again is harmless."""
+        """End the connection at once, without a call of `lost`. Again is harmless."""
         self.lost = _pass_over
         if self._transport is not None:
             self._transport.abort()
 
     def pause_reading(self) -> None:
-        """Let what comes wait in the kernel. Again is harmless."""
+        """Let received bytes wait in the kernel. Again is harmless."""
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Take what comes again. Without a pause it is harmless."""
+        """Take received bytes again. Harmless without a pause."""
         if self._transport is not None and not self._transport.is_closing() and not self._transport.is_reading():
             self._transport.resume_reading()
 
     @property
     def is_open(self) -> bool:
-        """Whether something can still be sent."""
+        """Whether bytes can still be sent."""
         return self._transport is not None and not self._transport.is_closing()
 
     @property
     def is_clear(self) -> bool:
-        """Whether something can be sent and the other side keeps up."""
+        """Whether bytes can be sent and the other side keeps up."""
         return self.is_open and self._writable is None
 
     def write(self, data: bytes) -> None:
@@ -129,10 +131,10 @@ class TcpTransport(asyncio.Protocol):
             await self._writable.wait()
 
     async def close(self) -> None:
-        """Say that nothing more is sent, pass over what still comes, and end the connection. Twice is harmless.
+        """End the sending side, ignore what still comes, and close the connection. Twice is harmless.
 
-        A connection that is ended while the other side is still sending is reset, and that ends some REPLs: nbb is a
-        program of Node that does not expect it.
+        Closing while the other side still sends resets the connection, and a reset ends some REPLs: nbb, a program of
+        Node, does not expect one.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -147,9 +149,10 @@ class TcpTransport(asyncio.Protocol):
             transport.abort()
 
     def _rearm_quick_ack(self) -> None:
-        """Ask the kernel to acknowledge at once. nREPL servers write value and `done` separately and wait 40 ms else.
+        """Ask the kernel to acknowledge at once. nREPL servers write value and `done` separately, and would wait 40 ms.
 
-        Linux forgets the flag with the next request. So it is set again at every read, which also acknowledges that.
+        Linux forgets the flag with the next request. So the flag is set again at every read, which also acknowledges
+        the read bytes.
         """
         if sys.platform == "linux" and self._socket is not None:
             try:
@@ -159,23 +162,24 @@ class TcpTransport(asyncio.Protocol):
                 return
 
     def _keep_alive(self) -> None:
-        """Let the kernel find out when the other side is gone without a word."""
+        """Let the kernel detect another side that disappeared silently."""
         raw = self._socket
         if raw is None or raw.family not in {socket.AF_INET, socket.AF_INET6}:
             return
         probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)
         if sys.platform == "linux":
-            # Probes are not sent while data waits for its acknowledgement; this bounds that wait in the same way.
+            # Probes are not sent while data waits for its acknowledgement; this option bounds that wait in the same
+            # way.
             limit_ms = 1000 * (KEEPALIVE_IDLE_S + KEEPALIVE_INTERVAL_S * KEEPALIVE_PROBES)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
 
 
 def _pass_over(_: Any) -> None:
-    """Nobody is interested yet."""
+    """Drop a call: the connection has no owner."""
 
 
 def probe_when_silent(raw: socket.socket, *, idle_s: int, interval_s: int, probes: int) -> None:
-    """Have the kernel ask the other side after `idle_s` of silence, and give it up when `probes` get no answer.
+    """Have the kernel probe the other side after `idle_s` of silence, and give up after `probes` unanswered probes.
 
     The probes are `interval_s` apart. Windows keeps its own times, which are longer.
     """

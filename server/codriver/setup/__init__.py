@@ -1,1 +1,1 @@
-"""Sets a workspace up: finds out what the project is, and writes the entry of each MCP client into its own file."""
+"""Set-up of a workspace: recognises the project, and writes the entry of each MCP client into the client's own file."""

@@ -1,9 +1,9 @@
 """Files for agents beside the entries of their clients: hooks, skills, a block in AGENTS.md; planned, or taken out.
 
-Hooks are as `wrapper-config/hooks/` describes them. A file that is a client's own settings keeps everything else, other
-hooks for the same event among it; ours are known by what they run. A file of ours is written and removed whole. A
-skill's file ends in a line with the digest of what was written, so that one which nobody has changed can be replaced
-and removed, and every other is left alone.
+Hooks are as `wrapper-config/hooks/` describes them. A client's own settings file keeps everything else, also other
+hooks for the same event; our hooks are recognised by the program that they run. A file of ours is written and removed
+whole. A skill's file ends in a line with the digest of the written text, so that an unchanged file can be replaced and
+removed, and a changed file is left alone.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 HOOK_FOLDER: Final = "hooks"
 PROGRAM: Final = "codriver-hook"
 OURS: Final = (PROGRAM, "codriver_hook", "note_edit")
-"""The names of which a hook of ours has one in its text: its program, or the tool that it calls."""
+"""Names of our program and tool: the text of each hook of ours has one of them."""
 SKILL_FOLDERS: Final = (".agents/skills", ".claude/skills")
 """Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, Claude Code the second. Source: observed."""
 OF_LISP: Final = "editing-lisp-files"
-"""The skill that is of no use where all projects are of Python."""
+"""The skill that is useless if all projects are Python's."""
 SIGNATURE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
 MOST_SKILL_FILES: Final = 200
-"""How many files of the folders are looked at for those of a skill that codriver no longer has."""
+"""The most files of the folders that are searched for those of a former skill."""
 BEGIN: Final = "<!-- codriver: by `codriver init --agents-md` -->"
 END: Final = "<!-- /codriver -->"
 BLOCK: Final = """\
@@ -69,7 +69,7 @@ class HookFile:
     next: str = ""
 
     def words(self, launch: Launch, environment: Environment) -> tuple[str, ...]:
-        """The command line of the hook program: by its name in a file that others may get too, where that works."""
+        """The command line of the hook program: by name, if that works, in a file that others may get too."""
         if not self.is_private and environment.has_command(PROGRAM):
             return (PROGRAM,)
         return str(launch.python), "-I", "-S", str(hook_file(launch.relay))
@@ -98,9 +98,9 @@ def plan_hooks(
     planned: Iterable[Change] = (),
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """The changes that install the hooks of these clients in the workspace, after those that are `planned` already.
+    """The changes that install the hooks of these clients in the workspace, after the changes `planned` before.
 
-    `scope` is that of the entry whose server the hooks call.
+    `scope` is the scope of the entry; the hooks call its server.
     """
     known, texts = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
     changes = []
@@ -122,7 +122,7 @@ def plan_hooks(
 def plan_hooks_removal(
     clients: Iterable[Client], launch: Launch, *, planned: Iterable[Change] = ()
 ) -> tuple[Change, ...]:
-    """The changes that take the hooks of these clients out again; those of files that have none say `absent`."""
+    """The changes that remove the hooks of these clients; a change of a file without hooks says `absent`."""
     known, texts = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
     return tuple(
         _Target(client, file, launch, texts).removed() for client in clients for file in known.get(client.id, ())
@@ -131,7 +131,7 @@ def plan_hooks_removal(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """One file of a client's hooks in one workspace. `texts`: those of files that are planned to change already."""
+    """One file of a client's hooks in one workspace. `texts`: the texts of files with planned changes."""
 
     client: Client
     file: HookFile
@@ -139,7 +139,7 @@ class _Target:
     texts: Mapping[Path, str | None]
 
     def installed(self, text: str, *, force: bool) -> Change:
-        """The change that has our hooks in the file, and no older ones of ours."""
+        """The change that puts our hooks into the file, and removes older ones of ours."""
         try:
             before = self._before()
             after = text if before is None or self.file.is_own else _merged(before, text)
@@ -154,7 +154,7 @@ class _Target:
         return replace(self._change(state, before, after), next=self.file.next)
 
     def skipped(self, text: str) -> Change:
-        """No change, as others get the file, whose text would name paths of this machine; an installed hook stays."""
+        """No change, as others get the file too, and it would name this machine's paths; an installed hook stays."""
         change = self.installed(text, force=True)
         if not change.is_pending:
             return change
@@ -164,7 +164,7 @@ class _Target:
         return replace(self._change("skipped", change.before, change.before), problem=problem, fix=fix)
 
     def removed(self) -> Change:
-        """The change that has no hook of ours in the file."""
+        """The change that removes our hooks from the file."""
         try:
             before = self._before()
             if before is None or not _is_ours(before):
@@ -199,7 +199,7 @@ class _Target:
 
 
 def _is_ours(hook: object) -> bool:
-    """Whether a hook, or the text of a file of hooks, is one of ours."""
+    """Whether a hook, or the text of a file of hooks, is ours."""
     text = hook if isinstance(hook, str) else json.dumps(hook, ensure_ascii=False)
     return any(word in text for word in OURS)
 
@@ -208,7 +208,7 @@ def _hooks_in(text: str) -> dict[str, list[Any]]:
     """The hooks of a settings file by their events.
 
     Raises:
-        FileFaultError: it is no JSON, or has another shape.
+        FileFaultError: the file is no JSON, or has another shape.
     """
     root = jsonc.parse(text)
     value = {} if root is None else root.value
@@ -222,7 +222,7 @@ def _merged(before: str, ours: str) -> str:
     """A settings file with our hooks behind those of others, for each event; all else as it was.
 
     Raises:
-        FileFaultError: it has another shape than the client's.
+        FileFaultError: the file has another shape than the client's.
     """
     text = _without_ours(before)
     if text is None:
@@ -242,7 +242,7 @@ def _data(text: str) -> dict[str, Any]:
 
 
 def _without_ours(text: str) -> str | None:
-    """A settings file without our hooks, and without what is empty then; None where nothing else is left in it."""
+    """A settings file without our hooks, and without the parts then empty; None if nothing else is left."""
     for event, groups in _hooks_in(text).items():
         kept = [group for group in groups if not _is_ours(group)]
         if len(kept) == len(groups):
@@ -269,7 +269,7 @@ def _hook_file(row: Mapping[str, Any]) -> HookFile:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The files to be written, or with `remove` to be taken out. `is_named`: whether the user named these files."""
+    """The files to write, or with `remove` to remove. `is_named`: whether the user named these files."""
 
     skills: bool
     agents_md: bool
@@ -279,7 +279,7 @@ class Wanted:
 
 
 def plan_agent_files(workspace: Path, wanted: Wanted) -> tuple[Change, ...]:
-    """The changes to the files for agents. What a removal finds absent is told only if it was named."""
+    """The changes to the files for agents. A removal tells absent files only if the user named them."""
     changes: list[Change] = []
     if wanted.skills:
         changes += _plan_skills(workspace, wanted)
@@ -292,14 +292,14 @@ def skill_texts() -> Mapping[str, str]:
     """The skills that come with Codriver as files for clients, by their path below a folder of skills."""
     shipped = shipped_folder("skills")
     return {
-        # A file beside it is what a client can read without a server.
+        # A client can read a file beside the skill without a server.
         path.relative_to(shipped).as_posix(): path.read_text("utf-8").replace(f"skill://{path.parent.name}/", "")
         for path in sorted(shipped.glob("*/*.md"))
     }
 
 
 def signed(text: str) -> str:
-    """A text with the line that says what was written."""
+    """A text with the line that holds its digest."""
     return f"{text}<!-- codriver init {_digest(text)} -->\n"
 
 
@@ -308,7 +308,7 @@ def _digest(text: str) -> str:
 
 
 def _is_skill_of_ours(text: str) -> bool:
-    """Whether a file is as codriver wrote it, whichever version; git may have changed its line ends."""
+    """Whether a file is as some version of codriver wrote it; git may have changed the line ends."""
     text = text.replace("\r\n", "\n")
     found = SIGNATURE.search(text)
     return found is not None and found.group(1) == _digest(text[: found.start()])
@@ -320,7 +320,7 @@ def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
     is_lisp = wanted.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
     for name in SKILL_FOLDERS:
         folder = workspace / name
-        # One may be a link to the other.
+        # One folder may be a link to the other.
         if os.path.realpath(folder) in seen:
             continue
         seen.add(os.path.realpath(folder))
@@ -353,7 +353,7 @@ def _plan_skill(file: Path, text: str, workspace: Path, wanted: Wanted) -> Chang
 
 
 def _unless(wanted: Wanted, text: str) -> str | None:
-    """The text that a file is to have."""
+    """The text for a file."""
     return None if wanted.remove else text
 
 
@@ -362,7 +362,7 @@ def _plan_left_over(file: Path, workspace: Path) -> Change | None:
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError):
-        return None  # it is none of ours
+        return None  # the file is none of ours
     if before is None or not _is_skill_of_ours(before):
         return None
     return Change("skills", file, "remove", before, None, root=workspace)
@@ -374,7 +374,7 @@ def _refused(title: str, file: Path, problem: str, workspace: Path) -> Change:
 
 
 def _plan_block(workspace: Path, *, remove: bool) -> Change:
-    """The change of AGENTS.md: only what stands between the marks, and the line ends around it, is codriver's."""
+    """The change of AGENTS.md: only the text between the marks, and the line ends around them, are codriver's."""
     file = workspace / "AGENTS.md"
     title = file.name
     try:
@@ -394,10 +394,10 @@ def _plan_block(workspace: Path, *, remove: bool) -> Change:
 
 
 def _span(text: str) -> tuple[int, int] | None:
-    """The place of the block, marks included; None where there is none.
+    """The place of the block, marks included; None without a block.
 
     Raises:
-        ValueError: there are marks that make no block.
+        ValueError: the marks in the text make no block.
     """
     begins, ends = text.count(BEGIN), text.count(END)
     if not begins and not ends:
@@ -419,12 +419,12 @@ def _with_block(text: str, span: tuple[int, int] | None) -> str:
         return text[: span[0]] + block + text[span[1] :]
     if not text.removeprefix("\ufeff"):
         return text + block + line_end
-    # Without a line end at the end of the file there is none behind the block either: a removal sees the difference.
+    # A file without a line end at its end gets none behind the block either: a removal sees the difference.
     return f"{text}{line_end}{block}{line_end if text.endswith(line_end) else ''}"
 
 
 def _without(text: str, begin: int, end: int) -> str:
-    """The text as it was before the block was added."""
+    """The text from before the block was added."""
     line_end = _line_end(text)
     before, behind = text[:begin], text[end:]
     return before.removesuffix(line_end) + behind.removeprefix(line_end)

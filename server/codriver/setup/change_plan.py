@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32 * files.MEBIBYTE
 """Some clients keep their conversations in the file that also has the entries."""
 NEW_FOLDER: Final = 0o777
-"""A new folder is for others what the user's umask leaves, as any is."""
+"""The user's umask decides others' rights to a new folder, as usual."""
 
 PROGRAM_MODE: Final = 0o755
 
@@ -51,7 +51,7 @@ State = Literal["add", "replace", "remove", "same", "absent", "refused", "skippe
 
 
 def find_entry(client: Client, text: str, name: str) -> Any:
-    """The entry of that name as data; None when there is none.
+    """The entry of that name as data; None without one.
 
     Raises:
         FileFaultError: the client could not read this file.
@@ -65,7 +65,7 @@ def find_entry(client: Client, text: str, name: str) -> Any:
 
 
 def foreign_key(client: Client, text: str) -> str | None:
-    """The key at the top of the file that another client reads, so that ours has no place there; None when all is well.
+    """A top-level key by which the file is another client's, so that our entry has no place there; None without one.
 
     Raises:
         FileFaultError: the client could not read this file.
@@ -92,7 +92,7 @@ def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
 
 
 def remove_entry(client: Client, text: str, name: str) -> str:
-    """`text` without the entry of that name, and without what is empty then around it; all else as it was."""
+    """`text` without the entry of that name, and without parts around it that are then empty; all else as it was."""
     keys = (*client.entry_path(), name)
     if find_entry(client, text, name) is None:
         return text
@@ -104,7 +104,7 @@ def remove_entry(client: Client, text: str, name: str) -> str:
 
 
 def is_left_over(client: Client, text: str) -> bool:
-    """Whether nothing is in the file but what the template itself brings around an entry."""
+    """Whether the file holds nothing but the template's own text around an entry."""
     if client.is_toml:
         return not text.strip()
     try:
@@ -131,7 +131,7 @@ def _data(client: Client, text: str) -> Any:
 
 
 def _toml_place(text: str, message: str) -> tuple[int, int]:
-    """The place that tomllib tells at the end of its message: `(at line 3, column 5)` or `(at end of document)`."""
+    """The place at the end of tomllib's message: `(at line 3, column 5)` or `(at end of document)`."""
     numbers = [
         int(word) for word in message.rpartition("(at ")[2].replace(",", " ").rstrip(")").split() if word.isdigit()
     ]
@@ -139,10 +139,10 @@ def _toml_place(text: str, message: str) -> tuple[int, int]:
 
 
 def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:
-    """`text` with `block` in the place of the table `[a.b]` and of those below it, for each line that may begin it.
+    """`text` with `block` in place of the table `[a.b]` and its subtables, for each line that may begin the table.
 
-    It goes by lines, so that comments behind the table, which are about the next one, stay as they are. A line inside
-    a text of several lines can look like a header, so the caller takes the first version that is right.
+    The replacement goes by lines, so that comments behind the table, about the next table, stay as they are. A line
+    inside a string of several lines can look like a header, so the caller takes the first right version.
     """
     name = r"\s*\.\s*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in keys)
     header = re.compile(rf"\s*\[\s*{name}\s*(\.[^\]]*)?\]")
@@ -160,7 +160,7 @@ def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:
 
 
 def _is_changed_to(changed: str, text: str, keys: tuple[str, ...], entry: Any) -> bool:
-    """Whether `changed` says what `text` does, but for the entry at `keys`, which is `entry`, or none."""
+    """Whether `changed` means the same as `text`, but for the entry at `keys`, which is `entry`, or none."""
     try:
         new, old = (tomllib.loads(version.removeprefix("\ufeff")) for version in (changed, text))
     except (ValueError, RecursionError):  # as above
@@ -170,7 +170,7 @@ def _is_changed_to(changed: str, text: str, keys: tuple[str, ...], entry: Any) -
 
 
 def _taken(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """The entry at `keys`, taken out of the document with the tables that are empty without it; None if not there."""
+    """The entry at `keys`, taken out of the document together with then empty tables; None for a missing entry."""
     first, *rest = keys
     if not rest:
         return document.pop(first, None)
@@ -182,10 +182,10 @@ def _taken(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
-    """`text` with another entry at `keys`, or none, in whatever way it is written there.
+    """`text` with another entry at `keys`, or none, for any way of writing the entry.
 
     Raises:
-        FileFaultError: it is written in a way that cannot be changed and keep the rest.
+        FileFaultError: the entry is written in a way that cannot be changed without the rest.
     """
     import tomlkit  # noqa: PLC0415  # only one client has TOML, and most runs have nothing to replace there
 
@@ -221,7 +221,7 @@ def _joined(text: str, block: str) -> str:
 
 
 class FileChangedError(StartError):
-    """A file is another one than when the plan was made."""
+    """A file changed after the plan was made."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(f"{file} was changed meanwhile and is left alone; run the command again")
@@ -238,9 +238,9 @@ class CannotWriteError(StartError):
 class Change:
     """The change of one file, planned or done.
 
-    `before` and `after` are its whole text, None where there is no file. With state `refused`, `problem` says why,
-    `fix` what to do, and nothing would happen; with `skipped` so too, but nothing is wrong unless this client was asked
-    for by name; with `same` and `absent` nothing has to.
+    `before` and `after` are the file's whole text, None for no file. With state `refused`, `problem` says why, `fix`
+    what to do, and nothing would happen. `skipped` is the same, but no failure unless this client was asked for by
+    name. With `same` and `absent` nothing has to happen.
     """
 
     title: str
@@ -252,13 +252,13 @@ class Change:
     fix: str = ""
     next: str = ""
     root: Path | None = None
-    """The workspace, for a file of it; None for the user's own."""
+    """The workspace, for a file in it; None for the user's own file."""
     is_executable: bool = False
     """Whether a new file is a program."""
 
     @property
     def is_pending(self) -> bool:
-        """Whether there is something to write."""
+        """Whether the change has something to write."""
         return self.state in ("add", "replace", "remove")
 
 
@@ -273,9 +273,9 @@ def plan(
 ) -> tuple[Change, ...]:
     """The change that each client's file needs so that it starts the relay for `launch.workspace`.
 
-    Without `scope`, a client's entry goes into the workspace where it can. `force` replaces an entry of the same name
-    that says something else. Clients that share a file get one entry there. With `approve` an entry has its client run
-    all tools unasked, where the client knows such a key; one that does so already stays, but for `force`.
+    Without `scope`, a client's entry goes into the workspace if possible. `force` replaces a different entry of the
+    same name. Clients that share a file get one entry there. With `approve` an entry has its client run all tools
+    unasked, if the client knows such a key; an entry that does so already stays, except with `force`.
 
     Raises:
         NoSuchScopeError: a client has no file in `scope`.
@@ -301,7 +301,7 @@ def plan_removal(
     scope: Scope | None = None,
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """The change that takes each client's entry out again. An entry that does not start our relay needs `force`."""
+    """The change that removes each client's entry. An entry that does not start our relay needs `force`."""
     texts: dict[Path, str | None] = {}
     changes = []
     for client in clients:
@@ -324,11 +324,11 @@ def diff(change: Change) -> str:
 
 
 def apply(change: Change) -> None:
-    """Do what the change says. A file is replaced in one step, keeps its mode, and a link to it stays a link.
+    """Make the change. A file is replaced in one step and keeps its mode, and a link to the file stays a link.
 
     Raises:
-        FileChangedError: the file is no longer what the plan was made for.
-        CannotWriteError: it cannot be written.
+        FileChangedError: the file changed after the plan was made.
+        CannotWriteError: the file cannot be written.
     """
     if not change.is_pending:
         return
@@ -346,14 +346,14 @@ def apply(change: Change) -> None:
 
 
 def _put(place: Place, text: str, *, is_executable: bool = False) -> None:
-    """Give a file this text in one step. Its mode stays; a new file has for others what any new file has."""
+    """Give a file this text in one step. Its mode stays; a new file has the usual mode."""
     status = place.status()
     mode, owner = (None, None) if status is None else (mode_of(status), (status.st_uid, status.st_gid))
     place.replace(text.encode("utf-8"), mode=PROGRAM_MODE if is_executable else mode, owner=owner)
 
 
 def read_file(file: Path, root: Path | None) -> str | None:
-    """The text of a file, line endings and byte order mark included; None when there is none.
+    """The text of a file, line endings and byte order mark included; None for a missing file.
 
     `root`: the workspace, below which links have to stay; None for the user's own file, whose links are the user's.
     """
@@ -391,7 +391,7 @@ class _Target:
         return Change(self.client.title, self.file, state, before, after, problem, fix, told, self.root)
 
     def text(self, texts: Mapping[Path, str | None]) -> str | None:
-        """The text of its file, with the changes that are planned already."""
+        """The text of the target's file, with the changes planned before."""
         return texts[self.file] if self.file in texts else read_file(self.file, self.root)
 
 
@@ -402,18 +402,18 @@ def _target(client: Client, launch: Launch, environment: Environment, scope: Sco
 
 
 def _note(texts: dict[Path, str | None], change: Change) -> None:
-    """Have the clients that come later in the plan see the file as this change leaves it."""
+    """Show the file as this change leaves it to the clients later in the plan."""
     if change.is_pending:
         texts[change.file] = change.after
 
 
 def _is_approved(target: _Target, texts: Mapping[Path, str | None]) -> bool:
-    """Whether its client runs all tools unasked, as its entry says now."""
+    """Whether the target's present entry has its client run all tools unasked."""
     try:
         text = target.text(texts)
         entry = find_entry(target.client, text, target.name) if text is not None else None
     except (FileFaultError, OSError, UnicodeDecodeError):
-        return False  # the plan says what is wrong
+        return False  # the plan names the fault
     approval = target.client.approval
     return bool(approval) and isinstance(entry, dict) and entry.items() >= approval.items()
 
@@ -430,7 +430,7 @@ def _plan_entry(
         entry = client.entry(launch, name)
         is_ours = bool(shared) and is_written_by_init(present, entry)
         if before is not None and (present == entry or (shared is not None and is_as_good(present, entry))):
-            is_planned = target.file in texts  # the entry is that of a client before this one, and as new
+            is_planned = target.file in texts  # the entry was planned for a client before this one, and is new
             return replace(target.change("same", before, before), next=client.next if is_planned else "")
         if present is not None and not force and not is_ours:
             fix = f"codriver init --client {client.id} --force replaces it"
@@ -449,7 +449,7 @@ def _plan_entry(
 
 
 def _leads_elsewhere(present: object, workspace: Path) -> str:
-    """Words on an entry that names the port file of another folder's server, as one of another working tree does."""
+    """Words on an entry with the port file of another folder's server, such as another working tree's."""
     ours = port_file(workspace)
     found = (word for word in command_line(present) if word.endswith(f"/{ours.relative_to(workspace).as_posix()}"))
     file = next(found, None) if starts_relay(present) else None
@@ -457,7 +457,7 @@ def _leads_elsewhere(present: object, workspace: Path) -> str:
 
 
 def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
-    """Why no entry is written into a file that a team shares, and what to do."""
+    """The reason why no entry is written into a file that a team shares, and the cure."""
     client = target.client
     problem = "it is shared by git, and the entry would name paths of this machine: "
     first = ""
@@ -487,7 +487,7 @@ def _onto_the_path(launch: Launch) -> str:
 def _no_place(
     target: _Target, before: str | None, launch: Launch, environment: Environment, texts: Mapping[Path, str | None]
 ) -> tuple[str, str] | None:
-    """Why no entry belongs here, and what to do: the file is another client's, or another file has an entry already."""
+    """The reason why no entry belongs here, and the cure: the file is another client's, or another one has an entry."""
     client = target.client
     if before is not None and (key := foreign_key(client, before)):
         others = [scope for scope in client.scopes if scope != target.scope]

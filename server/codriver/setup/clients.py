@@ -1,6 +1,6 @@
 """The MCP clients that can be set up, as `wrapper-config/` describes them: the place of each entry, and its text.
 
-The entries of some are printed to be pasted: codriver does not write their files.
+Some clients' entries are only printed for pasting: codriver does not write their files.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class NoSuchScopeError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The machine and its user, as far as clients are concerned."""
+    """The machine and its user, as far as clients depend on them."""
 
     home: Path
     platform: Platform
@@ -102,7 +102,7 @@ class Environment:
         return shutil.which(name, path=self.variables.get("PATH", ""))
 
     def _claude_package(self) -> Path | None:
-        """The folder of Claude Desktop's files when it was installed as a package of Windows.
+        """The folder of Claude Desktop's files, if the program was installed as a package of Windows.
 
         Such a package sees a folder of its own in place of `AppData/Roaming`. Its name ends in its publisher's key.
         """
@@ -110,22 +110,23 @@ class Environment:
         return next(iter(sorted(local.glob("Packages/Claude_*/LocalCache/Roaming/Claude"))), None)
 
     def _folder(self, variable: str) -> Path | None:
-        """The folder a variable names; one that is not absolute counts as none."""
+        """The folder in a variable; a relative path counts as none."""
         given = self.variables.get(variable, "")
         return Path(given) if given and Path(given).is_absolute() else None
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The command that a client has to run: the relay, for one workspace."""
+    """The command for a client to run: the relay, for one workspace."""
 
     python: Path
     """An interpreter that has Codriver installed: the relay starts the server with it."""
     relay: Path
     workspace: Path
     shared: tuple[str, ...] | None = None
-    """The command line in files that a team shares, without a path of this machine; empty if none would work, None if
-    none was looked for, so that the paths stand there too."""
+    """The command line in files that a team shares, without a path of this machine; empty if none would work. None
+    before the search: the paths then stand there too.
+    """
 
     @classmethod
     def here(cls, workspace: Path) -> Launch:
@@ -136,17 +137,17 @@ class Launch:
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
     def with_shared(self, environment: Environment) -> Launch:
-        """The launch with the command line for shared files, looked for on this machine."""
+        """The launch with the command line for shared files, found on this machine."""
         return replace(self, shared=() if is_border(str(self.workspace)) else shared_command(environment))
 
     def in_scope(self, scope: Scope) -> Launch:
-        """The launch for the files of one scope: those of the user's own hold paths of this machine."""
+        """The launch for the files of one scope: the user's own files hold paths of this machine."""
         return self if scope == "workspace" and self.shared else replace(self, shared=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One MCP client: how its file looks and where it lies. See `wrapper-config/clients.toml` for the fields."""
+    """One MCP client: the form and the place of its file. See `wrapper-config/clients.toml` for the fields."""
 
     id: str
     title: str
@@ -164,23 +165,23 @@ class Client:
     is_once: bool = False
     private: str = ""
     approval: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The keys of an entry that have the client run all tools unasked; empty if it knows none."""
+    """The keys of an entry that have the client run all tools unasked; empty if the client knows none."""
     who: str = ""
     """The name of its callers, by which the server remembers that it was connected."""
     greets: tuple[str, ...] = ()
-    """The name that it says to a server, and the version of MCP that it asks for, where they are known."""
+    """The name that the client tells a server, and its version of MCP, if they are known."""
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The scopes in which it keeps entries, the one to be preferred first."""
+        """The scopes in which the client keeps entries, the preferred one first."""
         places: tuple[tuple[Scope, object], ...] = (("workspace", self.workspace), ("user", self.user))
         return tuple(scope for scope, files in places if files)
 
     def file(self, scope: Scope, workspace: Path, environment: Environment) -> Path:
-        """Its file in a scope: the first that is there, else the first it would read.
+        """The client's file in a scope: the first existing one, else the first that it would read.
 
         Raises:
-            NoSuchScopeError: it has none in that scope.
+            NoSuchScopeError: the client has no file in that scope.
         """
         if scope not in self.scopes:
             raise NoSuchScopeError(self.title, scope)
@@ -191,7 +192,7 @@ class Client:
         return next((file for file in files if is_there(file)), files[0])
 
     def is_used_in(self, workspace: Path) -> bool:
-        """Whether the workspace shows that somebody uses this client there."""
+        """Whether the workspace has traces of this client's use."""
         return any(is_there(workspace / mark) for mark in self.marks)
 
     def is_on(self, environment: Environment) -> bool:
@@ -224,7 +225,7 @@ class Client:
             template = ARGUMENTS.sub(lambda _: words, template)
 
         def fill(found: re.Match[str]) -> str:
-            # The inside of a JSON string is that of a TOML basic string too.
+            # The inside of a JSON string is also the inside of a TOML basic string.
             return json.dumps(filled[found.group(1)], ensure_ascii=False)[1:-1]
 
         return re.sub(r"\{\{([a-z-]+)\}\}", fill, template)
@@ -252,7 +253,7 @@ class Client:
 
 
 def is_there(path: Path) -> bool:
-    """True where there is such a file or folder; one in a folder that cannot be looked into is none."""
+    """True if such a file or folder exists; an entry of an unreadable folder counts as missing."""
     return os.path.exists(path)  # noqa: PTH110  # `Path.exists` raises where it may not look
 
 
@@ -268,7 +269,7 @@ def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
     """The clients of those names; `all` means every one.
 
     Raises:
-        UnknownClientError: there is none of a name.
+        UnknownClientError: a name is no client's.
     """
     known = known_clients()
     wanted: dict[str, Client] = {}
@@ -283,14 +284,14 @@ def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
 
 
 def found_clients(workspace: Path, environment: Environment) -> tuple[Client, ...]:
-    """The clients that this workspace or this machine shows signs of."""
+    """The clients with traces in this workspace or on this machine."""
     return tuple(
         client for client in known_clients().values() if client.is_used_in(workspace) or client.is_on(environment)
     )
 
 
 def command_line(entry: object) -> tuple[str, ...]:
-    """The words that an entry runs, in whichever of the three shapes clients have; empty when it runs nothing."""
+    """The words of an entry's command, in any of the clients' three shapes; empty without a command."""
     if isinstance(entry, dict):
         entry = entry.get("transport", entry)
     if not isinstance(entry, dict):
@@ -305,16 +306,16 @@ def starts_relay(entry: object) -> bool:
 
 
 def is_shareable(words: tuple[str, ...]) -> bool:
-    """Whether a command line is one of ours for files that a team shares."""
+    """Whether a command line is ours, for files that a team shares."""
     return words == RELAY or (words[:2] == ("uvx", "--from") and words[3:] == RELAY and "codriver" in words[2])
 
 
 def is_written_by_init(present: object, entry: object) -> bool:
-    """Whether `init` of some version, on some machine, wrote an entry of a workspace where `entry` is to be now."""
+    """Whether some version's `init`, on some machine, wrote the present entry in the place for `entry`."""
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
     words = command_line(present)
-    paths = words[3:] if words[1:3] == ("-I", "-S") else words[1:]  # those of earlier versions were not isolated
+    paths = words[3:] if words[1:3] == ("-I", "-S") else words[1:]  # entries of earlier versions were not isolated
     has_paths = len(paths) == len(RELAY) - 1 and Path(paths[1]).parts[-3:] == (*PLACE, "port") and paths[2] == "--start"
     if not starts_relay(present) or not (has_paths or is_shareable(words)):
         return False
@@ -323,14 +324,14 @@ def is_written_by_init(present: object, entry: object) -> bool:
 
 
 def is_as_good(present: object, entry: object) -> bool:
-    """Whether an entry of ours for shared files can stay: another's machine may need another of our command lines."""
+    """Whether an entry of ours for shared files can stay: another machine may need another of our command lines."""
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
     return is_shareable(command_line(present)) and _rest(present) == _rest(entry)
 
 
 def is_versioned(workspace: Path) -> bool:
-    """Whether a folder lies in a git repository, whose files others get too."""
+    """Whether a folder lies in a git repository, so that others get its files too."""
     return any(is_there(folder / ".git") for folder in (workspace, *workspace.parents))
 
 
@@ -341,9 +342,9 @@ def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shared_command(environment: Environment) -> tuple[str, ...]:
-    """The relay's command line on any machine with Codriver; empty where none works on this one.
+    """The relay's command line on any machine with Codriver; empty if none works on this machine.
 
-    The relay on the search path has to know `auto`: it may be another installation's.
+    The relay on the search path may be another installation's, and has to know `auto`.
     """
     relay = environment.which(RELAY[0])
     if relay is not None and _knows_auto(relay):
@@ -356,7 +357,7 @@ def _knows_auto(relay: str) -> bool:
     if Path(relay).parent == Path(sys.executable).parent:
         return True
     if not Path(relay).is_absolute():
-        return False  # it may be anybody's, in the folder that this runs in
+        return False  # a file in the current folder may be anybody's
     try:
         done = subprocess.run(  # noqa: S603  # the user's own
             [relay, "--help"], env=server_environment(str(Path.cwd())), capture_output=True, timeout=HELP_S, check=False
@@ -367,8 +368,8 @@ def _knows_auto(relay: str) -> bool:
 
 
 def registry_version() -> str:
-    """The version of this installation if it came from a registry, so that others get it by name; else empty."""
-    from importlib import metadata  # noqa: PLC0415  # where the relay is on the search path, nobody asks
+    """The version of this installation if it came from a registry, where others can get it by name; else empty."""
+    from importlib import metadata  # noqa: PLC0415  # with the relay on the search path, nobody asks
 
     try:
         installed = metadata.distribution("codriver")
@@ -380,13 +381,13 @@ def registry_version() -> str:
 
 
 def entry_name(scope: Scope, workspace: Path) -> str:
-    """The name of the entry. In a file that is read in all workspaces, each workspace has an entry of its own."""
+    """The name of the entry. In a file read in all workspaces, each workspace has an entry of its own."""
     slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 
 
 def shipped_text(name: str, folder: Path | None = None) -> str:
-    """The text of a file of `wrapper-config/`. `folder`: where that lies, if not with us."""
+    """The text of a file of `wrapper-config/`. `folder`: another place of `wrapper-config/` than ours."""
     return ((folder or shipped_folder("wrapper-config")) / name).read_text(encoding="utf-8")
 
 
@@ -415,7 +416,7 @@ def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A text to be pasted: the place that it belongs to, and the template."""
+    """A text for pasting: its place, and the template."""
 
     place: str
     template: str
@@ -437,7 +438,7 @@ class PrintedClient:
         return client.render(launch.in_scope(self.scope), entry_name(self.scope, launch.workspace))
 
     def to_text(self, launch: Launch) -> str:
-        """All that is to be pasted, each block behind its place, and what to do then."""
+        """All texts for pasting, each block behind its place, and the next steps."""
         parts = [f"{self.title}: paste into {block.place}\n\n{self.render(block, launch)}" for block in self.blocks]
         return "\n".join([*parts, f"then {self.next}\n"])
 
@@ -449,7 +450,7 @@ def printed_clients() -> Mapping[str, PrintedClient]:
 
 
 def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tuple[str, tuple[str, ...]]:
-    """The text that `init` prints for those clients among `names` whose entries it does not write, and the rest."""
+    """The text that `init` prints for clients among `names` with printed entries, and the other names."""
     known = printed_clients()
     texts, others = [], []
     for name in names:

@@ -1,4 +1,4 @@
-"""`codriver doctor` as a function: checks, one function each, and what mends what they find."""
+"""`codriver doctor` as a function: checks, one function each, and the cures of their findings."""
 
 from __future__ import annotations
 
@@ -62,10 +62,11 @@ if TYPE_CHECKING:
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server: name, arguments, and the answer. It raises `CodriverError`, `OSError` or
-`ValueError` when there is no server, or when what answers is none."""
+`ValueError` without a server, or when another program answers.
+"""
 
 Reach = Callable[["Launch", Path], "str | None"]
-"""Tries the relay on a port file; what keeps it from the server, None when nothing does."""
+"""Tries the relay on a port file; the obstacle between relay and server, None without one."""
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
@@ -98,10 +99,10 @@ def diagnose(launch: Launch, ask: Ask, environment: Environment, reach: Reach = 
 
 
 def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
-    """The answer of a tool; in words why there is none."""
+    """The answer of a tool; else the reason in words why none came."""
     try:
         answer = ask(tool, {})
-    except (CodriverError, OSError, ValueError) as error:  # what answers may not even speak JSON
+    except (CodriverError, OSError, ValueError) as error:  # the answering program may not even speak JSON
         return str(error) or type(error).__name__
     return answer if answer.get("ok", True) else str(answer.get("hint") or answer.get("reason"))
 
@@ -121,7 +122,7 @@ def _check_versions() -> Check:
 
 
 def _check_programs() -> Iterator[Check]:
-    """The folders in which a server that a client with a window starts finds programs, too: on macOS."""
+    """The check that a server started by a client with a window finds programs too: on macOS."""
     if found := folders_to_add(":".join(LAUNCHD_PATH)):
         text = f"servers that clients with a window start get launchd's PATH, and also look in {', '.join(found)}"
         yield Check("programs", "ok", text)
@@ -147,7 +148,7 @@ def _check_settings(workspace: Path, environment: Environment) -> Iterator[Check
 
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
-    """Skills that nobody sees: those whose source is not allowed, and those that cannot be read."""
+    """Skills that nobody sees: skills from a source that is not allowed, and unreadable ones."""
     allowed = Selection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
     found = SkillLibrary(workspace, allowed).find_all()
     off: dict[str, list[str]] = {}
@@ -206,7 +207,7 @@ def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
             return Check("server", "note", text, "codriver serve")
         return Check("server", "note", "none runs; the first client starts one", "codriver serve")
     record = read_record(file.parent)
-    # A record may have come with a checkout: only while the lock is held there is anybody to end.
+    # A record may have come with a checkout: only a held lock shows a process to end.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
         text = f"pid {record.pid} is there and does not answer at port {written}: {problem}"
         return Check("server", "wrong", text, _end_of(record, file.parent))
@@ -215,7 +216,7 @@ def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
 
 
 def _end_of(record: ServerRecord, folder: Path) -> str:
-    """The way to end a server that hangs: its process is named only where the kernel says which one it is."""
+    """The way to end a hanging server: its process is named only if the kernel tells which one it is."""
     with contextlib.suppress(OSError, CodriverError):
         process = server_record.process_of(record, folder)
         if process is not None:
@@ -258,7 +259,7 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
 
 
 def _file_problems(folder: Path) -> Iterator[Check]:
-    """The faults in the modes of the folder and its files. Others who write the port file redirect clients."""
+    """The faults in the modes of the folder and its files: anybody who can write the port file redirects clients."""
     try:
         with locate_in(folder, "port", is_last_followed=False) as there:
             status = there.folder_status()
@@ -298,7 +299,7 @@ def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
 
 
 def _written_port(file: Path) -> str:
-    """The port in the port file, as text; empty when there is none that counts."""
+    """The port in the port file, as text; empty without a valid one."""
     try:
         return str(read_port(file.parent))
     except ValueError:
@@ -308,7 +309,7 @@ def _written_port(file: Path) -> str:
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """Whether anybody but the user may. The user's own group does not count: many systems give each user one alone."""
+    """Whether others may write. The user's own group does not count: many systems give each user a group alone."""
     if stat.S_ISLNK(status.st_mode):
         return False
     return is_open(status, stat.S_IWOTH) or (is_open(status, stat.S_IWGRP) and not is_own_group(status.st_gid))
@@ -352,7 +353,7 @@ def _has_jupyter() -> bool:
 
 
 def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """Without a server nobody has tried the kernels that a human has started here, but they can be told."""
+    """Without a server nobody has tried the kernels that a human started here, but they can be listed."""
     cure = "codriver serve connects to it" if _has_jupyter() else INSTALL
     folder = runtime_folder({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), folder).look().kernels:
@@ -361,7 +362,7 @@ def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]
 
 
 def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """The interpreter that a server would take, if it may lack the project's packages; a server that runs says so."""
+    """The interpreter that a server would take, if it may lack the project's packages; a running server says so."""
     with contextlib.suppress(SettingsError):
         chosen = load(workspace, environ=environment.variables).settings.python
         found = find_safe_python(workspace, environment.variables, chosen, trust.is_accepted)
@@ -374,7 +375,7 @@ def _check_python(workspace: Path, environment: Environment) -> Iterator[Check]:
 
 
 def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
-    """REPLs of which the server says that they run for another project: their port file may be left from one gone."""
+    """REPLs that run for another project, by the server's word: their port file may be left from a REPL that ended."""
     for session in sessions:
         if session.get("elsewhere"):
             file, home = session.get("origin"), session.get("projectRoot")

@@ -1,11 +1,11 @@
 """Checks of the doctor, and the report of them: the state folder, clients' entries and hooks, reachability, the seam.
 
-The report is text for one screen, or JSON. The history, the memory and long texts of a workspace have to have room on
-disk. A client's entry has to be there, and all that it names. Each installed hook is run with a recorded input, and its
-time and answer told; of a file in the workspace that says anything but what we would install nothing is run. A client
-has to get to the server through the relay, and strangers may reach no port of this machine. The seam is told by the
-frames that the application shows, else why it shows none, and the cure: nothing is evaluated for it, the server is
-asked about a name of the seam's, and about errors that were told already.
+The report is text for one screen, or JSON. The history, the memory and long texts of a workspace need room on disk. A
+client's entry has to exist, and so have all files that it names. Each installed hook is run with a recorded input, and
+its time and answer are told; nothing is run from a file in the workspace that differs from the one we would install. A
+client has to reach the server through the relay, and strangers may reach no port of this machine. The row of the seam
+tells the frames that the application shows, or the reason why it shows none, and the cure. Nothing is evaluated for
+that: the server is asked about a name of the seam's, and about errors told before.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 State = Literal["ok", "note", "wrong"]
 Support = Literal["works", "adapted", "missing"]
 Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
-"""The meaning of a piece of the report, by which it is coloured."""
+"""The meaning of a piece of the report, which decides its colour."""
 
 _TONES: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
 _MARKS: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 ANSWER_S: Final = 10.0
 NAME: Final = "codriver-doctor"
-"""The client that the doctor itself is."""
+"""The doctor's own name as a client."""
 
 CONNECT_S: Final = 0.3
 
@@ -73,7 +73,7 @@ QUESTION: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at. A `note` works, and may surprise; `fix` is a command or what else to do."""
+    """One check's result. A `note` works, and may surprise; `fix` is a command or other advice."""
 
     area: str
     state: State
@@ -83,7 +83,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One capability of one REPL. `detail`: the op that gives it, or the one line that would."""
+    """One capability of one REPL. `detail`: the op that gives the capability, or the one line that would give it."""
 
     capability: str
     support: Support
@@ -115,7 +115,7 @@ class Report:
 
     @property
     def indent(self) -> int:
-        """Where the texts of the checks begin in their lines."""
+        """The column at which the texts of the checks begin."""
         return max((len(check.area) for check in self.checks), default=0) + 9  # a mark of five, and two spaces twice
 
     def to_json(self) -> dict[str, object]:
@@ -127,11 +127,11 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """The report for a terminal of any width: a line for each check, and below it what mends it."""
+        """The report for a terminal of any width: a line for each check, and the cure below it."""
         return "".join(text for _, text in self.pieces())
 
     def pieces(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
-        """The report in pieces, each with its tone. If brief, without what is well."""
+        """The report in pieces, each with its tone. If brief, without the checks that pass."""
         checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
         width = max((len(check.area) for check in self.checks), default=0)
         for check in checks:
@@ -148,7 +148,7 @@ class Report:
             yield "ok", f"\n{self._good_news()}\n"
 
     def _good_news(self) -> str:
-        """The good news that nothing is wrong, with as much praise as is due."""
+        """The good news that nothing is wrong, with the praise that is due."""
         notes = sum(check.state == "note" for check in self.checks)
         has = "has" if notes == 1 else "have"
         return f"Nothing is wrong; {notes} of {len(self.checks)} checks {has} a note." if notes else "All is well."
@@ -171,7 +171,7 @@ KEPT: Final = "what was evaluated and printed is kept in memory alone, and gone 
 
 
 def check_state(workspace: Path) -> Iterator[Check]:
-    """The faults of the folder that holds the state of a workspace, or of the one in which it would be made."""
+    """The faults of the folder with the state of a workspace, or of the future parent of a missing one."""
     folder = workspace_state_folder(workspace)
     there = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # False too where one may not look
     elsewhere = "set XDG_STATE_HOME to a folder that can be"
@@ -191,7 +191,7 @@ def check_state(workspace: Path) -> Iterator[Check]:
 
 
 def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
-    """Checks of the entries of the clients that are found here."""
+    """Checks of the entries of the clients found here."""
     clients = found_clients(launch.workspace, environment)
     if not clients:
         yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
@@ -216,7 +216,7 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
 
 
 def _judge_good(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """An entry that a team shares may be right, and the program that it names may be missing here."""
+    """A shared entry that may be right, while its program is missing here."""
     command, *_ = command_line(_entry(client, change, launch))
     if _is_missing_program(command, environment, is_command=True):
         fix = f"put {command} on the PATH, or codriver init --client {client.id} --force"
@@ -225,7 +225,7 @@ def _judge_good(client: Client, change: Change, launch: Launch, environment: Env
 
 
 def _judge_other(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """An entry that says something else still works when all it names is there, such as another Python of ours."""
+    """A different entry, which still works if all its files exist, such as another Python of ours."""
     if change.state == "replace":
         fix = f"codriver init --client {client.id} writes one without paths of this machine"
         change = replace(change, problem="it has an older entry of codriver", fix=fix)
@@ -240,13 +240,13 @@ def _judge_other(client: Client, change: Change, launch: Launch, environment: En
 
 
 def _entry(client: Client, change: Change, launch: Launch) -> object:
-    """The entry that is in the file now."""
+    """The entry in the file now."""
     scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
     return None if change.before is None else find_entry(client, change.before, entry_name(scope, launch.workspace))
 
 
 def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
-    """True of a word of a command line that names a program or script that is not there."""
+    """True if a word of a command line names a missing program or script."""
     if Path(word).is_absolute():
         return (is_command or word.endswith(".py")) and not Path(word).exists()
     return is_command and not environment.has_command(word)
@@ -258,7 +258,7 @@ PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 
 
 def check_hooks(launch: Launch, environment: Environment, ask: Ask) -> Iterator[Check]:
-    """Checks of the hooks that are installed in the workspace; none of clients without any."""
+    """Checks of the hooks installed in the workspace; none for clients without hooks."""
     recorded = json.loads(shipped_text(f"{HOOK_FOLDER}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]
@@ -280,7 +280,7 @@ def _check(client: Client, files: Sequence[HookFile], changes: Sequence[Change],
 
 
 class _Runner:
-    """Runs the hooks of one client, each with the input that was recorded for its event."""
+    """Runs the hooks of one client, each with the recorded input for its event."""
 
     def __init__(
         self, launch: Launch, environment: Environment, ask: Ask, recorded: Mapping[str, Mapping[str, Any]]
@@ -291,7 +291,7 @@ class _Runner:
         self._recorded = recorded
 
     def run(self, client: Client, file: HookFile, event: str) -> tuple[str, bool]:
-        """The event with the time and the answer, and whether it is one."""
+        """The event with the time and the answer, and whether the answer is valid."""
         started = time.monotonic()
         call = _calls(client, file, self._launch).get(event)
         answer = self._by_program(client, file, event) if call is None else self._by_tool(call, event)
@@ -307,7 +307,7 @@ class _Runner:
                 [*words, client.id, event],
                 input=json.dumps(self._recorded[event]).encode(),
                 cwd=self._launch.workspace,
-                # Found by its name, it is a program of Python as any, and would take modules from there.
+                # A hook found by its name is an ordinary Python program, which would take modules from there.
                 env=server_environment(str(self._launch.workspace), self._environment.variables),
                 capture_output=True,
                 timeout=RUN_S,
@@ -327,7 +327,7 @@ class _Runner:
         return json.dumps(answer, ensure_ascii=False)
 
     def _filled(self, value: Any, event: str) -> Any:
-        """A value with what the recorded input has in the place of the client's placeholders."""
+        """A value with the recorded input's values in place of the client's placeholders."""
 
         def found(placeholder: re.Match[str]) -> str:
             node: Any = self._recorded[event]
@@ -339,7 +339,7 @@ class _Runner:
 
 
 def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mapping[str, Any]]:
-    """The arguments with which hooks of a file call the tool, by event; nothing of those that run the program."""
+    """The arguments with which a file's hooks call the tool, by event; without hooks that run the program."""
     if not file.template.endswith(".json"):
         return {}
     server = entry_name(client.scopes[0], launch.workspace)
@@ -356,13 +356,13 @@ def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mappi
 
 SEAM: Final = "seam"
 ERRORS: Final = 200
-"""Errors of the log among which that of an import is looked for, the newest ones."""
+"""The number of newest errors in the log that are searched for a failed import."""
 REASON_CHARACTERS: Final = 160
 _OURS: Final = re.compile(r"codriver[._/]seam")
 
 
 def seam_row(session: Mapping[str, Any], support: Support | None, ask: Ask) -> Row | None:
-    """The row of a session, `support` being that of its REPL; None where its REPL is not there and had no place.
+    """The row of a session, with its REPL's `support`; None for a missing REPL without a known place.
 
     `ask`: see `codriver.setup.doctor`.
     """
@@ -380,7 +380,7 @@ def seam_row(session: Mapping[str, Any], support: Support | None, ask: Ask) -> R
 
 
 def _told(session: Mapping[str, Any], way: Steps | None) -> str:
-    """The seam that is there: its provider, its frames by name, and what is wrong with it."""
+    """The row of a loaded seam: its provider, its frames by name, and its faults."""
     support, shown = session["capabilities"][SEAM], session.get(SEAM)
     by = f"by {support.get('op')}"
     if not isinstance(shown, dict):
@@ -397,7 +397,7 @@ def _told(session: Mapping[str, Any], way: Steps | None) -> str:
 
 
 def _left_behind(session: Mapping[str, Any]) -> Row | None:
-    """A port file that leads to no REPL, by which an application was found that has ended."""
+    """The row of a port file that leads to no REPL: its application has ended."""
     if session.get("kind") != "port-file":
         return None
     file = session.get("origin")  # the check of the REPL says why
@@ -406,7 +406,7 @@ def _left_behind(session: Mapping[str, Any]) -> Row | None:
 
 
 def _switched_off(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
-    """The reason why an imported seam is off; empty if the seam was not imported, or nobody knows."""
+    """The reason why an imported seam is off; empty if the seam was not imported, or the reason is unknown."""
     found = _answer(ask, "symbol_info", {"symbol": way.function, "namespace": way.module, **_of(session)})
     if "arglists" not in found:
         return ""
@@ -415,7 +415,7 @@ def _switched_off(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
 
 
 def _failed_import(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
-    """The reason where an import of the seam failed in an evaluation; empty where none is in the log."""
+    """The reason why an import of the seam failed in an evaluation; empty without such an error in the log."""
     told = _answer(ask, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": ERRORS})
     for entry in reversed(told.get("result") or ()):
         lines = [line for line in str(entry.get("text")).splitlines() if line.strip()]
@@ -430,19 +430,19 @@ def _of(session: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(ask: Ask, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """The answer of a tool; empty where there is none."""
+    """The answer of a tool; empty without one."""
     try:
         answer = ask(tool, arguments)
-    except (CodriverError, OSError, LookupError, ValueError):  # the row then tells how, and not why
+    except (CodriverError, OSError, LookupError, ValueError):  # the row then tells the cure, and not the reason
         return {}
     return answer if answer.get("ok", True) else {}
 
 
 def obstacle(launch: Launch, port_file: Path) -> str | None:
     """The obstacle between a client and the running server; None when the relay brings the server's answer."""
-    command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # as the clients' entries have it
+    command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # as in the clients' entries
     try:
-        done = subprocess.run(  # noqa: S603  # what the clients' entries start
+        done = subprocess.run(  # noqa: S603  # the command of the clients' entries
             command,
             input=json.dumps(QUESTION) + "\n",
             capture_output=True,
@@ -476,7 +476,7 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
 
 
 def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
-    """The check of a REPL by a port file, as the server tells of it in `text`; None where nothing speaks against it."""
+    """The check of a REPL found by a port file, from the server's words in `text`; None without an objection."""
     host, _, port = str(repl.get("address", "")).rpartition(":")
     if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
         return None
@@ -485,7 +485,7 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
 
 
 def _way(address: str) -> str:
-    """The way to a REPL that somebody else listens for."""
+    """The way to a REPL at whose port somebody else listens."""
     return (
         f"codriver serve --nrepl {address}, or nrepl in your own settings, if that is meant; else start your REPL again"
     )
@@ -506,7 +506,7 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
 
 
 def wide_listener(port: int) -> str | None:
-    """The address beyond loopback on which something listens at `port` here; None when there is none."""
+    """The address beyond loopback on which something here listens at `port`; None without one."""
     try:
         hosts = listening_hosts(port)
     except OSError:
@@ -515,8 +515,8 @@ def wide_listener(port: int) -> str | None:
 
 
 def has_listener(port: int) -> bool:
-    """True where something on this machine takes connections at `port` by a loopback address."""
-    if not 0 < port <= LARGEST_PORT:  # some resolvers take it modulo 65536, which is another server's
+    """True if something on this machine takes connections at `port` by a loopback address."""
+    if not 0 < port <= LARGEST_PORT:  # some resolvers take the port modulo 65536: another server's
         return False
     for host in ("127.0.0.1", "::1"):
         with suppress(OSError, OverflowError), socket.create_connection((host, port), timeout=CONNECT_S):
@@ -528,7 +528,7 @@ def _reached_from_outside(port: int) -> str | None:
     """The outer address of this machine, if the port answers there: for systems without such a table."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            # Connecting a datagram socket sends nothing; it only chooses the address that would be used.
+            # Connecting a datagram socket sends nothing; connecting only chooses the address to use.
             probe.connect(("192.0.2.1", 9))
             host = str(probe.getsockname()[0])
         if is_loopback(host):

@@ -1,8 +1,8 @@
-"""`codriver init` as a function: looks, plans, says, and writes unless it was only asked what it would do.
+"""`codriver init` as a function: looks, plans, reports, and writes except in a dry run.
 
-The folders that it made for clients' files are taken out again by a removal, where they are empty. It names the
-programs that a project's REPL needs, and the parts that a linked working tree of git has of its own. `--list` tells of
-all clients which are found, which have an entry, and which were connected.
+A removal also removes the folders that were made for clients' files, if they are empty. The report names the programs
+that a project's REPL needs, and the parts that a linked working tree of git has of its own. `--list` tells for each
+client whether it is found, has an entry, and was connected.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from codriver.setup.clients import Client
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
-"""The text of a `codriver.toml` that only needs to be there."""
+"""The text of a `codriver.toml` that only needs to exist."""
 ANY_PICTURES: Final = "~/.local/state/codriver/workspaces/*/pictures"
-"""The folders of pictures as `clients.toml` names them, for every workspace; see `codriver.log.picture_files`."""
+"""The folders of pictures in `clients.toml`, for every workspace; see `codriver.log.picture_files`."""
 OWN_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
-"""A file in which nothing stands but what this command writes there."""
+"""A file with nothing but this command's own lines."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
-"""The line of a file that sets it, wherever it stands before the first table."""
+"""The line that sets the toolset, anywhere before the first table."""
 HEAD = ("client", "--client", "found", "last connected", "entry")
 
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:
-    """The options of `init`. Without `clients` those that the workspace or the machine shows signs of."""
+    """The options of `init`. Without `clients`, the clients with traces in the workspace or on the machine."""
 
     clients: Sequence[str] = ()
     scope: Scope | None = None
@@ -67,21 +67,21 @@ class InitOptions:
     force: bool = False
     remove: bool = False
     approve: bool = False
-    """Have the clients run all tools unasked, where their entries can say so."""
+    """Have the clients run all tools unasked, if their entries can say so."""
     toolset: str | None = None
     """The toolset to write into `codriver.toml`; None leaves it as it is."""
     skills: bool = False
-    """Write the skills as files too; with `remove` take nothing else out but what is named so."""
+    """Write the skills as files too; with `remove`, remove only the parts named in this way."""
     agents_md: bool = False
     """Write the block in AGENTS.md too; with `remove` as above."""
     hooks: bool = False
     """Install the clients' hooks too; with `remove` as above."""
     start_repl: bool = True
-    """Write the REPL to start into `codriver.toml`, where the project has one and no REPL runs yet."""
+    """Write the REPL to start into `codriver.toml`, if the project has one and no REPL runs yet."""
 
     @property
     def is_partial(self) -> bool:
-        """Whether a removal takes out nothing but what it names."""
+        """Whether a removal removes only the parts that it names."""
         return self.remove and (self.skills or self.agents_md or self.hooks)
 
 
@@ -93,16 +93,16 @@ class Report:
     changes: tuple[Change, ...]
     exit_status: int
     greetings: tuple[tuple[str, str], ...] = ()
-    """Of the clients that were set up: the name that each says to a server, and the version of MCP it asks for."""
+    """For each client set up: the name that it tells a server, and its version of MCP."""
 
 
 def run_init(launch: Launch, options: InitOptions, environment: Environment) -> Report:
     """Set `launch.workspace` up for its clients, or with `remove` take their entries out again.
 
-    The relay has to be at `launch.relay` when a client starts: whoever calls this installs it, unless for a dry run.
+    The relay has to be at `launch.relay` when a client starts: the caller installs it, except for a dry run.
 
     Raises:
-        UnknownClientError: a client was named that is not known.
+        UnknownClientError: a named client is unknown.
         NoSuchScopeError: a client has no file in the scope asked for.
         StartError: the workspace cannot be looked into.
     """
@@ -112,7 +112,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     clients = chosen or found_clients(launch.workspace, environment)
     planner = plan_removal if options.remove else partial(plan, approve=options.approve)
     if not options.clients:
-        # Nobody named these clients, so one that has no file in the scope is no mistake.
+        # Nobody named these clients, so a client without a file in the scope is no mistake.
         clients = tuple(client for client in clients if options.scope in (None, *client.scopes))
     entered = () if options.is_partial else clients
     changes = planner(entered, launch, environment, scope=options.scope, force=options.force)
@@ -149,9 +149,9 @@ def _plan_hooks(
     options: InitOptions,
     planned: Sequence[Change],
 ) -> tuple[Change, ...]:
-    """The changes of the clients' hooks: none unless asked for, but that a removal takes them out with the entries."""
+    """The changes of the clients' hooks: only if asked for; a removal removes hooks together with the entries."""
     if options.remove and (options.hooks or not options.is_partial):
-        # A client that nothing shows any more may have left hooks all the same.
+        # A client without traces may still have left hooks.
         others = clients if options.clients else known_clients().values()
         changes = plan_hooks_removal(others, launch, planned=planned)
         is_told = options.hooks and options.clients
@@ -162,9 +162,9 @@ def _plan_hooks(
 
 
 def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...]:
-    """The changes of the files for agents: those that were asked for; a removal that names nothing takes out all.
+    """The changes of the files for agents that were asked for; a removal that names nothing removes all of them.
 
-    They are no one client's, and so stay when only one is taken out, or what lies in the user's own files.
+    The files belong to no single client, so they stay when one client alone, or only the user's own files, are cleaned.
     """
     if options.remove and not options.is_partial:
         is_all = not options.clients and options.scope != "user"
@@ -222,16 +222,16 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
 
 
 def _repl_line(projects: Sequence[Project], workspace: Path, environment: Environment) -> str:
-    """The line in `codriver.toml` that has the REPL started; empty if none is needed or the settings name one."""
+    """The line in `codriver.toml` that starts the REPL; empty if none is needed or the settings name one."""
     if not projects or running_repls(workspace):
-        return ""  # one that runs is found
+        return ""  # a running REPL is found
     if not can_start(projects[0], workspace, environment) or _settings_name_a_repl(workspace):
         return ""
     return f'repl = ["{projects[0].repl}"]\n'
 
 
 def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tuple[Change, ...]:
-    """The change of `codriver.toml`: the REPL to start, and the toolset that was asked for."""
+    """The change of `codriver.toml`: the REPL to start, and the requested toolset."""
     if not repl_line and toolset is None:
         return ()
     file = workspace / "codriver.toml"
@@ -249,7 +249,7 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
 
 
 def _plan_mark(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The file by which `--workspace auto` finds a workspace that nothing else marks, if an entry needs it."""
+    """The marking file by which `--workspace auto` finds a workspace without other marks, if an entry needs it."""
     needs_mark = launch.shared and any(change.is_pending and change.root is not None for change in changes)
     if not needs_mark or is_workspace(str(launch.workspace)):
         return ()
@@ -259,7 +259,7 @@ def _plan_mark(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
 def _plan_unmark(
     launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change]
 ) -> tuple[Change, ...]:
-    """The removal of that file, if nobody has written into it and no other client's entry stays in the workspace."""
+    """The removal of the marking file, if it is unchanged and no other client's entry stays in the workspace."""
     file = launch.workspace / "codriver.toml"
     try:
         before = read_file(file, launch.workspace)
@@ -275,13 +275,13 @@ def _plan_unmark(
 
 
 def _settings_name_a_repl(workspace: Path) -> bool:
-    """Whether the workspace's settings say which REPL to use, or cannot be read and so must be left alone."""
+    """Whether the workspace's settings name a REPL, or are unreadable and so must be left alone."""
     named = _named_repls(workspace)
     return named is None or bool(named)
 
 
 def _named_repls(workspace: Path) -> dict[str, object] | None:
-    """The REPLs that the workspace's settings name, by setting; None when they cannot be read."""
+    """The REPLs that the workspace's settings name, by setting; None for unreadable settings."""
     try:
         own, project = (
             toml_file.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
@@ -304,9 +304,9 @@ _WORDS = {
 
 
 def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], list[Change], bool]:
-    """Apply the changes, unless in a dry run; a line for each, all as they ended, and whether one failed.
+    """Apply the changes, unless in a dry run; a line for each, the changes as they ended, and whether one failed.
 
-    One failure stops no other.
+    A failure does not stop the other changes.
     """
     lines, ended, failed = [], [], False
     named = {client.title for client in chosen_clients(name for name in options.clients if name != "all")}
@@ -325,7 +325,7 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
 
 
 def _done(change: Change) -> Change:
-    """Do what a change says, and keep account of the folders that it makes; the change, refused if it failed."""
+    """Make a change, and keep account of the folders made for it; the change, refused if it failed."""
     made = missing_above(change.file) if change.is_pending else ()
     try:
         apply(change)
@@ -339,7 +339,7 @@ def _done(change: Change) -> Change:
 
 
 def _lacking(options: InitOptions) -> tuple[Client, ...]:
-    """The clients that only `all` names, and that keep no entries in the scope asked for."""
+    """The clients named only by `all` that keep no entries in the scope asked for."""
     if "all" not in options.clients or options.scope is None:
         return ()
     unnamed = [client for name, client in known_clients().items() if name not in options.clients]
@@ -392,7 +392,7 @@ def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
 def _left_elsewhere(
     clients: Sequence[Client], launch: Launch, environment: Environment, options: InitOptions
 ) -> list[str]:
-    """The entries for this workspace that a removal in one scope leaves in another, with the command for them."""
+    """The entries for this workspace that a removal in one scope leaves in another, with the command to remove them."""
     lines: list[str] = []
     for scope in get_args(Scope):
         others = [c for c in clients if scope in c.scopes and scope != (options.scope or c.scopes[0])]
@@ -416,11 +416,11 @@ def _it(several: Sequence[object]) -> str:
 
 RECORD: Final = "made-folders.json"
 RECORD_RULES: Final = Rules(Links.OWN, files.MEBIBYTE, is_granting=True)
-"""Empty folders that stand in the record are removed, so the record must be the user's own."""
+"""Empty folders in the record are removed, so the record must be the user's own."""
 
 
 def missing_above(file: Path) -> tuple[Path, ...]:
-    """The folders above `file` that are not there, the innermost first: to make the file is to make them."""
+    """The missing folders above `file`, the innermost first; they are made together with the file."""
     missing: list[Path] = []
     for folder in file.parents:
         if os.path.lexists(folder):
@@ -430,7 +430,7 @@ def missing_above(file: Path) -> tuple[Path, ...]:
 
 
 def record(folders: Iterable[Path]) -> None:
-    """Remember that these folders were made. Where that cannot be written down, they stay for good."""
+    """Remember that these folders were made. Without a written record they stay for good."""
     made = {str(folder) for folder in folders if folder.is_dir()}
     known = _recorded()
     if not made <= known:
@@ -438,7 +438,7 @@ def record(folders: Iterable[Path]) -> None:
 
 
 def take_out(file: Path) -> None:
-    """Remove the folders above a file that is gone, innermost first, as long as they were made for it and are empty."""
+    """Remove the folders above a removed file, innermost first, as long as they were made for it and are empty."""
     known = _recorded()
     gone: set[str] = set()
     for folder in file.parents:
@@ -450,7 +450,7 @@ def take_out(file: Path) -> None:
 
 
 def _is_removed(folder: Path) -> bool:
-    """Whether the folder could be removed: not where anything is in it, or a link has its name."""
+    """Whether the folder could be removed, as it was empty and no link."""
     try:
         with files.locate(folder, Links.OWN, is_last_followed=False) as place:
             place.remove_folder()
@@ -470,7 +470,7 @@ def _write(folders: set[str]) -> None:
         path = state_folder() / RECORD
         files.replace(path, text.encode("ascii"), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
     except OSError:
-        return  # then nothing is removed that could have been
+        return  # then a removable folder stays
 
 
 _BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
@@ -478,7 +478,7 @@ _BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
 
 
 def can_start(project: Project, workspace: Path, environment: Environment) -> bool:
-    """True where a program that the project's REPL needs is installed. Python and its Lisp need none but ours."""
+    """True if a program for the project's REPL is installed. Python and its Lisp need only ours."""
     return not project.programs or any(_has_program(name, workspace, environment) for name in project.programs)
 
 
@@ -489,7 +489,7 @@ def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
 
 
 def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """The lines for a terminal on what a linked working tree of git has of its own; none for any other folder."""
+    """The lines for a terminal on a linked working tree's own parts; none for any other folder."""
     main = main_checkout(workspace)
     if main is None:
         return
@@ -504,7 +504,7 @@ def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
 def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
     """A table with a line for each client that `init` knows, as seen from `launch.workspace`.
 
-    `seen`: when the callers of each client were last connected, in any workspace, in seconds since 1970.
+    `seen`: the time of each client's last connection, in any workspace, in seconds since 1970.
     """
     rows = [HEAD, *(_row(client, launch, environment, seen) for client in known_clients().values())]
     printed = [(one.title, one.id, "?", _moment(seen.get(one.id))) for one in printed_clients().values()]
@@ -529,7 +529,7 @@ def _moment(when: int | None) -> str:
 
 
 def _entry(client: Client, launch: Launch, environment: Environment) -> str:
-    """The places of its entries; that one is of another kind than `init` writes, or its file cannot be read, too."""
+    """The places of a client's entries; entries of another kind than `init` writes, and unreadable files, are told."""
     told: list[str] = []
     for scope in client.scopes:
         (change,) = plan([client], launch, environment, scope=scope)
@@ -544,7 +544,7 @@ def _entry(client: Client, launch: Launch, environment: Environment) -> str:
 
 
 def _shown(file: Path, workspace: Path, home: Path) -> str:
-    """The path as short as a person writes it."""
+    """The path in a person's short form."""
     if file.is_relative_to(workspace):
         return str(file.relative_to(workspace))
     return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)

@@ -1,4 +1,4 @@
-"""JSON with comments: reads it with the place of everything, and changes one member leaving all else as it is.
+"""JSON with comments: a reader that keeps all places, and changes of one member that leave all else as it is.
 
 Source: RFC 8259; comments and trailing commas as editors take them in their settings files.
 """
@@ -34,7 +34,7 @@ class FileFaultError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A key and its value in an object. `start`: where the key is; `comma`: where the comma behind it is, if any."""
+    """A key and its value in an object. `start`: the key's place; `comma`: the place of a comma behind the value."""
 
     key: str
     start: int
@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value, from `start` to before `end`. `members` are those of an object, in order."""
+    """A value, from `start` to before `end`. `members` are an object's members, in order."""
 
     value: object
     start: int
@@ -57,19 +57,19 @@ class Node:
 
 
 def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Node | None:
-    """The value that `text` holds; None when it holds nothing but blanks and comments.
+    """The value in `text`; None if the text holds only blanks and comments.
 
     Raises:
-        FileFaultError: it is no JSON, or has what `comments` and `trailing_commas` do not allow.
+        FileFaultError: the text is no JSON, or has comments or commas that the arguments forbid.
     """
     return _Parser(text, comments=comments, trailing_commas=trailing_commas).document()
 
 
 def with_member(text: str, path: Sequence[str], value: object) -> str:
-    """`text` with the member at `path` set to `value`; the objects on the way are made where they are missing.
+    """`text` with the member at `path` set to `value`; missing objects on the way are made.
 
     Raises:
-        FileFaultError: it is no JSON, or something on the way is no object.
+        FileFaultError: the text is no JSON, or something on the way is no object.
     """
     root = parse(text)
     if root is None:
@@ -81,10 +81,10 @@ def with_member(text: str, path: Sequence[str], value: object) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """`text` without the member at `path`; unchanged when there is none.
+    """`text` without the member at `path`; unchanged without such a member.
 
     Raises:
-        FileFaultError: it is no JSON, or something on the way is no object.
+        FileFaultError: the text is no JSON, or something on the way is no object.
     """
     root = parse(text)
     if root is None:
@@ -95,12 +95,12 @@ def without_member(text: str, path: Sequence[str]) -> str:
 
 
 def without_entry(text: str, path: Sequence[str]) -> str:
-    """`text` without the member at `path`, and without the objects on the way to it that nothing is left in.
+    """`text` without the member at `path`, and without the objects on the way that are then empty.
 
-    The outermost object stays, and so does one that holds a comment.
+    The outermost object stays, and so does an object with a comment.
 
     Raises:
-        FileFaultError: it is no JSON, or something on the way is no object.
+        FileFaultError: the text is no JSON, or something on the way is no object.
     """
     keys = list(path)
     text = without_member(text, keys)
@@ -136,7 +136,7 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str]]:
-    """The deepest object there is on the way to `path`, and the keys that are left from there."""
+    """The deepest existing object on the way to `path`, and the remaining keys."""
     holder, rest = root, list(path)
     while True:
         if not isinstance(holder.value, dict):
@@ -212,7 +212,7 @@ class _Parser:
         return Node(items, start, self._at)
 
     def _closes(self, bracket: str, comma: int | None) -> bool:
-        """Whether the next thing ends this object or array. Behind a comma that is a fault where none may trail."""
+        """Whether the next character ends this object or array. A trailing comma before it is a fault if forbidden."""
         if not self._text.startswith(bracket, self._at):
             return False
         if comma is not None and not self._trailing_commas:
@@ -296,7 +296,7 @@ class _Edit:
         line_start = text.rfind("\n", 0, start) + 1
         line_end = re.compile(r"[ \t]*(?=\r?\n|\Z)").match(text, end)
         if not text[line_start:start].strip() and line_end:
-            # The member has its lines for itself: they go, with the line ending before them.
+            # The member has its lines for itself: the lines go, with the line ending before them.
             start = line_start - (2 if text[:line_start].endswith("\r\n") else 1) if line_start else start
             end = line_end.end()
         elif found := re.compile(r"[ \t]+").match(text, end):
@@ -319,12 +319,12 @@ class _Edit:
         return self._text[: holder.start] + inside + new + self._text[holder.end - 1 :]
 
     def _before_close(self, holder: Node, at: int) -> str:
-        """The text from `at` on, with the closing bracket on a line of its own if it stood right there."""
+        """The text from `at` on; a closing bracket right at `at` moves to a line of its own."""
         rest = self._text[at:]
         return self._newline + self._indent(holder.start) + rest.lstrip(" \t") if at == holder.end - 1 else rest
 
     def _line_rest(self, at: int) -> int:
-        """The end of the blanks and comments that stand on the same line behind `at`."""
+        """The end of the blanks and comments behind `at` on the same line."""
         while found := re.compile(r"[ \t]*(//[^\r\n]*|/\*[^\n]*?\*/)").match(self._text, at):
             at = found.end()
         return at
@@ -336,7 +336,7 @@ class _Edit:
         return dump(value, unit=self._unit, indent=indent, newline=self._newline)
 
     def _indent(self, at: int) -> str:
-        """The blanks that the line of `at` begins with."""
+        """The blanks at the beginning of the line of `at`."""
         line_start = self._text.rfind("\n", 0, at) + 1
         found = re.compile(r"[ \t]*").match(self._text, line_start)
         return found.group() if found else ""

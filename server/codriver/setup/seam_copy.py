@@ -1,7 +1,7 @@
-"""Copies of `codriver_seam` for a project: the seam of Python and Clojure, with the REPL that `start_repl` starts.
+"""Copies of `codriver_seam` for a project: the seam of Python and Clojure, with the REPL of `start_repl`.
 
-A record beside the files has the digest of each as it was written, so that a later version replaces and removes what
-nobody has changed, and every other file is left alone.
+A record beside the files has the digest of each written file, so that a later version replaces and removes unchanged
+files, and leaves every other file alone.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ NAME: Final = "codriver_seam"
 PACKAGE: Final = Path(codriver.__file__).resolve().parents[1] / NAME
 """The package, beside ours."""
 CLOJURE: Final = PACKAGE / "clojure"
-"""The folder for a classpath: nothing but the seam is in it."""
+"""The folder for a classpath, with nothing but the seam."""
 WORKER: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
 RECORD: Final = "copied-files.txt"
-"""The record, as `sha256sum --check` reads it, too."""
+"""The record, in the format of `sha256sum --check`."""
 OUR_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 RULES: Final = Rules(Links.NEVER, files.MEBIBYTE)
 _HEADER: Final = "# Files of codriver "
 _LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
-"""A line of the record. Its paths have no dots but the last: they stay in the folder."""
+"""A line of the record. Its paths have no dot but the last, so they stay in the folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A copy that was made, or renewed. The names are below `package`."""
+    """A new or renewed copy. The names are below `package`."""
 
     package: Path
     written: tuple[str, ...]
@@ -47,9 +47,9 @@ class Copied:
 
 
 def python_path() -> Path:
-    """A folder for PYTHONPATH that holds the package alone: a copy among the user's caches, made or renewed now.
+    """A folder for PYTHONPATH with the package alone: a copy among the user's caches, made or renewed now.
 
-    The folder where Codriver is installed has its dependencies, too, which would take the place of the application's.
+    Codriver's own folder also has its dependencies, which would take the place of the application's.
     """
     folder = cache_folder() / f"seam-{codriver.__version__}"
     folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -58,11 +58,11 @@ def python_path() -> Path:
 
 
 def copy_seam(folder: Path, *, is_folder_ours: bool = False) -> Copied:
-    """Copy the package into `folder`, or renew the copy there. `is_folder_ours`: whatever is there is replaced.
+    """Copy the package into `folder`, or renew the copy there. `is_folder_ours`: all its content is replaced.
 
     Raises:
-        StartError: a file is not as it was copied, or was never copied. Nothing is changed then.
-            Or it is where the package comes from.
+        StartError: a file is not as it was copied, or was never copied, or `folder` is the package's own place. Nothing
+            is changed then.
         OSError: a file cannot be read or written.
     """
     folder = folder.resolve()
@@ -104,7 +104,7 @@ def _sources() -> Mapping[str, Path]:
 
 
 def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """The files that are there."""
+    """The files in the folder."""
     found: dict[str, bytes] = {}
     for name in names:
         try:
@@ -115,17 +115,17 @@ def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def _is_ours(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
-    """True of a file that is as an earlier copy left it."""
+    """True if a file is as an earlier copy left it."""
     return data.startswith(_HEADER.encode()) if name == RECORD else recorded.get(name) == _digest(data)
 
 
 def _digest(data: bytes) -> str:
-    """The digest of a file, whose line ends git may have changed."""
+    """The digest of a file, after undoing git's changes of line ends."""
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
 
 
 def _recorded(record: bytes) -> Mapping[str, str]:
-    """The digests that a record has, by name."""
+    """The digests in a record, by name."""
     lines = map(_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
     return {line[2]: line[1] for line in lines if line}
 

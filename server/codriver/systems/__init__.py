@@ -1,4 +1,4 @@
-"""The room that knows what operating systems differ in: how processes end, by what they are told, where programs lie.
+"""The differences between operating systems: how processes end, how they are told apart, and where programs lie.
 
-The relay, which runs without this room, has its own in `codriver_relay.windows`; some of that is used here.
+The relay runs without this package and has its own differences in `codriver_relay.windows`; some of them are used here.
 """

@@ -1,7 +1,7 @@
-"""The file system: whose a file is, who may do what with it, how its name is spelled, and folders that are held open.
+"""The file system: owners of files, rights, spellings of names, and folders that are held open.
 
-On Windows access lists tell, and no mode. Windows and macOS find `Shapes.py` by `SHAPES.PY`, too. A folder is held by a
-descriptor, so that no link leads elsewhere, or by a path where there are none.
+On Windows rights stand in access lists, not in modes. Windows and macOS find `Shapes.py` by `SHAPES.PY`, too. A folder
+is held by a descriptor, so that no link leads elsewhere, or by a path on systems without descriptors of folders.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 T = TypeVar("T")
 
 TELLS_MODES: Final = sys.platform != "win32"
-"""Whether modes say who may do what."""
+"""Whether modes tell the rights to a file."""
 CLOEXEC: Final = own_files.CLOEXEC | getattr(os, "O_BINARY", 0)
 NOFOLLOW: Final = own_files.NOFOLLOW
 """Flags of `os.open`, 0 where the system lacks them."""
@@ -54,7 +54,7 @@ HAS_DESCRIPTORS: Final = sys.platform != "win32"
 PRIVATE: Final = 0o700
 
 _FOLDER: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
-# To walk through a folder takes no right to list it, where the system knows the difference.
+# Walking through a folder takes no right to list it, where the system knows the difference.
 _STEP: Final = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 
 
@@ -76,18 +76,18 @@ if sys.platform == "win32":
         """Nothing: a file has the access list of its folder."""
 
     def give(_file: int, _owner: tuple[int, int]) -> None:
-        """Nothing: a file is its maker's."""
+        """Nothing: a file belongs to its maker."""
 
     OWNER_ALONE: Final = "D:P(A;OICI;FA;;;OW)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
-    """An access list, inherited from nowhere: all rights for the owner, the system and those who administer it.
+    """An access list, inherited from nowhere: all rights for the owner, the system and its administrators.
 
     Source: Microsoft, Security Descriptor String Format.
     """
     DACL: Final = 0x80000004
-    """The part of a security descriptor that says who may do what, protected. Source: SECURITY_INFORMATION."""
+    """The access list of a security descriptor, protected. Source: SECURITY_INFORMATION."""
 
     def close_folder(path: str) -> None:
-        """Let nobody but this user, and who administers the machine, into a folder.
+        """Let nobody but this user and administrators into a folder.
 
         Raises:
             OSError: its file system has no access lists.
@@ -120,7 +120,7 @@ else:
                 os.fchown(file, *owner)
 
     def patiently(act: Callable[[], T]) -> T:
-        """Do it: a file that somebody else has open is opened, renamed and removed here as any other."""
+        """Do it at once: this system opens, renames and removes a file that another process has open."""
         return act()
 
 
@@ -139,7 +139,7 @@ def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Pat
 
 
 def _as_listed(folder: Path, name: str) -> str:
-    """The name in the folder's list that means the same file; the given one where none does."""
+    """The name in the folder's list that means the same file; the given name without one."""
     with suppress(OSError):
         listed = os.listdir(folder)  # noqa: PTH208  # names, of which most are never looked at
         if name not in listed:
@@ -153,8 +153,8 @@ def _as_listed(folder: Path, name: str) -> str:
 class OpenFolder:
     """A folder and the names in it, until it is closed. An entry that is a link is the link, not its target.
 
-    Held by a descriptor, everything is done in that very folder, whatever happens to its path; by its path, that is
-    believed for as long as it is held.
+    With a descriptor, everything is done in that very folder, whatever happens to its path. Without one, the path is
+    believed for as long as the folder is held.
     """
 
     def __init__(self, path: Path | None, descriptor: int | None = None) -> None:
@@ -168,7 +168,7 @@ class OpenFolder:
 
     @classmethod
     def believed(cls, path: Path) -> Self:
-        """The folder at a path, by that. Raises FileNotFoundError."""
+        """The folder at a path, held by that path. Raises FileNotFoundError."""
         path.stat()
         return cls(path)
 
@@ -183,7 +183,7 @@ class OpenFolder:
             self._descriptor = None
 
     def target_of(self, name: str) -> str | None:
-        """The target of a link; None where the entry is none, or nothing."""
+        """The target of a link; None for any other entry, or a missing one."""
         try:
             return os.readlink(self._where(name), dir_fd=self._descriptor)
         except OSError as error:
@@ -204,11 +204,11 @@ class OpenFolder:
         return patiently(lambda: os.open(self._where(name), flags, mode, dir_fd=self._descriptor))
 
     def is_writable(self, name: str) -> bool:
-        """True for an entry that mode and file system let this user write to."""
+        """True if mode and file system let this user write to an entry."""
         return os.access(self._where(name), os.W_OK, dir_fd=self._descriptor)
 
     def replace(self, name: str, by: str) -> None:
-        """Give the entry `by` this name, in place of what has it."""
+        """Give the entry `by` this name, in place of the former entry."""
         here = self._descriptor
         patiently(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=here, dst_dir_fd=here))
 
@@ -216,7 +216,7 @@ class OpenFolder:
         """Give the entry `to` this name as well.
 
         Raises:
-            FileExistsError: something has it.
+            FileExistsError: something has this name.
             OSError, NotImplementedError: there are no hard links.
         """
         here = self._descriptor
@@ -228,7 +228,7 @@ class OpenFolder:
         patiently(lambda: os.unlink(self._where(name), dir_fd=self._descriptor))
 
     def make_folder(self, name: str, mode: int = 0o777) -> None:
-        """Make a folder, with what the user's umask leaves of the mode. Raises FileExistsError."""
+        """Make a folder with this mode, less the user's umask. Raises FileExistsError."""
         os.mkdir(self._where(name), mode, dir_fd=self._descriptor)
 
     def remove_folder(self, name: str) -> None:
@@ -236,7 +236,7 @@ class OpenFolder:
         patiently(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
 
     def close_to_others(self) -> None:
-        """Let nobody but this user, and who administers the machine, into the folder."""
+        """Let nobody but this user and administrators into the folder."""
         if sys.platform == "win32":
             close_folder(self._where("."))
         else:
@@ -259,19 +259,19 @@ def remove(path: Path) -> None:
     """Remove a file, or a link itself, by its path.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the file is missing.
     """
     patiently(path.unlink)
 
 
 def rename(path: Path, to: Path) -> None:
-    """Give a file another path, which nothing has."""
+    """Give a file another path that nothing has yet."""
     patiently(lambda: path.rename(to))
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder with all in it that can be removed."""
-    from shutil import rmtree  # noqa: PLC0415  # who only reads files starts without it
+    """Remove a folder with all entries that can be removed."""
+    from shutil import rmtree  # noqa: PLC0415  # reading files alone needs none of it
 
     try:
         patiently(lambda: rmtree(folder))

@@ -1,8 +1,7 @@
-"""The machine itself: since when it runs, its users' names, who listens at a port, its bounds of files, its memory.
+"""The machine itself: the time of its start, users' names, listeners at ports, bounds of open files, memory.
 
-Of listeners macOS alone is asked here, which tells of processes of this user; Linux tells by tables of sockets. A
-system's allocator is told to give large blocks back as soon as they are free, and what was written is put on the disk
-for good.
+Only macOS is asked here for listeners, of this user's processes; Linux has tables of sockets. The system's allocator is
+told to give large blocks back as soon as they are free, and written data is put on the disk for good.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from contextlib import suppress
 from typing import Final
 
 TELLS_USERS: Final = sys.platform == "linux"
-"""Whether the kernel tells whose a connection is. Elsewhere a token has to."""
+"""Whether the kernel tells the user at the other end of a connection. Other systems need a token."""
 FD_BYTES: Final = 8
 """The length of one row of the list of a process' descriptors: its number, and its kind, both of 4 bytes."""
 IS_SOCKET: Final = 2
 INFO_BYTES: Final = 792
-"""The length of all that is told of a socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
+"""The length of the answer about one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344
 """The offsets of `soi_kind`, `insi_lport` and `tcpsi_state`, of 4 bytes each; the port has the first 2."""
 IS_TCP, LISTENS = 2, 1
@@ -42,14 +41,14 @@ else:
 
     def started_at() -> float:
         """The time at which the machine was started, in seconds since the epoch."""
-        # The usual clock of Linux stands still while the machine sleeps; those of others go on.
+        # The usual clock of Linux stands still while the machine sleeps; other systems' clocks go on.
         clock = time.CLOCK_MONOTONIC
         if sys.platform == "linux":
             clock = time.CLOCK_BOOTTIME
         return time.time() - time.clock_gettime(clock)
 
     def user_name(number: int) -> str | None:
-        """The name of a user; None where no name is known."""
+        """The name of a user; None for an unknown user."""
         try:
             import pwd  # noqa: PLC0415  # some builds of Python lack it, and a refusal is rare
 
@@ -58,7 +57,7 @@ else:
             return None
 
     def allow_open_files(wanted: int) -> str:
-        """Let this process open so many files, as far as the system allows; its words of refusal, else nothing."""
+        """Let this process open so many files, as far as the system allows; the system's refusal, else nothing."""
         try:
             import resource  # noqa: PLC0415  # as above
         except ImportError:
@@ -76,21 +75,22 @@ else:
 
 
 LARGE_BYTES: Final = 320 * 2**10
-"""From this size on a block is the system's own, whose pages are new each time: for a megabyte that takes 0.1 ms, and
-four times as long in a virtual machine. What the event loop reads at once, 256 KiB and its header, is smaller."""
+"""From this size on a block is the system's own, with new pages each time: a megabyte takes 0.1 ms, and four times as
+long in a virtual machine. One read of the event loop, 256 KiB and its header, is smaller.
+"""
 _MMAP_THRESHOLD: Final = -3
 """Source: mallopt(3), `M_MMAP_THRESHOLD`."""
 
 
 def put_on_disk(descriptor: int) -> None:
-    """Put what was written on the disk for good. On macOS `fsync` leaves it in the drive's own memory.
+    """Put written data on the disk for good. On macOS `fsync` leaves the data in the drive's own memory.
 
     Source: macOS, fsync(2) and fcntl(2), `F_FULLFSYNC`.
     """
     if sys.platform == "darwin":
         import fcntl  # noqa: PLC0415  # not on every system
 
-        with suppress(OSError):  # of a file system that knows no more than `fsync`
+        with suppress(OSError):  # a file system that knows no more than `fsync`
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return
     os.fsync(descriptor)
@@ -99,13 +99,13 @@ def put_on_disk(descriptor: int) -> None:
 def give_back_large_blocks() -> None:
     """Have large blocks given back when they are free, where glibc allocates. Again is harmless; it takes some ms.
 
-    By itself glibc raises its bound to the largest block that was freed, up to 32 MiB, and puts what is smaller among
-    all else: long texts that come and go then leave holes between what stays, of any number of megabytes.
+    By itself glibc raises its bound to the largest block that was freed, up to 32 MiB, and puts smaller blocks among
+    all else: long texts that come and go then leave holes of many megabytes between the blocks that stay.
     """
     if sys.platform == "linux":
         import ctypes  # noqa: PLC0415  # milliseconds, before which nobody can connect
 
-        with suppress(AttributeError, OSError):  # another C library, such as musl's, which gives them back by itself
+        with suppress(AttributeError, OSError):  # another C library; musl's gives large blocks back by itself
             ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE_BYTES)
 
 
@@ -114,10 +114,10 @@ if sys.platform == "darwin":
 
     LIST_DESCRIPTORS, TELL_OF_SOCKET = 1, 3
     SPARE = 16
-    """So many more descriptors than were counted a moment before are made room for."""
+    """Room for so many more descriptors than were counted a moment before."""
 
     def listens(process: int, port: int) -> bool | None:
-        """Whether a process listens at a port of TCP; None where the system does not tell, as of another user's."""
+        """Whether a process listens at a port of TCP; None if the system does not tell, as of others' processes."""
         system = ctypes.CDLL(None, use_errno=True)
         nothing = ctypes.c_uint64(0)
         needed = system.proc_pidinfo(process, LIST_DESCRIPTORS, nothing, None, 0)
@@ -148,7 +148,7 @@ def sockets_in(rows: bytes) -> list[int]:
 
 
 def listening_port(told: bytes) -> int | None:
-    """The port of a socket of TCP that listens, out of what the system tells of a socket; None for any other."""
+    """The port of a listening TCP socket, out of the system's answer about a socket; None for any other."""
     if _number(told, KIND_AT) != IS_TCP or _number(told, STATE_AT) != LISTENS:
         return None
     return int.from_bytes(told[PORT_AT : PORT_AT + 2], "big")

@@ -1,6 +1,6 @@
-"""Other processes: whether one runs, whether a signal lets it wind down, and the tree of one that we start.
+"""Other processes: whether a process runs, signals to it, and the tree of a started one.
 
-A process can be made to go on without the terminal and the readers of whoever started it.
+A process can be detached from the terminal and the pipes of its starter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 HAS_SIGNALS: Final = sys.platform != "win32"
-"""Whether SIGTERM asks a process to end. Elsewhere it ends at once, with nothing wound down, and has to be asked."""
+"""Whether SIGTERM asks a process to end. On other systems a process ends at once, with nothing wound down."""
 HAS_GROUPS: Final = hasattr(os, "killpg")
 """Whether processes are in groups that a signal reaches as a whole."""
 
@@ -56,7 +56,7 @@ if sys.platform == "win32":
         return kernel
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:
-        """True while there is such a process, also one that may not be asked, which is another user's."""
+        """True for a running process, also for another user's process, which may not be asked."""
         kernel = _kernel()
         process = kernel.OpenProcess(_SYNCHRONIZE, 0, pid)
         if not process:
@@ -67,11 +67,11 @@ if sys.platform == "win32":
             kernel.CloseHandle(process)
 
     def interrupt(_pid: int, *, is_group: bool) -> bool:  # noqa: ARG001  # as elsewhere
-        """False: what reaches another process here ends it."""
+        """False: any signal to another process here ends that process."""
         return False
 
     class ProcessTree:
-        """A started process and all that it starts: a job, which ends with this process, however that ends."""
+        """A started process and all that it starts: a job that ends with this process, however that ends."""
 
         def __init__(self, job: int | None) -> None:
             self._job = job
@@ -91,7 +91,7 @@ if sys.platform == "win32":
             return cls(job if is_held else None)
 
         def kill(self) -> bool:
-            """End all of it; whether that could be done. Again is harmless."""
+            """End the whole tree; whether that worked. Again is harmless."""
             job, self._job = self._job, None
             if job is None:
                 return False
@@ -105,7 +105,7 @@ else:
     """The flag that gives a started process a console of its own, so that an interrupt reaches its tree alone."""
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:
-        """True while there is such a process, also one that may not be asked, which is another user's."""
+        """True for a running process, also for another user's process, which may not be asked."""
         try:
             os.kill(pid, 0)
         except (ProcessLookupError, OverflowError):
@@ -115,7 +115,7 @@ else:
         return True
 
     def interrupt(pid: int, *, is_group: bool) -> bool:
-        """Send SIGINT to a process, or to the whole group that it is in; whether it could be sent."""
+        """Send SIGINT to a process, or to its whole group; whether the signal was sent."""
         try:
             if is_group:
                 os.killpg(os.getpgid(pid), signal.SIGINT)
@@ -126,7 +126,7 @@ else:
         return True
 
     class ProcessTree:
-        """A started process and all that it starts: its group, which has its number."""
+        """A started process and all that it starts: its process group, whose number is the process's own."""
 
         def __init__(self, pid: int) -> None:
             self._pid = pid
@@ -137,13 +137,13 @@ else:
             return cls(pid)
 
         def kill(self) -> bool:
-            """End all of it; whether that could be done, as it cannot where there are no groups."""
+            """End the whole tree; whether that worked. It fails on systems without groups."""
             if not HAS_GROUPS:
                 return False
             try:
                 os.killpg(self._pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
-                # It is gone already; on macOS a group of zombies answers with a permission error.
+                # The group is gone already; on macOS a group of zombies answers with a permission error.
                 return True
             return True
 
@@ -163,9 +163,9 @@ else:
     def daemonize() -> Callable[[], None]:
         """Daemonize: go on in a new process. The caller calls what is returned when the server can be reached.
 
-        The process that was started waits for that call and then ends well, which leaves the new one without parents.
-        If the new one ends before, the other ends as it did: whoever started it learns what became of the start. To be
-        called before there is a second thread.
+        The first process waits for that call and then ends well, so the new one has no parent left. If the new process
+        ends earlier, the first ends with the same status: its starter learns how the start ended. Call this before
+        there is a second thread.
         """
         reading, writing = os.pipe()
         if new := os.fork():
@@ -181,8 +181,8 @@ else:
         return reached
 
     def _leave_readers() -> None:
-        """Let go of the terminal, and of pipes at standard output and error: nobody who reads them waits for more."""
-        with suppress(OSError):  # of a session of its own already
+        """Let go of the terminal, and of pipes at standard output and error, so that their readers see the end."""
+        with suppress(OSError):  # already in a session of its own
             os.setsid()
         nothing = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):

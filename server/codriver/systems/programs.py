@@ -1,4 +1,4 @@
-"""The places of programs, and how command lines are read and typed, by the conventions of each system.
+"""The places of programs and the syntax of command lines, by the conventions of each system.
 
 Messages advise commands as they are typed in the system at hand.
 """
@@ -43,20 +43,20 @@ USUAL_FOLDERS: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin",
 
 
 def folders_to_add(path: str, *, system: str = sys.platform) -> list[str]:
-    """The folders of programs that are missing in a PATH which launchd made. Empty for a PATH of anybody else."""
+    """The folders of programs that a PATH made by launchd lacks. Empty for any other PATH."""
     if system != "darwin" or not set(path.split(os.pathsep)) <= LAUNCHD_PATH:
         return []
     return [folder for folder in map(os.path.expanduser, USUAL_FOLDERS) if os.path.isdir(folder)]  # noqa: PTH112  # texts of a PATH
 
 
 def complete_path() -> None:
-    """Let this process and all that it starts find programs as a login shell does, where launchd made its PATH."""
+    """Let this process and all that it starts find programs as a login shell does, if launchd made its PATH."""
     path = os.environ.get("PATH", "")
     os.environ["PATH"] = os.pathsep.join([path, *folders_to_add(path)])
 
 
 def is_path(program: str) -> bool:
-    """True for a program that is named by its path, not as one of PATH."""
+    """True if a program is named by its path, not looked up in PATH."""
     return any(mark in program for mark in (os.sep, os.altsep) if mark)
 
 
@@ -66,7 +66,7 @@ def typed(words: Sequence[str], *, system: str = sys.platform) -> str:
 
 
 def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
-    """True for a program that gets its arguments as given. A batch file of Windows gets them through `cmd.exe`."""
+    """True if a program gets its arguments as given. A batch file of Windows gets them through `cmd.exe`."""
     return system != "win32" or not program.lower().endswith((".cmd", ".bat"))
 
 
@@ -77,14 +77,14 @@ def python_of(environment: Path) -> Path | None:
 
 
 def program_in(folder: Path, name: str) -> str | None:
-    """A program in a folder, with whatever ending programs have; None where there is none."""
+    """A program in a folder, with whatever ending programs have; None without one."""
     if not _IS_WINDOWS:
         return str(folder / name) if (folder / name).exists() else None
     return shutil.which(name, path=os.pathsep.join([str(folder), str(folder / "Scripts")]))
 
 
 def python_in_path(path: str | None) -> str | None:
-    """A Python in PATH. One of length 0 opens the Store in place of running."""
+    """A Python in PATH. A file of length 0 opens the Store in place of running."""
     found = shutil.which(_PYTHON, path=path)
     return None if found and _IS_WINDOWS and not os.path.getsize(found) else found  # noqa: PTH202  # as `which` gives it
 

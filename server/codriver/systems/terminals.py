@@ -1,6 +1,6 @@
-"""Terminals, pipes, and signals to stop: keys by which a terminal answers, text as UTF-8, ends of a pipe, Ctrl-C.
+"""Terminals, pipes and signals to stop: a terminal's answers by keys, text as UTF-8, ends of a pipe, Ctrl-C.
 
-Ends of a pipe never wait. The signals are told as the event loop of each system takes them.
+Ends of a pipe never wait. Signals arrive in the way that each system's event loop supports.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ else:
 
 
 def write_utf8() -> None:
-    """Have what is printed into pipes and files be UTF-8, where the system would take an older code page."""
+    """Have printed text be UTF-8 in pipes and files, on systems that would take an older code page."""
     if sys.platform == "win32":
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
@@ -55,7 +55,7 @@ def write_utf8() -> None:
 
 
 def never_block(end: int) -> None:
-    """Have reads from and writes to this end of a pipe fail where they would wait. On Windows they go on waiting."""
+    """Have reads from and writes to this end of a pipe fail in place of waiting. On Windows they go on waiting."""
     if sys.platform != "win32":
         os.set_blocking(end, False)  # the standard library takes it by position only
 
@@ -70,7 +70,7 @@ async def heed(tell: Callable[[str], None]) -> None:
 
     if threading.current_thread() is not threading.main_thread():
         return
-    if sys.platform == "win32":  # whose event loops take no signals
+    if sys.platform == "win32":  # its event loops take no signals
         loop = asyncio.get_running_loop()
         send, receive = anyio.create_memory_object_stream[int](8)
 

@@ -1,10 +1,10 @@
 """The watchdog of a REPL that codriver started: a process in between that ends its process group when codriver is gone.
 
-Run as a script by its path, with the standard library only and nothing of ours:
-``python -I -S watchdog.py REPORT_FD STDIN COMMAND...``. It leads a process group of its own. Its stdin is a pipe that
-codriver holds and never writes to: the end of it, however codriver ended, is the word to stop. `STDIN` is ``shared``
-when the command is to see that pipe too, or ``empty``. To the pipe `REPORT_FD` it writes ``pid N`` or
-``failed REASON``, and ``exit N`` when the command ended (negative: by that signal).
+Run as a script by its path, with the standard library only and nothing of ours: ``python -I -S watchdog.py REPORT_FD
+STDIN COMMAND...``. It leads a process group of its own. Its stdin is a pipe that codriver holds and never writes to:
+the pipe's end, however codriver ended, is the word to stop. `STDIN` is ``shared`` when the command is to see that pipe
+too, or ``empty``. To the pipe `REPORT_FD` it writes ``pid N`` or ``failed REASON``, and ``exit N`` when the command
+ended (negative: by that signal).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import signal
 import sys
 import time
 
-assert sys.platform != "win32"  # noqa: S101  # which has jobs in place of groups: see other_processes
+assert sys.platform != "win32"  # noqa: S101  # Windows has jobs in place of groups: see other_processes
 
 GRACE_S = 2.0
 """Between SIGTERM, which lets a REPL remove its port file, and SIGKILL."""
 
 
 def main(arguments: list[str]) -> None:
-    """Start the command, wait until it or codriver ends, and leave nothing of it behind."""
+    """Start the command, wait until the command or codriver ends, and leave nothing of it behind."""
     report, stdin, command = int(arguments[0]), arguments[1], arguments[2:]
     os.set_inheritable(report, False)  # noqa: FBT003 - the standard library takes it by position only
     wake, woken = os.pipe()
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
     if stdin == "empty":
         actions.append((os.POSIX_SPAWN_DUP2, os.open(os.devnull, os.O_RDONLY), 0))
     try:
-        # Ignored signals stay ignored in a new program unless they are named here.
+        # Signals that are ignored stay so in a new program unless they are named here.
         child = os.posix_spawnp(
             command[0], command, os.environ, file_actions=actions, setsigdef=(*ours, signal.SIGPIPE)
         )
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
             status = ended(child)
     if status is not None:
         os.write(report, b"exit %d\n" % status)
-    # Ends what the command left behind, and this process with it.
+    # End all that the command left behind, and this process too.
     os.killpg(0, signal.SIGKILL)
 
 

@@ -24,12 +24,13 @@ MAX_DEPTH: Final = 64
 """nREPL's deepest answer seen is 7 deep (cider-nrepl's test results); without a cap one packet could exhaust memory."""
 
 MAX_STRING_BYTES: Final = 256 * 1024 * 1024
-"""A printed value is one string. Above this it is taken for an attack or a broken length, not for a value."""
+"""A printed value is one string. A longer string is taken for an attack or a broken length, not for a value."""
 
 MOST_HEAD: Final = 8 * 1024 * 1024
 MOST_TAIL: Final = 4 * 1024 * 1024
-"""Bytes that are held of a string that does not come at once, at its beginning and at its end. Nobody reads more of one
-value, and the whole of a string of 256 MiB takes four times as much until it is a text."""
+"""Bytes that are held of a string that comes in pieces, at its beginning and at its end. Nobody reads more of one
+value, and a whole string of 256 MiB takes four times as much until it is a text.
+"""
 
 MAX_INTEGER_DIGITS: Final = 1000
 """Far above any count or line number, and below the length from which Python refuses to parse a number."""
@@ -54,7 +55,7 @@ class CutText(str):
 
 
 class BencodeError(PeerError):
-    """The bytes are no bencode, or go beyond a limit; what follows cannot be framed any more.
+    """The bytes are no bencode, or go beyond a limit; the bytes behind them cannot be framed any more.
 
     `decoded` holds the values that the same `Decoder.feed` completed before the fault, so that none is lost.
     """
@@ -68,8 +69,8 @@ class BencodeError(PeerError):
 class Decoder:
     """Collects bytes and gives the values they complete, in time linear in their number.
 
-    Between two calls it keeps the open containers, so nothing is ever parsed twice, and it knows how many bytes a
-    string still needs, so the pieces of a long one are kept as they came and joined once, up to a limit.
+    Between two calls the decoder keeps the open containers, so nothing is parsed twice. The number of missing bytes of
+    a string is known, so the pieces of a long string are kept as they came and joined once, up to a limit.
     """
 
     def __init__(self, *, max_depth: int = MAX_DEPTH, max_string_bytes: int = MAX_STRING_BYTES) -> None:
@@ -82,20 +83,20 @@ class Decoder:
         self._missing = 0
         self._done: list[Value] = []
         self._container: Container = self._done
-        """The innermost that is open, outside of all the values that are done."""
+        """The innermost open container, outside of all finished values."""
         self._key: str | None = None
-        """The key in it of the value that comes next."""
+        """The container's key for the value that comes next."""
         self._around: list[tuple[Container, str | None]] = []
-        """The containers around it, and the key that each waits for a value of."""
+        """The containers around it, each with the key whose value is open."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether no value has begun: a connection that ends now ends between two messages."""
+        """Whether no value has begun: a connection that ends at such a moment ends between two messages."""
         return not self._rest and not self._around and not self._missing
 
     @property
     def missing_bytes(self) -> int:
-        """The bytes that are still needed of a string that has begun: so many are taken at no cost but their copy."""
+        """The missing bytes of a string that has begun: so many are taken at no cost but their copy."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Value]:
@@ -128,7 +129,7 @@ class Decoder:
         return done
 
     def _read(self, data: bytes, at: int) -> int:
-        """Read the tokens from the place `at` on; where one begins whose bytes are not all there, or the end.
+        """Read the tokens from the place `at` on; the place of the first incomplete token, or the end.
 
         A message is some twenty strings, so they are read here, without a call for each.
         """
@@ -174,7 +175,7 @@ class Decoder:
         return at
 
     def _begin_string(self, data: bytes, at: int, colon: int, count: int) -> int:
-        """Keep what is there of a string that is not whole; where what is kept elsewhere ends."""
+        """Keep the present bytes of an incomplete string; the place where the bytes kept elsewhere end."""
         size, start = len(data), colon + 1
         if colon == size or data[colon] != _COLON:
             self._check_length(data, at)
@@ -187,7 +188,7 @@ class Decoder:
         return size
 
     def _read_other(self, token: int, data: bytes, at: int, *, is_key: bool) -> tuple[int | Container, int] | None:
-        """An integer, or an empty container that begins, and where it ends; None while its bytes are not all there."""
+        """An integer, or a container that begins empty, and its end; None while some of its bytes are missing."""
         if is_key:
             raise BencodeError(f"a dictionary's key must be a string, and one begins with the byte 0x{token:02x}")
         if token == _END:
@@ -202,7 +203,7 @@ class Decoder:
         return ({} if token == _DICTIONARY else []), at + 1
 
     def _check_length(self, data: bytes, at: int) -> None:
-        """Raise, unless what is there can still become a string's length."""
+        """Raise, unless the present bytes can still become a string's length."""
         digits = data[at : at + _LENGTH_DIGITS + 1].partition(b":")[0]
         if not digits.isdigit():
             raise BencodeError(f"a string's length is {digits!r}")
@@ -221,7 +222,7 @@ class Decoder:
         return int(digits), end + 1
 
     def _add_string(self, begun: HeadAndTail) -> None:
-        """Put a string that came in pieces where it belongs: as a key that waits for its value, or as a value."""
+        """Add a string that came in pieces to its container: as a key that waits for its value, or as a value."""
         container, key = self._container, self._key
         if key is None and type(container) is dict:
             self._key = begun.head.decode("utf-8", "surrogateescape")
@@ -240,7 +241,7 @@ class Decoder:
 
 
 def _cut(string: HeadAndTail) -> CutText:
-    """The beginning and the end of a string as a text; a character that is cut is no part of it."""
+    """The beginning and the end of a string as a text, without a character that the cut divides."""
     head = string.head.decode(errors="replace").removesuffix(REPLACED)
     tail = string.tail.decode(errors="replace").lstrip(REPLACED)
     text = CutText(f"{head}{left_out_mark(string.left_out)}{tail}")
@@ -252,7 +253,7 @@ def encode(value: Value) -> bytes:
     """The bytes of `value`.
 
     Raises:
-        TypeError: bencode has no word for a part of it.
+        TypeError: bencode cannot express a part of the value.
     """
     pieces: list[bytes] = []
     _write(value, pieces)
@@ -275,7 +276,7 @@ def _write(value: Value, pieces: list[bytes]) -> None:
     if type(value) is str:
         raw = value.encode("utf-8", "surrogateescape")
         pieces += (b"%d:" % len(raw), raw)
-    elif type(value) is int:  # which a bool is not
+    elif type(value) is int:  # a bool is no integer here
         pieces += (b"i%de" % value,)
     elif type(value) is bytes:
         pieces += (b"%d:" % len(value), value)

@@ -2,7 +2,7 @@ r"""Newline framing: bytes in, whole lines out.
 
 A message is one line that ends in ``\n``; a ``\r`` before it is dropped and blank lines are skipped. Bytes may come in
 any pieces. A line is bytes: a character split between two packets is whole again by the time anyone decodes it. Of a
-line that is too long the beginning and the end are kept, and what lies between is counted.
+line that is too long the beginning and the end are kept, and the bytes between are counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ UNCOUNTED_BYTES = 64 * 1024
 
 
 class LineTooLongError(PeerError):
-    """A line went beyond the limit; what follows cannot be framed any more."""
+    """A line went beyond the limit; the bytes behind it cannot be framed any more."""
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -45,7 +45,7 @@ class LinesCrowdedError(PeerError):
 class LineRoom:
     """The bytes that the begun lines of all connections may take together, for the life of one server.
 
-    Where they take more, the longest of them pays: who sends little is never held up by those who send much.
+    When the lines take more, the longest is given up: a client that sends little never waits for one that sends much.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -54,7 +54,7 @@ class LineRoom:
         self._total = 0
 
     def hold(self, holder: LineDecoder, held_bytes: int) -> None:
-        """Count so many bytes as held for this decoder; beyond the limit the decoder with most gives up all its own."""
+        """Count so many bytes as held for this decoder; beyond the limit the decoder that holds most lets go of it."""
         before = self._held.pop(holder, 0)
         if held_bytes > UNCOUNTED_BYTES:
             self._held[holder] = held_bytes
@@ -67,7 +67,7 @@ class LineRoom:
 class LineDecoder:
     """Collects bytes and gives the lines they complete, in time linear in their number.
 
-    `on_given_up` is called when its line had to make room for those of others: `fault` says so from then on.
+    `on_given_up` is called when the decoder's line had to make room for other lines: `fault` says so from then on.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class LineDecoder:
 
         Raises:
             LineTooLongError: a line, complete or not, has more than `max_line_bytes`. Feed no more after that.
-            LinesCrowdedError: all connections' begun lines have too much together, and this one most. Likewise.
+            LinesCrowdedError: all connections' begun lines have too much together, and this line is the longest. Feed
+                no more either.
         """
         if self.fault is not None:
             raise self.fault
@@ -104,26 +105,26 @@ class LineDecoder:
         return [line for line in (raw.removesuffix(b"\r") for raw in (first, *whole)) if line.strip()]
 
     def whole(self, data: bytes) -> bytes | None:
-        """The line that `data` is, without its line end; None if it is a part of one, or of more than one."""
+        """The one line in `data`, without its line end; None for a part of a line, or more than one."""
         line, newline, rest = data.partition(b"\n")
         if rest or not newline or self._held or self.fault is not None or len(line) > self._max_line_bytes:
             return None
         return line.removesuffix(b"\r")
 
     def give_up(self, fault: PeerError) -> None:
-        """Let go of what is held, as there is no room for it."""
+        """Let go of the held bytes, as there is no room for them."""
         self.fault = fault
         self._kept_bytes = 0
         self.drop()
         self._on_given_up()
 
     def drop(self) -> None:
-        """Let go of what is held: nothing more comes."""
+        """Let go of the held bytes: nothing more comes."""
         self._held = bytearray()
         self._count()
 
     def keep(self, line_bytes: int) -> None:
-        """Count a whole line of so many bytes too, until another number is told: it waits to be read."""
+        """Count a whole line of so many bytes too, until another number is told: the line waits to be read."""
         self._kept_bytes = line_bytes
         self._count()
 
@@ -144,7 +145,7 @@ class LineDecoder:
             raise self.fault
 
     def _count(self) -> None:
-        """Tell the room how much is held, if that is or was enough to count."""
+        """Tell the room how many bytes are held, if that number counts or did before."""
         held_bytes = len(self._held) + self._kept_bytes
         if self._room is not None and (self.is_counted or held_bytes > UNCOUNTED_BYTES):
             self.is_counted = held_bytes > UNCOUNTED_BYTES
@@ -156,7 +157,7 @@ class LineDecoder:
 
 
 def left_out_mark(count: int) -> str:
-    """The words in the place of bytes that were not held."""
+    """The words in the place of bytes that are left out."""
     return f"\n[... {count:,} bytes are left out here ...]\n"
 
 
@@ -189,12 +190,12 @@ class HeadAndTail:
 
     @property
     def head(self) -> bytes:
-        """The beginning: all of it where nothing is left out."""
+        """The beginning: all of it when nothing is left out."""
         return b"".join(self.pieces[0])
 
     @property
     def tail(self) -> bytes:
-        """The end, where something before it is left out; empty otherwise."""
+        """The end, if something before it is left out; empty otherwise."""
         return b"".join(self.pieces[1])
 
     @property

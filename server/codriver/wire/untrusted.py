@@ -26,12 +26,12 @@ def as_text(value: object) -> str | None:
 
 
 def as_texts(value: object) -> tuple[str, ...]:
-    """The texts in a list, those that are empty left out."""
+    """The texts in a list, without empty ones."""
     return tuple([text for item in as_list(value) if (text := as_text(item))])
 
 
 def as_int(value: object) -> int | None:
-    """`value` as a whole number, also when it came as digits; else None, as of true and false."""
+    """`value` as a whole number, also from digits; None for anything else, true and false included."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
@@ -40,17 +40,17 @@ def as_int(value: object) -> int | None:
 
 
 def as_map(value: object) -> Mapping[str, object]:
-    """`value` as a map; empty when it is none, as nil is."""
+    """`value` as a map; empty for anything else, as nil is."""
     return value if isinstance(value, dict) else NOTHING
 
 
 def as_list(value: object) -> list[object]:
-    """`value` as a list; empty when it is none."""
+    """`value` as a list; empty for anything else."""
     return value if isinstance(value, list) else []
 
 
 def as_maps(value: object) -> list[Mapping[str, Any]]:
-    """The maps in a list; none when it is no list."""
+    """The maps in a list; none for anything but a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
@@ -61,13 +61,13 @@ def as_number(value: object) -> float | None:
 
 
 def text_of(holder: Mapping[str, object], key: str) -> str:
-    """The text under `key`; empty where there is none, or something else."""
+    """The text under `key`; empty for a missing one, or another value."""
     value = holder.get(key)
     return value if isinstance(value, str) else ""
 
 
 def mapping_of(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """The object under `key`; empty where there is none, or something else."""
+    """The object under `key`; empty for a missing one, or another value."""
     value = holder.get(key)
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else NOTHING
 
@@ -92,7 +92,7 @@ _IDENTITY = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Why a line is not read. `identity` is the id of its request as JSON, where it came early enough."""
+    """The reason why a line is not read. `identity` is the id of its request as JSON, if it came early enough."""
 
     problem: str
     identity: bytes | None
@@ -104,7 +104,7 @@ def may_be_heavy(line: bytes) -> bool:
 
 
 def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH) -> Excess | None:
-    """The excess in a line of JSON: elements or depth; None when it can be read. What is no JSON passes."""
+    """The excess in a line of JSON: elements or depth; None for a readable line. Text that is no JSON passes."""
     elements = depth = place = marks = 0
     identity = None
     while mark := _MARK.search(line, place):
@@ -136,6 +136,6 @@ def end_of_text(line: bytes, place: int) -> int:
         place = found.end() if found else place
         if line[place : place + 1] == b'"':
             return place + 1
-        if place == last:  # a backslash, and what it escapes is beyond the piece
+        if place == last:  # a backslash, whose escaped character is beyond the piece
             place += 2
     return len(line)

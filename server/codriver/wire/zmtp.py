@@ -1,8 +1,8 @@
 """ZMTP 3.0 without I/O: the bytes of a connection between two sockets of ZeroMQ as parts of messages, and back.
 
-Parts are given in pieces, as they come: a message may have any number of parts of any size, and whoever takes them
-decides what is held. libzmq does not leave that to anybody: it holds a message until all of it came, and what it can
-bound is the size of one part.
+Parts are given in pieces, as they come: a message may have any number of parts of any size, and the caller decides how
+much of them to hold. libzmq leaves the caller no such choice: it holds a message until all of it came, and can bound
+only the size of one part.
 
 Source: ZeroMQ RFC 23, "ZeroMQ Message Transport Protocol" 3.0, with the mechanism NULL; RFC 37 for PING and PONG.
 """
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 SIGNATURE_BYTES: Final = 10
 GREETING_BYTES: Final = 64
 GREETING: Final = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
-"""The first bytes of each side: signature, version, mechanism, and that it is no server of that."""
+"""The first bytes of each side: signature, version, mechanism, and the flag that this side is no server of the
+mechanism.
+"""
 
 SUBSCRIBE_ALL: Final = (b"\x01",)
 """The message by which a socket of the type SUB asks for everything."""
@@ -35,7 +37,7 @@ _MAJOR, _MECHANISM = 10, slice(12, 32)
 
 
 class ZmtpError(PeerError):
-    """The bytes are not those of ZMTP 3 without encryption; what follows cannot be framed any more."""
+    """The bytes are not those of ZMTP 3 without encryption; the bytes behind them cannot be framed any more."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"what came is no ZeroMQ that is spoken here: {problem}")
@@ -81,31 +83,31 @@ def _frame(body: bytes, flags: int) -> bytes:
 class Decoder:
     """Reads the bytes of one connection, from its greeting on.
 
-    What it holds is at most a greeting, a command or the head of a frame.
+    The decoder holds at most a greeting, a command or the head of a frame.
     """
 
     def __init__(self) -> None:
         self._rest = b""
         self._is_greeted = False
         self._part_bytes = self._missing = 0
-        """Bytes of the begun part, and those of them that are still to come."""
+        """Bytes of the begun part, and how many of them are still to come."""
         self._is_last = False
         """Whether that part is the last one of its message."""
         self.is_ready = False
         """Whether the other side has ended its handshake."""
         self.answers: list[bytes] = []
-        """Bytes to be sent, as the other side asked whether we are there. The caller takes them out."""
+        """Bytes to send in answer to the other side's PING. The caller takes them out."""
 
     @property
     def missing_bytes(self) -> int:
-        """The bytes that are still needed of a part that has begun: so many are taken at no cost but their copy."""
+        """The missing bytes of a part that has begun: so many are taken at no cost but their copy."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Piece]:
         """The pieces of parts in `data`, in order.
 
         Raises:
-            ZmtpError: the bytes are none of ZMTP. Feed no more after that.
+            ZmtpError: the bytes are no ZMTP. Feed no more after that.
         """
         pieces: list[Piece] = []
         if self._rest:
@@ -130,7 +132,7 @@ class Decoder:
         return pieces
 
     def _read_greeting(self, greeting: bytes) -> bool:
-        """Check the other side's greeting; whether it is all there."""
+        """Check the other side's greeting; whether all of it is there."""
         if len(greeting) >= SIGNATURE_BYTES and not is_greeting(greeting):
             raise ZmtpError("it does not begin as ZeroMQ does")
         if len(greeting) > _MAJOR and greeting[_MAJOR] < GREETING[_MAJOR]:
@@ -144,7 +146,7 @@ class Decoder:
         return True
 
     def _begin_frame(self, data: bytes, at: int, pieces: list[Piece]) -> int:
-        """Read a frame's head, and a command whole; where that ends, -1 while not all of it is there."""
+        """Read a frame's head, and a command whole; the place behind it, or -1 while some bytes are missing."""
         flags = data[at]
         head = _LONG_HEAD if flags & _LONG else _SHORT_HEAD
         start = at + head
