@@ -362,8 +362,12 @@ def test_what_a_client_began_as_a_task_runs_on_when_it_leaves(live, version, pla
     assert plain.call("get_evaluation", evaluationId=evaluation, waitMs=30_000)["result"] == '"it ran on"'
 
 
-def test_a_call_of_2026_that_is_cancelled_before_it_is_a_task_ends_its_evaluation(live, plain, gate):
-    with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
+def test_a_call_of_2026_that_is_cancelled_before_it_is_a_task_ends_its_evaluation(tmp_path, gate):
+    with (
+        tools_in_memory.serving(tmp_path / "patient", durations="task_s=60") as live,
+        live.client() as plain,
+        speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client,
+    ):
         calling = client.begin("tools/call", name="evaluate_code", arguments={"code": lasting(gate)})
         until(lambda: plain.call("list_sessions")["sessions"][0].get("running"), "the evaluation")
         client.bare.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": calling}})

@@ -123,17 +123,18 @@ def test_a_query_whose_answer_is_cut_is_refused_as_its_new_rows_cannot_be_told(c
     assert "cannot be told" in answer["message"]
 
 
-def test_a_client_that_asked_is_told_of_progress(client):
+def test_a_client_that_asked_is_told_of_progress(client, other):
     params = {
         "name": "wait_for",
-        "arguments": {"query": BY, "inputs": ["nobody"], "timeoutMs": 3000},
+        "arguments": {"query": BY, "inputs": ["latecomer"], "timeoutMs": 600_000},
         "_meta": {"progressToken": "mine"},
     }
     waiting = client.begin("tools/call", params)
     told = client.await_notification("notifications/progress")["params"]
     assert told["progressToken"] == "mine"
     assert "no new row yet" in told["message"]
-    assert settled(client, waiting)["status"] == "timed-out"
+    other.call("evaluate_code", code='"at last"', who="latecomer")
+    assert settled(client, waiting)["status"] == "found"
 
 
 def test_a_cancelled_wait_is_over_and_its_client_is_served_on(client, other):

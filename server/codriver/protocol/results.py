@@ -142,12 +142,6 @@ def _with_tasks(tool: Result) -> Result:
     return {**tool, "execution": {"taskSupport": "optional"}} if tool["name"] in WITH_TASKS else tool
 
 
-SETTLING_S = 1.5
-"""So long after the start a list of tools waits for the REPLs on their way: there are clients that ask for it once, as
-soon as they started the server, and never again. The embedded REPLs need half a second; a JVM may need more, but an
-agent that was given its task at once goes without the tools of a server that takes long."""
-
-
 @dataclass(frozen=True, slots=True)
 class About:
     """The words about a server that its clients are told first, and that are kept for the next time."""
@@ -185,7 +179,7 @@ class Results:
         self._first = FirstAnswers(about.version)
         self.beside = f",{as_json(self._first.members)[1:-1]}"
         """The members that a tool's result has beside its answer for a client without a handshake, as JSON."""
-        self._settled_at = time.monotonic() + SETTLING_S
+        self._settled_at = time.monotonic() + services.durations.settling_s
 
     def told(self, client: ClientSession, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
         """The result as the client's version of the protocol has it. `kept`: for how long the client may keep it."""

@@ -75,6 +75,10 @@ class Durations:
     """How long a client that has said all it will is kept to hear the answers that are still to come."""
     stop_s: float = 2.0
     """How long a stopping server waits for evaluations to end and for answers to leave."""
+    settling_s: float = 1.5
+    """How long after its start a server has the list of tools wait for REPLs on their way: there are clients that ask
+    for it once, as soon as they started the server, and never again. The embedded REPLs need half a second; a JVM may
+    need more, but an agent that was given its task at once goes without the tools of a server that takes long."""
     question_s: float = 30.0
     """How long a question to a human is open that nothing waits for."""
     skills_s: float = 30.0
