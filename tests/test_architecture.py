@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "repls": {"core", "errors", "files", "lisp", "log", "net", "systems", "wire"},
     "settings": {"errors", "files", "net", "repls", "systems"},
     "setup": {"errors", "files", "net", "repls", "settings", "skills", "systems", "wire"},
-    "tools/ledgers": {"core", "editing", "errors", "files", "lisp", "log", "repls", "wire"},
+    "tools/ledgers": {"core", "editing", "errors", "files", "lisp", "log", "repls"},
     "tools/calls": {
         "core", "datalog", "editing", "errors", "lisp", "log", "net", "repls", "settings", "tools/ledgers",
     },

@@ -7,7 +7,8 @@ import pytest
 
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
-from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Conflicts, Life, Said, found
+from codriver.tools.ledgers.conflict_ledger import MOST_CHARACTERS, MOST_KEPT, Life, Said, found
+from codriver.tools.ledgers.ledger import NotesTold
 
 AGO = re.compile(r"\d+ s ago")
 FILE = "(ns shop.core)\n(def price 43)\n(defn total [n] (* n price))"
@@ -17,7 +18,7 @@ class Room:
     """Callers at one REPL, whose code is told in the order in which it was sent."""
 
     def __init__(self, language="lisp", space="shop.core"):
-        self.life, self.conflicts = Life(1), Conflicts()
+        self.life = Life(1)
         self.language, self.space = language, space
         self.clients, self.evaluations = {}, {}
 
@@ -168,8 +169,8 @@ def test_what_is_kept_has_bounds(room):
 
 
 def test_each_conflict_is_news_once():
-    told = Conflicts()
-    assert [told.is_news("claude", "e1", "price") for _ in range(2)] == [True, False]
+    told = NotesTold()
+    assert [told.take("claude", ("e1", "price")) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.slow

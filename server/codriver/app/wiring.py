@@ -35,6 +35,7 @@ from codriver.log.transcripts import SpillRoom, Transcripts
 from codriver.net.client_sessions import Clients, SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
+from codriver.repls.dialects.clojuredocs_export import Export
 from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import JUPYTER, NREPL, PYTHON
 from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
@@ -46,7 +47,6 @@ from codriver.settings.model import Durations, Settings, named_kernels
 from codriver.settings.trust import Grants
 from codriver.skills import SkillLibrary
 from codriver.tools.calls.base import Services, client_slug
-from codriver.tools.ledgers.clojuredocs_export import Export
 from codriver.tools.ledgers.ledger import CellWrites, Ledger
 
 if TYPE_CHECKING:

@@ -80,8 +80,9 @@ async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
     if life is None or len(life.callers) < 2 or life.generation != evaluation.generation:
         return []
     said = next((one for one in reversed(life.said) if one.evaluation == evaluation.id), None)
-    if said is None or not call.services.ledger.conflicts.is_news(evaluation.id):
+    if said is None or said.is_compared:
         return []
+    said.is_compared = True
     await learn_bases(call, life)
     return await _notes(call, life, said)
 
@@ -98,7 +99,7 @@ async def _notes(call: Call, life: Life, said: Said) -> list[str]:
 
 def _told(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
     """The conflicts among these that a caller was not told yet, in words."""
-    told = [one for one in met if call.services.ledger.conflicts.is_news(call.client, who, *one.key)]
+    told = [one for one in met if call.services.told.conflicts.take((call.client, who), one.key)]
     notes = [one.told(call.services.now()) for one in told[:MOST_NOTES]]
     more = len(told) - len(notes)
     return [*notes, f"and {more} more definitions of others: see repl_output_log"] if more else notes
@@ -183,7 +184,7 @@ def _others_edit(call: Call, shown: str, edit: Edit, earlier: Sequence[Edit]) ->
     last = earlier[-1] if earlier else None
     if last is None or is_own(call.state, edit, last) or edit.at_ms - last.at_ms > RECENT_MS:
         return ""
-    is_news = call.services.ledger.conflicts.is_news(call.client, edit.who, shown, last.at_ms)
+    is_news = call.services.told.conflicts.take((call.client, edit.who), (shown, last.at_ms))
     return f"{last.who} edited {shown} {ago(edit.at_ms - last.at_ms)} ago" if is_news else ""
 
 

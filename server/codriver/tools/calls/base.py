@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from codriver.log.picture_files import PictureFiles
     from codriver.log.recorded_runs import RecordedRuns
     from codriver.log.transcripts import Transcripts
+    from codriver.repls.dialects.clojuredocs_export import Export
     from codriver.repls.supervisor import Repls
     from codriver.settings.trust import Grants
-    from codriver.tools.ledgers.clojuredocs_export import Export
 
 
 ENVELOPE_BYTES = 1000

@@ -14,7 +14,6 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from codriver.core import callers
-from codriver.core.records import Recent
 from codriver.editing import code_names
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ MOST_KEPT: Final = 1000
 MOST_CHARACTERS: Final = 4 * 2**20
 """The length of all code that is kept of one REPL, the newest; and of the longest code that is parsed."""
 MOST_OF_NAME: Final = 8
-MOST_TOLD: Final = 2000
 HEADER_CHARACTERS: Final = 2**13
 MOST_FILES: Final = 100
 MOST_EDITS: Final = 4
@@ -63,6 +61,8 @@ class Said:
     place: str = ""
     """The file of a definition that was written and not evaluated, in words."""
     found: tuple[Making, ...] | None = None
+    is_compared: bool = False
+    """True once an answer told of its conflicts with what others sent."""
 
     def makings(self) -> tuple[Making, ...]:
         """The names that it makes; read once."""
@@ -161,7 +161,6 @@ class Conflicts:
     lives: dict[str, Life] = field(default_factory=dict)
     edits: dict[Path, tuple[Edit, ...]] = field(default_factory=dict)
     """By file, its newest edits."""
-    told: Recent[tuple[object, ...], None] = field(default_factory=partial(Recent, MOST_TOLD))
 
     def life(self, repl: Repl) -> Life:
         """The code sent to a REPL since its connection; of a REPL still connecting, the code that waits."""
@@ -178,13 +177,6 @@ class Conflicts:
         while len(self.edits) > MOST_FILES or sum(map(len, self.edits.values())) > MOST_FILES:
             del self.edits[next(iter(self.edits))]
         return before
-
-    def is_news(self, *key: object) -> bool:
-        """Whether a conflict is told for the first time; from now on the conflict counts as told."""
-        if key in self.told:
-            return False
-        self.told[key] = None
-        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,18 +214,24 @@ class AppsTold:
 
 @dataclass(slots=True)
 class NotesTold:
-    """Notes of which each caller needs one, for the life of one server: what to do while code runs or reads."""
+    """Notes of which each caller needs one, for the life of one server: by their words, or by what they are about."""
 
-    told: Recent[tuple[Hashable, str], None] = field(default_factory=partial(Recent, MOST_TOLD))
+    told: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MOST_TOLD))
 
-    def is_news(self, caller: Hashable, note: str) -> bool:
+    def is_news(self, caller: Hashable, note: Hashable) -> bool:
         """True where no answer with this note was handed out to the caller."""
         return (caller, note) not in self.told
 
-    def note(self, caller: Hashable, notes: Iterable[str]) -> None:
+    def note(self, caller: Hashable, notes: Iterable[Hashable]) -> None:
         """An answer with these notes was handed out to the caller."""
         for note in notes:
             self.told[caller, note] = None
+
+    def take(self, caller: Hashable, note: Hashable) -> bool:
+        """Whether the caller is to have the note; from now on it counts as handed out."""
+        is_news = self.is_news(caller, note)
+        self.told[caller, note] = None
+        return is_news
 
 
 @dataclass(slots=True)
@@ -263,7 +269,10 @@ class Told:
     """Everything that callers were told and need not hear again, for the life of one server."""
 
     apps: AppsTold = field(default_factory=AppsTold)
+    conflicts: NotesTold = field(default_factory=NotesTold)
+    """Conflicts with what others sent or wrote, by their keys."""
     notes: NotesTold = field(default_factory=NotesTold)
+    """Notes on what to do while code runs or reads, by their words."""
     places: PlacesTold = field(default_factory=PlacesTold)
 
 
