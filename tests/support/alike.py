@@ -52,6 +52,7 @@ CHOOSING = (
     ("setup/test_real_", CLIENTS),
     ("repls/test_adapter_", REPLS),
     ("trust/test_python_path.py", (PATHS_OF_PYTHON,)),
+    ("trust/test_planted_modules.py", ((".", "{0}/elsewhere:", "{0}/workspace"),)),
     ("trust/test_cancellation.py", (("asyncio", "uvloop"),)),
     ("trust/test_hostile_checkout.py", SHAPES_OF_A_CHECKOUT),
     ("tools/test_affected_tests.py", (("python3.11", "python3.12"),)),
