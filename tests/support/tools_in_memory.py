@@ -7,6 +7,8 @@ The REPL is one of a further kind, with a connector of its own: `.memory-port`, 
 """
 
 import functools
+import gc
+import os
 import signal
 import sys
 import threading
@@ -54,9 +56,11 @@ class InMemory(Live):
         self.port_file = self.workspace / ".calva" / "mcp-server" / "port"
         self.place = f"127.0.0.1:{next(_numbers)}"
         self._patched = pytest.MonkeyPatch()
-        self._switching = sys.getswitchinterval()
+        self._of_the_process = sys.getswitchinterval(), gc.get_threshold()
         self._reached = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=[settings or {}], name="server")
+        for name in set(os.environ) - set(self.environ):
+            self._patched.delenv(name)  # those of whoever runs the tests
         for name, value in {**_variables(), DURATIONS: durations, **(variables or {})}.items():
             self._patched.setenv(name, value)
         self._patched.setattr(kinds, "KINDS", (*kinds.KINDS, MEMORY))
@@ -65,7 +69,7 @@ class InMemory(Live):
         if has_repl:
             (self.workspace / MEMORY.port_files[0]).write_text(self.place.rpartition(":")[2])
         self._thread.start()
-        assert self._reached.wait(WAIT_S), "the server does not start"
+        self._reached.wait(WAIT_S)
 
     def _serve(self, settings):
         wanted = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, **settings}
@@ -81,7 +85,9 @@ class InMemory(Live):
         self._thread.join(WAIT_S)
         if self.repl and self.repl.is_running():
             self.repl.end()
-        sys.setswitchinterval(self._switching)
+        switching, threshold = self._of_the_process
+        sys.setswitchinterval(switching)
+        gc.set_threshold(*threshold)
         self._patched.undo()
         assert not self._thread.is_alive(), "the server does not end"
 
@@ -91,6 +97,7 @@ def serving(folder, **more):
     """Such a server for the length of the context, whose REPL, if it has one, is there."""
     live = InMemory(Path(folder), **more)
     try:
+        assert live.port_file.exists(), "the server does not start"
         if live.repl:
             with live.client() as client:
                 until(lambda: phases(client) == ["connected"], "its REPL")
