@@ -256,8 +256,11 @@ def test_input_that_the_repl_refuses_is_told_and_asked_for_again(tmp_path, versi
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(scripted(answers, ops=without_input)) as server,
     ):
-        options = ("--nrepl", f"n={server.endpoint}", "--repl", "none")
-        with serving(tmp_path, *options) as live, speaking(live, version, capabilities=ASKS[version]) as client:
+        settings = {"nrepl": (f"n={server.endpoint}",)}
+        with (
+            tools_in_memory.serving(tmp_path, has_repl=False, settings=settings) as live,
+            speaking(live, version, capabilities=ASKS[version]) as client,
+        ):
             until(lambda: "evaluate_code" in [one["name"] for one in client.ask("tools/list")["tools"]], "the REPL")
             task = begin(client, "(read)")
             until(lambda: get(client, task)["status"] == "input_required", "the question")
@@ -413,22 +416,6 @@ def test_a_task_waits_beyond_the_calls_timeout_unless_that_is_to_end_it(live, ga
         assert get(client, waiting)["status"] == "working"
         gate.touch()
         assert fields(result(client, waiting))["result"] == '"done"'
-
-
-def test_files_are_loaded_and_tests_are_run_as_tasks(tmp_path):
-    with (
-        serving(tmp_path, "--repl", "python") as live,
-        speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client,
-    ):
-        (live.workspace / "lasting_file.py").write_text("answer = 42")
-        (live.workspace / "test_lasting.py").write_text("def test_good(): pass\ndef test_bad(): assert False\n")
-        listed = until(lambda: [t for t in client.ask("tools/list")["tools"] if t["name"] == "run_tests"], "the REPL")
-        assert listed[0]["execution"] == {"taskSupport": "optional"}
-        loaded = begin_call(client, "load_file", filePath="lasting_file.py", detail=True)
-        assert fields(result(client, loaded))["status"] == "done"
-        tested = begin_call(client, "run_tests", namespace="test_lasting.py")
-        assert fields(result(client, tested))["reason"] == "tests-failed"
-        assert get(client, tested)["status"] == "failed"
 
 
 def test_a_queued_task_that_is_cancelled_never_runs(live, gate):

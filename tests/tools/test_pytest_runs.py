@@ -1,7 +1,10 @@
 """Tests of a Python project, run by its own pytest within the REPL, and without pytest where the project has none."""
 
+import json
+
 import pytest
 from live_server import serving, until
+from mcp_versions import speaking
 from python_projects import project
 from tests_tool import ask, counts
 
@@ -338,3 +341,20 @@ def test_without_pytest_plain_tests_run_and_the_others_are_named(tmp_path):
         assert words in str(ask(client))
         fresh = ask(client, fresh=True)
         assert (fresh["message"], words in fresh["stdout"]) == ("there are no tests in a new process", True)
+
+
+def test_files_are_loaded_and_tests_are_run_as_tasks(live, write):
+    write(loaded_as_task="answer = 42\n", test_as_task="def test_good(): pass\ndef test_bad(): assert False\n")
+    with speaking(live, "2025-11-25", capabilities={"tasks": {}}) as client:
+
+        def done(tool, **arguments):
+            task = client.ask("tools/call", name=tool, arguments=arguments, task={})["task"]["taskId"]
+            told = client.ask("tasks/result", taskId=task)["content"][0]["text"]
+            return json.loads(told), client.ask("tasks/get", taskId=task)["status"]
+
+        listed = until(lambda: [t for t in client.ask("tools/list")["tools"] if t["name"] == "run_tests"], "the REPL")
+        assert listed[0]["execution"] == {"taskSupport": "optional"}
+        loaded, _ = done("load_file", filePath="loaded_as_task.py", detail=True)
+        assert loaded["status"] == "done"
+        tested, status = done("run_tests", namespace="test_as_task.py")
+        assert (tested["reason"], status) == ("tests-failed", "failed")
