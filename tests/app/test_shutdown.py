@@ -4,9 +4,13 @@ import functools
 import logging
 import os
 import signal
+import socket
+import threading
 
 import anyio
+import anyio.to_thread
 import pytest
+from live_server import Bare
 
 from codriver.app import shutdown
 from codriver.app.hot_reload import LiveSettings
@@ -33,6 +37,7 @@ STEPS = (
     "close the long texts",
     "delete the kernels that servers started for us",
     "end the REPLs",
+    "part with the clients",
     "end the tasks",
     "send what waits for the clients",
     "answer the open requests",
@@ -113,7 +118,7 @@ def workspace(tmp_path, monkeypatch):
 async def served_and_stopped(workspace, failing=None, *, before=lambda _server: None, **settings):
     """A real server that is stopped by a signal once it is reached, and the steps that went through.
 
-    `before`: done with it just before.
+    `before`: done with it just before; unless it gives that who sends the signal instead.
     """
     done = []
     overrides = {"repl": ("none",), "mcp_socket_server_port": 0, **settings}
@@ -131,8 +136,8 @@ async def served_and_stopped(workspace, failing=None, *, before=lambda _server: 
 
     def reached():
         server.shutdown.steps[:] = [recorded(*step) for step in server.shutdown.steps]
-        before(server)
-        os.kill(os.getpid(), signal.SIGTERM)
+        if before(server) is None:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     options = ServeOptions(workspace, overrides, on_reached=reached)
     loaded = load(workspace, environ={}, overrides=overrides)
@@ -170,3 +175,28 @@ async def test_what_came_last_into_the_log_is_kept_also_where_no_run_is_remember
     await served_and_stopped(workspace, before=evaluate, remember_runs=0)
     (file,) = (tmp_path / "state").rglob("eval-history.transit.json")
     assert [entry.text for entry in history.read_history(file)] == ["(last)"]
+
+
+async def test_clients_are_parted_with_before_the_repls_end_and_the_workspace_is_free(workspace):
+    parted = threading.Event()
+
+    def visit(port):
+        with Bare(socket.create_connection(("127.0.0.1", port))) as client:
+            os.kill(os.getpid(), signal.SIGTERM)
+            while client.receive() is not None:
+                pass
+            parted.set()
+
+    def send_visitor(server):
+        steps = dict(server.shutdown.steps)
+
+        async def end_repls():
+            assert await anyio.to_thread.run_sync(parted.wait, 30), "the client is still connected"
+            await steps["end the REPLs"]()
+
+        server.shutdown.steps[:] = [*(steps | {"end the REPLs": end_repls}).items()]
+        visitor = threading.Thread(target=visit, args=[server._core.state.life.port])
+        visitor.start()
+        return visitor
+
+    assert await served_and_stopped(workspace, before=send_visitor) == list(reversed(STEPS))

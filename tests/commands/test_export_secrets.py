@@ -37,7 +37,7 @@ def live(tmp_path_factory):
         (running.workspace / "shop.py").write_text(SHOP)
         with running.client() as client:
             for code in STEPS:
-                client.call("evaluate_code", code=code)
+                client.call("evaluate_code", code=code, timeoutMs=60_000)
         yield running
 
 
@@ -110,7 +110,7 @@ def lisp(request, tmp_path_factory):
         with live.client() as client:
             until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
             for code in LISP_STEPS:
-                client.call("evaluate_code", code=code)
+                client.call("evaluate_code", code=code, timeoutMs=60_000)
         yield live
 
 

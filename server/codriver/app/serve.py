@@ -371,6 +371,7 @@ class Server:
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         add("delete the kernels that servers started for us", parts.server_kernels.end)
         add("end the REPLs", parts.repls.end_all)
+        add("part with the clients", self._part_with_clients)
         add("end the tasks", parts.protocol.end)
         add("send what waits for the clients", self._empty_outboxes)
         add("answer the open requests", self._answer_requests)
@@ -387,6 +388,12 @@ class Server:
         for client in self._parts.clients:
             await guarded(f"close the outbox of the client {client.id}", client.outbox.close)
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients), self._stop_s)
+
+    async def _part_with_clients(self) -> None:
+        """Close all connections: what came from now on would be lost, and waits in a relay for the next server."""
+        for client in self._parts.clients:
+            client.part()
+        await _wait_until(lambda: not self._parts.clients, self._stop_s)
 
     async def _end_evaluations(self) -> None:
         why = "the server stops"

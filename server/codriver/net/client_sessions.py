@@ -120,6 +120,8 @@ class ClientSession:
         """Gets bytes that come while nothing else waits to be read; whether it took all of them, so that nobody reads
         them.
         """
+        self.part: Callable[[], object] = lambda: None
+        """Ends the connection at once, whatever is still to be sent."""
         self.has_left = False
         """Whether nothing more comes from the client: later cancellations are not its own."""
         self.told_line = 0

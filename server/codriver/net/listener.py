@@ -243,6 +243,7 @@ class Listener:
 
     async def _converse(self, session: ClientSession, stream: SocketStream, first: bytes) -> None:
         async with anyio.create_task_group() as tasks:
+            session.part = tasks.cancel_scope.cancel
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
             await self._protocol.serve(session, receiving(stream, first, session))
             session.outbox.close()
