@@ -1,1 +1,1 @@
-"""The life of one server, and what it is built of."""
+"""The life of one server, and the parts that it is built of."""

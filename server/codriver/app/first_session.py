@@ -1,7 +1,7 @@
 """The first session of a client in a workspace: its greeting and tools, kept before any server ran there.
 
-A client that does not wait for a server it starts has our tools from its first request if they are kept. A server keeps
-them for the next time; for the first time `codriver init` does, out of the state in which a server would start: its
+Kept tools are there from the first request of a client that does not wait for the server it starts. A server keeps them
+for the next time; `codriver init` keeps them for the first time, from the state in which a server would start: its
 settings, the languages of the workspace's files, and the REPL that they call for. Languages and REPL are looked for
 again while the workspace is served.
 """
@@ -46,13 +46,12 @@ if TYPE_CHECKING:
 
 
 def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
-    """Keep for relays what clients will be told first: by their names, and the versions of MCP that they ask for.
+    """Keep for relays the first answers to clients, by the clients' names and the versions of MCP that they ask for.
 
-    A client of which a server has kept more is passed over. Blocks.
+    A client with more kept by a server is passed over. Blocks.
 
     Raises:
-        SettingsError: the settings of the workspace cannot be read.
-        OSError: the workspace cannot be read.
+        SettingsError: the settings of the workspace cannot be read. OSError: the workspace cannot be read.
     """
     settings = load(workspace, environ=os.environ).settings
     state = expected_state(workspace, settings)
@@ -92,18 +91,18 @@ def expected_state(workspace: Path, settings: Settings) -> State:
 
 
 def _not_done(effect: object) -> None:
-    """Do nothing: no server is there, and none is started."""
+    """Do nothing: no server runs, and none is started."""
 
 
 def instructions_for(
     state: State, settings: Settings, skills: SkillLibrary, client_name: str, *, are_starting: bool = False
 ) -> str:
-    """The instructions that a client of this name gets when it says who it is.
+    """The instructions that a client of this name gets in its handshake.
 
-    `are_starting`: those for the next time, when the REPLs that are there now are on their way.
+    `are_starting`: those for the next time, when the REPLs that are connected now are on their way.
     """
     known = state.repls.values()
-    # One that was given up will not start the next time either, where nothing has changed.
+    # A REPL that was given up will not start the next time either, if nothing has changed.
     phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
     repls = [
         Connected(repl.key, repl.dialect, phases[repl.key], repl.note or "", tuple(cautions(state, repl)))
@@ -119,14 +118,14 @@ def instructions_for(
 LOOK_S: Final = 8.0
 """How often a workspace is looked at, at most."""
 REST_TIMES: Final = 100
-"""Searches take no more than this part of the time."""
+"""A search is followed by a rest of so many times its length."""
 MAX_SEARCHED: Final = 50_000
 SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType({LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",)})
-"""How the files end whose first one brings tools with it."""
+"""By kind of tools: the suffixes of the files, the first of which brings these tools."""
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:
-    """Report what the files call for, when that is known and when it changes; a language that came stays."""
+    """Report the languages that files call for, when first known and when they change; a language that came stays."""
     seen: LanguagesSeen | None = None
 
     def look() -> LanguagesSeen:
@@ -142,7 +141,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 
 
 def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
-    """The report of what the files call for now. `known`: the languages that came before. Blocks."""
+    """The tools and languages that the files call for now. `known`: the languages that came before. Blocks."""
     wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
     found = kinds_held(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
     repl = repl_of_project(workspace)
@@ -150,6 +149,6 @@ def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> 
 
 
 def _needs_trust(repl: str, workspace: Path) -> bool:
-    """True where a server may refuse to start that REPL until the user has accepted the workspace."""
+    """True where a server may refuse to start the REPL until the user has accepted the workspace."""
     kind = kind_of(repl) if repl else None
     return bool(repl) and (kind is None or kind.launcher != "worker") and not trust.is_accepted(workspace)

@@ -46,7 +46,7 @@ LOOK_S = 0.25
 COST = 10
 """A round of looking is followed by a rest of so many times its length: a tenth of one core at most."""
 MAX_AT_ONCE = 50
-"""Nobody saves so many files by hand: it is a checkout or a generator, and loading them would redefine the world."""
+"""More files at once are a checkout or a generator, and no saves by hand: loading them would redefine the world."""
 MAX_FILES: Final = 20_000
 """Files looked at in one round: a folder with more is no project, and a round would take seconds."""
 WHO = "codriver-watch"
@@ -82,13 +82,13 @@ class Watcher:
             await self._load(file)
 
     def _saved(self, now: Mapping[Path, Stamp]) -> tuple[Path, ...]:
-        """The files that were saved since they were last loaded and are written to their end, the oldest save first."""
+        """The files that were saved since they were last loaded, and are completely written, the oldest save first."""
         if self._loaded is None:
-            # What was there before the watching began is not saved now.
+            # Files that were there before the watching began are not saved now.
             self._loaded, self._last = now, now
             return ()
         saved = [file for file, stamp in now.items() if self._loaded.get(file) != stamp]
-        # A file that is another one at each look is still being written.
+        # A file that differs at each look is still being written.
         written = (file for file in saved if self._last.get(file) == now[file])
         whole = tuple(sorted(written, key=lambda file: (now[file], file)))
         known = {file: stamp for file, stamp in self._loaded.items() if file in now}
@@ -115,7 +115,7 @@ class Watcher:
             self._say(f"{shown} was saved, and loading it into {repl.key} failed: {problem}", error=True)
 
     def _say_unserved(self, suffix: str, text: str) -> None:
-        """Once for a kind of file, until one of them is loaded: editors save often."""
+        """Say it once for a kind of file, until a file of that kind is loaded: editors save often."""
         if suffix not in self._unserved:
             self._unserved.add(suffix)
             self._say(text, error=False)
@@ -125,7 +125,7 @@ class Watcher:
 
 
 def _problem(given: Answer) -> str | None:
-    """Why a file was not loaded, in a line; None when it was."""
+    """The reason in a line why a file was not loaded; None for one that was."""
     fields = given.fields
     if fields.get("status") in LIVE:
         return f"its evaluation {fields.get('evaluationId')} is {fields['status']} after the time a call waits"
@@ -149,7 +149,7 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
     for _folder, _depth, files in walk(workspace, max_entries=MAX_FILES):
         for file in files:
             if os.path.splitext(file.name)[1] in suffixes:  # noqa: PTH122  # thousands of names
-                with contextlib.suppress(OSError):  # it was there a moment ago
+                with contextlib.suppress(OSError):  # the file existed a moment ago
                     if file.is_file():
                         found[Path(file.path)] = stamp_of(file.stat())
     return found
@@ -158,7 +158,7 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
 T = TypeVar("T")
 SETTINGS_LOOK_S = 2 * PORT_FILES_S
 GATES = frozenset({tool.setting for tool in MANIFEST if tool.setting is not None}) | {"toolset", "lean_clients"}
-"""The settings that tools are on offer by."""
+"""The settings that decide which tools are on offer."""
 
 
 class LiveSettings:
@@ -169,16 +169,16 @@ class LiveSettings:
         self.settings = reloader.settings
         """The settings now."""
         self.changed = anyio.Event()
-        """Set at their next change; then another stands here, for the one after that."""
+        """Set at the next change of the settings; a new event then replaces this one."""
         self.withheld = tuple(map(held_back, reloader.withheld))
         """The settings in the workspace's files that do not count, a sentence each."""
         self.discovery: Discovery | None = None
-        """The discovery that is asked for REPLs that are added; None until the server looks for the first."""
+        """The discovery that is asked for added REPLs; None until the server looks for the first."""
         self.server_kernels: ServerKernels | None = None
-        """The kernels that are told of those that are added; None as long."""
+        """The adapter that is told of added kernels; None until the server looks for the first REPL."""
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
-        """Look at the files until cancelled; tell in the log what became of each change."""
+        """Look at the files until cancelled; log the outcome of each change."""
         poller = Poller(self._reloader.look, interval_s=SETTINGS_LOOK_S, rests_first=True)
         while True:
             news = await poller.next(lambda found: found is not None)

@@ -1,8 +1,8 @@
 """The lists of tools kept for relays: a relay that starts a server answers its client from them at once.
 
-One file a workspace, in the user's state folder, with the newest clients. It says what has to be as it was for it to
-count: the Python, the files that settings and the version come from, the variables of ours. Who reads it is
-`codriver_relay.kept_lists`, which imports nothing of this.
+One file a workspace, in the user's state folder, with the newest clients. The file names the circumstances that must
+not have changed: the Python, the files that settings and the version come from, and our variables. Its reader is
+`codriver_relay.kept_lists`, which imports nothing from here.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ logger = logging.getLogger(__name__)
 MAX_CLIENTS: Final = 8
 MAX_WORKSPACES: Final = 64
 MAX_BYTES: Final = 512 * 1024
-"""Of one file. The list for one client takes 15 KB."""
+"""The size of one file. The list for one client takes 15 KB."""
 RULES: Final = files.Rules(files.Links.OWN, most_bytes=MAX_BYTES)
 NOT_COMPARED: Final = "_TOKEN"
-"""The end of the names of variables of ours by which no list differs: they are secrets, and are written nowhere."""
+"""The ends of the names of variables that are secrets: no list depends on them, and they are written nowhere."""
 
 
 class KeptLists:
-    """Keeps what clients are told first, for the life of one server. No client waits for it, and none of it fails.
+    """Keeps the first answers to clients, for the life of one server. No client waits for it, and no step of it raises.
 
     A client is its name and the protocol version it asked for, in its handshake or in each request.
     """
@@ -68,10 +68,9 @@ class KeptLists:
 
 
 def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
-    """Add a client to the file of a workspace, in place of what it said of that client. Blocks.
+    """Add a client to the file of a workspace, in place of the file's older entry for that client. Blocks.
 
-    `only_new`: what it says of that client stays. Without a word where it cannot be written: it is only there to save
-    time.
+    `only_new`: an older entry stays. A failure to write passes silently: the file only saves time.
     """
     try:
         path = _file(workspace)
@@ -99,7 +98,7 @@ def forget(workspace: Path) -> None:
 
 
 def circumstances(workspace: Path) -> dict[str, object]:
-    """The circumstances under which a workspace's kept list counts: all of them have to be the same."""
+    """The circumstances under which a workspace's kept list counts: each has to be the same."""
     stamped = (*layers.files(workspace), trust.record_path(workspace), Path(codriver.__file__))
     named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
     ours = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
@@ -112,7 +111,7 @@ def circumstances(workspace: Path) -> dict[str, object]:
 
 
 def stamp_of(file: Path) -> list[int] | None:
-    """The stamp of a file, as JSON has it; None where there is none."""
+    """The stamp of a file, as JSON has it; None for a missing file."""
     try:
         return list(files.stamp_of(file.stat()))
     except OSError:
@@ -138,7 +137,7 @@ def _who(client: Answer) -> tuple[object, object]:
 
 
 def _forget_oldest(folder: Path) -> None:
-    """Remove the files that were not written for the longest time, where there are too many."""
+    """Remove the files that were not written for the longest time, if there are too many."""
     kept = sorted(folder.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
     for file in kept[MAX_WORKSPACES:]:
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""The door to the page: it is imported and opened when somebody asks for it, or where the server before had it open."""
+"""The door to the page: the page is imported and opened on request, or if the server before had it open."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ class PageDoor:
     """The page of one server, for its life: closed until it is asked for, and again when nobody looks any more."""
 
     def __init__(self, parts: Parts, tasks: TaskGroup, record: Path, idle_s: float) -> None:
-        """`record`: the file with the page's port and token; `idle_s`: how long it is open when nobody looks."""
+        """`record`: the file with the page's port and token; `idle_s`: how long an unseen page stays open."""
         self._parts = parts
         self._tasks = tasks
         self._file = record
         self._idle_s = idle_s
         self._page: PageServer | None = None
         self._port: int | None = None
-        """While it is open."""
+        """The port, while the page is open."""
         self._opening = anyio.Lock()
         self._scope = anyio.CancelScope()
-        """Of the page while it is open."""
+        """The scope of the page, while it is open."""
 
     async def open(self) -> Mapping[str, object]:
-        """Open it, unless it is; its port, or in words why it cannot be opened. Its token is in the record alone."""
+        """Open the page, unless it is open; its port, or in words why it cannot be opened. Its token is in the record
+        alone."""
         try:
             async with self._opening:
                 if self._port is None:
@@ -53,7 +54,7 @@ class PageDoor:
         return {"port": self._port}
 
     async def go_on(self) -> None:
-        """Open it where the server before had it open and its port is free; else say how it is opened anew."""
+        """Open the page if the server before had it open and its port is free; else say how to open it anew."""
         wanted = await anyio.to_thread.run_sync(read_record, self._file)
         if wanted is None:
             return
@@ -65,7 +66,7 @@ class PageDoor:
             self._parts.core.report(Say(str(error), error=True))
 
     def close(self) -> None:
-        """Close it as the server ends; its record stays for the next one."""
+        """Close the page as the server ends; its record stays for the next server."""
         self._scope.cancel()
 
     async def _open(self, wanted: PageRecord | None) -> None:
@@ -79,7 +80,7 @@ class PageDoor:
         self._tasks.start_soon(self._serve, self._page, listener)
 
     async def _serve(self, page: PageServer, listener: SocketListener) -> None:
-        """Serve the page until it is closed. Whatever fails ends the page alone."""
+        """Serve the page until it is closed. A failure ends the page alone."""
         self._scope = anyio.CancelScope()
         with self._scope:
             try:

@@ -64,10 +64,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDLE_LOOKS = 100
-"""How often, within the time after which an idle server ends, it is looked whether it is idle."""
+"""The number of looks whether a server is idle, within the time after which an idle server ends."""
 LONGEST_IDLE_REST_S = 10
 ARRIVALS_S = 1.0
-"""How often clients that came are looked for, to be told to a person at the server's terminal."""
+"""Between two looks for clients that came, to be told to a person at the server's terminal."""
 THREAD_TURN_S = 0.0005
 """How long a thread that computes may keep the interpreter from the event loop: by itself Python leaves it 5 ms, fifty
 times as long as a ping takes."""
@@ -83,9 +83,9 @@ Says = Literal["quiet", "usual", "verbose"]
 class ServeOptions:
     """The options of one server. `overrides`: settings given on the command line, by their names.
 
-    `ends_when_idle`: nobody will think of stopping it, so it stops by itself when nobody needs it. `on_reached`: to be
-    called once it can be reached. `is_on_demand`: a relay or a command starts it, not the user, so that programs which
-    lie in the workspace are started only where the user has accepted it.
+    `ends_when_idle`: nobody will think of stopping the server, so it stops by itself when nobody needs it.
+    `on_reached`: called once the server can be reached. `is_on_demand`: a relay or a command starts the server, not the
+    user; programs in the workspace are then started only if the user has accepted the workspace.
     """
 
     workspace: Path
@@ -96,7 +96,7 @@ class ServeOptions:
     tells_arrivals: bool = False
     """Whether a person at a terminal is told which REPLs and clients come and go."""
     says: Says = "usual"
-    """How much is said on the terminal: faults alone, also that the server can be reached, or also each of its acts."""
+    """The messages on the terminal: faults alone, also that the server can be reached, or also each of its acts."""
 
 
 class UvloopMissingError(StartError):
@@ -113,7 +113,7 @@ def run(options: ServeOptions) -> int:
     """Run one server until it is stopped; the exit status.
 
     Raises:
-        StartError: it could not start, for the reason said.
+        StartError: the server could not start, for the reason in the error.
     """
     with on_stderr(logging.INFO if options.says == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
@@ -154,7 +154,7 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
             server = Server(workspace, LiveSettings(reloader), claim, tasks, options, durations)
             await server.run()
             tasks.cancel_scope.cancel()
-    # Raised out here, as a task group would wrap it in a group.
+    # Raised out here, as a task group would wrap the error in a group.
     if server.failure is not None:
         raise server.failure
     return 0
@@ -173,7 +173,7 @@ class Server:
         durations: Durations,
     ) -> None:
         self.failure: StartError | None = None
-        """Why it could not start."""
+        """The reason why the server could not start."""
         self._workspace = workspace
         self._live = live
         self._claim = claim
@@ -221,7 +221,7 @@ class Server:
             await self._ended.wait()
 
     async def _watch_skills(self) -> None:
-        """Notice and announce changed skills."""
+        """Announce changed skills."""
         poller = Poller(self._parts.skills.changed, interval_s=self._skills_s, rests_first=True)
         while True:
             await poller.next(bool)
@@ -277,9 +277,9 @@ class Server:
         self._tasks.start_soon(self._page.go_on)
         if self._options.ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
-        # What was made until here stays for good: looking through it again and again for garbage takes 100 ms a time.
+        # All objects made until here stay for good: each garbage collection would take 100 ms to look through them.
         gc.freeze()
-        # As nearly all stays that an evaluation leaves behind, to look for garbage among it less often is 4 % quicker.
+        # Nearly all objects that an evaluation leaves behind stay: collecting garbage less often is 4 % quicker.
         gc.set_threshold(20_000)
         said = greeting(self._core.state, self._claim.port_file, has_token=self._claim.token is not None)
         if self._options.says != "quiet":
@@ -300,7 +300,7 @@ class Server:
             logger.warning("%s; clients whose entries name codriver-relay of the PATH need none there", error)
 
     def _seek_repls(self) -> None:
-        """Look for REPLs from now on: those that the settings name, and those that are found in the workspace."""
+        """Look for REPLs from now on: those that the settings name, and those found in the workspace."""
         settings = self._live.settings
         discovery = Discovery(
             core=self._core,
@@ -338,7 +338,7 @@ class Server:
         idle_since = anyio.current_time()
         while True:
             allowed_s = self._live.settings.idle_exit_seconds
-            # So coarse that an idle server need not wake for it, and not too late for a short time.
+            # Coarse enough that an idle server need not wake for it, and early enough for a short time.
             await anyio.sleep(min(max(1, allowed_s / IDLE_LOOKS), LONGEST_IDLE_REST_S))
             busy = self._parts.clients or self._core.state.live
             if busy or not allowed_s:
@@ -355,9 +355,9 @@ class Server:
             self._ended.set()
 
     def _plan_shutdown(self) -> None:
-        """Say how to undo the start, in the order of the start: what is said last is done first."""
+        """Add the steps of the shutdown in the order of the start: the last added runs first."""
         parts, add = self._parts, self.shutdown.add
-        # A limit of their own, as all other threads may be taken.
+        # A limiter of its own, as all other threads may be taken.
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         add("report the end", lambda: self._core.report(Stopped()))
         add("withdraw the claim on the workspace", self._claim.withdraw)
@@ -409,7 +409,7 @@ class Server:
                         )
 
     def _give_up_evaluations(self) -> None:
-        """End what nothing could end, so that whoever waits for it is answered while there is a connection."""
+        """End evaluations that nothing could interrupt, so that their callers are answered while still connected."""
         why = "the server stops"
         text = f"{why}, and the code could not be interrupted: it may have run on until its REPL ended"
         failure = Failure("server-stopped", text)
@@ -419,7 +419,7 @@ class Server:
 
 
 async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
-    """Look every moment whether something is so, for as long as a stopping server waits."""
+    """Look every moment whether a condition holds, for as long as a stopping server waits."""
     deadline = anyio.current_time() + most_s
     while not is_so() and anyio.current_time() < deadline:
         await anyio.sleep(0.01)
@@ -435,7 +435,7 @@ def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
 
 
 OWN = "codriver-"
-"""The names of our own commands begin so: they come and go in a moment."""
+"""The prefix of our own commands' names: these clients come and go in a moment."""
 
 
 @dataclass(slots=True)
@@ -446,7 +446,7 @@ class Arrivals:
     _clients: dict[str, str] = field(default_factory=dict)
 
     def lines(self, repls: Iterable[Repl], clients: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """A line for each that came or went."""
+        """A line for each REPL or client that came or went."""
         now = {repl.key: f"{repl.origin.text}, {repl.dialect}" for repl in repls if repl.phase == "connected"}
         for key in now.keys() - self._repls.keys():
             yield f"REPL {key} is connected ({now[key]})"

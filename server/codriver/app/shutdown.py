@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STEP_S: Final = 30.0
-"""How long one step may take: far more than each allows itself, and an end for one that hangs."""
+"""The longest time of one step: far more than each step allows itself, and an end for one that hangs."""
 
 
 class Shutdown:
@@ -22,22 +22,23 @@ class Shutdown:
 
     def __init__(self) -> None:
         self.steps: list[tuple[str, Callable[[], object]]] = []
-        """By name, in the order of the start; those that have begun are gone. One may give an awaitable."""
+        """The steps by name, in the order of the start; steps that have begun are gone. A step may give an awaitable.
+        """
         self._running = anyio.Lock()
 
     def add(self, name: str, step: Callable[[], object]) -> None:
-        """One more thing has started; `step` undoes it, before those that were added earlier."""
+        """Add the step that undoes a start; it runs before the steps that were added earlier."""
         self.steps.append((name, step))
 
     async def run(self) -> None:
-        """Run all steps, the last added first. Again is harmless: the second waits for the first."""
+        """Run all steps, the last added first. A second call is harmless: it waits for the first."""
         async with self._running:
             while self.steps:
                 await guarded(*self.steps.pop())
 
 
 async def guarded(name: str, step: Callable[[], object]) -> None:
-    """Run one step; its failure, or that it takes longer than `STEP_S`, is logged by its name and goes no further."""
+    """Run one step; its failure, or a duration above `STEP_S`, is logged by its name and goes no further."""
     try:
         with anyio.fail_after(STEP_S):
             given = step()

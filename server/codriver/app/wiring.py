@@ -1,6 +1,6 @@
-"""The wiring of a server: every part is built here, in the order in which each needs those before it.
+"""The wiring of a server: every part is built here, after the parts that it needs.
 
-Nothing runs yet when all are built. What starts them, and ends them in the reverse order, is `codriver.app.serve`.
+Nothing runs yet when all are built: `codriver.app.serve` starts them, and ends them in the reverse order.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ CONNECTORS: Mapping[str, Connector] = MappingProxyType(
         JUPYTER: connect_jupyter,
     }
 )
-"""How to connect to REPLs, by the protocol that a kind of REPL names. `ServerKernels` has more."""
+"""The functions that connect to REPLs, by the protocol that a kind of REPL names. `ServerKernels` has more."""
 
 MAX_STREAM_BYTES = 32 * 2**20
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
@@ -93,9 +93,9 @@ def now_ms() -> int:
 
 
 def on_trouble(core: Core, code: str) -> Callable[[str | None], None]:
-    """A function by which a store tells that its files cannot be written, and by None that they can be again.
+    """A function by which a store tells that its files cannot be written, or by None that they can be again.
 
-    It may be called in any thread; the core remembers an error of this `code`. To be made on the event loop.
+    The function may be called in any thread; the core remembers an error of this `code`. To be made on the event loop.
     """
     loop = asyncio.get_running_loop()
 
@@ -113,7 +113,7 @@ class Parts:
 
     history: History
     reports: tuple[Action, ...]
-    """The reports of what was found, for the first dispatch: on a history that could not be read whole."""
+    """The reports on a history that could not be read whole, for the first dispatch."""
     transcripts: Transcripts
     logbook: Logbook
     recorder: RunRecorder
@@ -130,7 +130,8 @@ class Parts:
     kept: KeptLists
     seen: SeenClients
     cut_off: tuple[Say, ...]
-    """Of batches of edits that a killed server left half done, and that were taken back, for the first dispatch."""
+    """The reports on batches of edits that a killed server left half done and that were taken back, for the first
+    dispatch."""
 
 
 def build(
@@ -143,9 +144,9 @@ def build(
     durations: Durations,
     is_asked: bool,
 ) -> Parts:
-    """Build all parts of the server of `workspace`. `performers`: of the effects on the whole (`app`).
+    """Build all parts of the server of `workspace`. `performers`: those of the effects on the whole server (`app`).
 
-    `session_id`: the server's. `is_asked`: the user started it, and so any REPL that is to be started.
+    `session_id`: the server's. `is_asked`: the user started the server, and thereby asks for its REPLs.
 
     Blocks while it reads the history, and takes back edits that were cut off.
     """
@@ -185,7 +186,7 @@ def build(
 
 
 def _own_python(workspace: Path, live: LiveSettings) -> str | None:
-    """The interpreter that our own worker would run in, were the workspace accepted."""
+    """The interpreter that our own worker would run in, if the workspace were accepted."""
     try:
         return recipe(PYTHON.repl, workspace, os.environ, python=live.settings.python).command[0]
     except RecipeError:
@@ -193,7 +194,7 @@ def _own_python(workspace: Path, live: LiveSettings) -> str | None:
 
 
 def _recipe_of(workspace: Path, live: LiveSettings, grants: Grants, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # for `partial`
-    """The recipe for a REPL. The user who starts a server asks for those that are named, and else for our own alone."""
+    """The recipe for a REPL. A user who starts a server asks for the named REPLs, or for our own if none is named."""
     settings = live.settings
     asks = is_asked and (words in settings.repl or is_embedded(words))
     accepted, python = trust.is_accepted, settings.python
@@ -205,7 +206,7 @@ def _recipe_of(workspace: Path, live: LiveSettings, grants: Grants, is_asked: bo
 
 
 def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
-    """The performers that parts of the server bring."""
+    """The performers that the parts of the server bring."""
     return {
         **parts.repls.performers,
         dispatch.Append: parts.logbook.perform,
@@ -216,7 +217,7 @@ def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
 
 
 def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
-    """The connectors of one server: in REPLs that outlive it the sessions that it opens are recorded."""
+    """The connectors of one server; the sessions that it opens in REPLs that outlive it are recorded."""
 
     def is_ours(address: str) -> bool:
         return any(repl.owned and repl.address == address for repl in core.state.repls.values())
@@ -228,7 +229,7 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
 def _log(
     workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
 ) -> tuple[History, str | None, Transcripts, Logbook, RunRecorder]:
-    """The stores of all that passes through the REPLs: history, read now, and its report; long texts; log; memory."""
+    """The stores of all text of the REPLs: history, read now, and its report; long texts; log; memory."""
     settings, kept_in = live.settings, workspace_state_folder(workspace)
     history = History(
         history_file(workspace),
@@ -323,8 +324,8 @@ def _protocol(
 
 
 def _load_sdk() -> MakesSdk:
-    """The maker of the SDK's side of a server. Blocks: the SDK takes as long to import as all else."""
-    gc.disable()  # all of it stays: a third of the time would go into looking through it for garbage
+    """The maker of the SDK's side of a server. Blocks: the SDK's import takes as long as all other imports."""
+    gc.disable()  # all objects of the import stay: garbage collection would take a third of the time
     try:
         from codriver.protocol.sdk.sdk_server import SdkServer  # noqa: PLC0415  # most clients never need it
     finally:

@@ -1,7 +1,7 @@
-"""Comparison of printed values: what was recorded with what a fresh REPL gives, and what in them varies by nature.
+"""Comparison of printed values: the recorded with those of a fresh REPL, and the parts that vary by nature.
 
-The two came about independently of one another. Where both say the same, the value is taken to be that; where they
-differ in nothing but addresses, times and their like, a pattern stands for both; everything else does not reproduce.
+The two came about independently. If both say the same, that is taken to be the value. If they differ in nothing but
+addresses, times and the like, a pattern stands for both. Any other value does not reproduce.
 """
 
 from __future__ import annotations
@@ -39,23 +39,25 @@ _VARYING: Final = {
     "duration": r"\b\d+(?:\.\d+)?(?:[eE]-?\d+)? ?(?:ns|µs|us|ms|msecs|secs|seconds|s)\b",
     "epoch": r"\b1[0-9]{9}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b",
 }
-"""By name: what of a printed value depends on the moment or the process, as a pattern. The first that fits counts."""
+"""By name: the pattern of a part of a printed value that depends on the moment or the process. The first match counts.
+"""
 
 _ANY: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING.items()))
 _TODAY: Final = frozenset({"moment", "datetime", "clock", "epoch"})
-"""The patterns that depend on the day: values of one day may be alike, and those of another day are not."""
+"""The patterns that depend on the day: values of one day may be alike, and values of two days are not."""
 _DAY_MS: Final = 86_400_000
 _LONGEST: Final = 20_000
-"""Characters of a value in which it is looked for what varies."""
+"""The longest value, in characters, in which varying parts are looked for."""
 _CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
-"""The marks that printing puts in the place of what it leaves out, for length or for depth."""
+"""The marks that printing puts in place of parts that it leaves out, for length or for depth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The match of a fresh value with a recorded one. `pattern`: a regular expression of both; blank where they agree.
+    """The match of a fresh value with a recorded one. `pattern`: a regular expression of both; blank if they agree.
 
-    `is_cut`: what was recorded is the beginning of it alone. `note`: pictures in it that are alike and not the same.
+    `is_cut`: the recorded text is only the beginning of the value. `note`: names the pictures that are alike and not
+    the same.
     """
 
     pattern: str = ""
@@ -64,10 +66,11 @@ class Match:
 
 
 def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
-    """The match of the fresh value with the recorded one, which is of `time_ms`; None where there is none.
+    """The match of the fresh value with the value recorded at `time_ms`; None for no match.
 
-    Pictures are compared by the facts of their headers: of the same digest they are the same, of one kind and as many
-    pixels they are alike, and the text beside them is compared as any. A kernel tells a picture with no text beside it.
+    Pictures are compared by the facts of their headers: pictures of one digest are the same; pictures of one kind and
+    as many pixels are alike; the text beside them is compared as any other. A kernel tells a picture with no text
+    beside it.
     """
     recorded, fresh = without_data(recorded), without_data(fresh)
     before, now = pictures_in(recorded), pictures_in(fresh)
@@ -80,7 +83,7 @@ def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match 
 
 
 def compare_pictures(recorded: Sequence[Picture], fresh: Sequence[Picture]) -> str | None:
-    """A note on the pictures that are alike and not the same, blank where all are; None where some are not alike."""
+    """A note on the pictures that are alike and not the same, blank if all are the same; None if some are not alike."""
     if len(recorded) != len(fresh):
         return None
     notes = []
@@ -95,10 +98,10 @@ def compare_pictures(recorded: Sequence[Picture], fresh: Sequence[Picture]) -> s
 def match_pictures(
     recorded: Sequence[Picture], shown: Sequence[Sequence[Picture]], *, is_again: bool = False
 ) -> list[tuple[int | None, str]]:
-    """For each recorded picture the place of the one shown that is most like it, None where none is, and a note.
+    """For each recorded picture the place of the shown one that is most like it, None for no such one, and a note.
 
-    One that is shown stands for one that was recorded, the latest of several that are as like it; with `is_again` also
-    for more, where nothing else does.
+    A shown picture stands for one recorded picture, the latest of several that are equally like it; with `is_again` it
+    may stand for more, if no other does.
     """
     found: dict[int, tuple[int | None, str]] = {}
     for is_free, is_same in ((True, True), (True, False), *([(False, False)] * is_again)):
@@ -126,12 +129,12 @@ def _compare_texts(recorded: str, fresh: str, dialect: str, time_ms: int) -> Mat
 
 
 def opened(text: str) -> str:
-    """A pattern of a text, open in all that may vary."""
+    """A pattern of a text that leaves open all parts that may vary."""
     return "".join(_VARYING[name] if name else re.escape(part) for name, part in _parts(text))
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """The text in parts: each with the name of what varies in it, blank where nothing does."""
+    """The parts of a text, each with the name of its varying pattern, blank for a part that does not vary."""
     at = 0
     for found in _ANY.finditer(text):
         yield "", text[at : found.start()]
@@ -141,7 +144,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
-    """A pattern of both, where they differ in what varies alone, or tell the time at which they were; else blank."""
+    """A pattern of both, if they differ in varying parts alone, or tell the time of their evaluation; else blank."""
     ones, others = list(_parts(recorded)), list(_parts(fresh))
     if len(ones) != len(others):
         return ""
@@ -156,7 +159,7 @@ def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
 
 
 def _is_of(text: str, time_ms: int) -> bool:
-    """Whether a text that did not change tells the day it was recorded on."""
+    """Whether a text that did not change tells the day of its recording."""
     if not time_ms:
         return False
     if re.fullmatch(_VARYING["epoch"], text):
@@ -178,7 +181,7 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 def are_equal(one: str, other: str, dialect: str) -> bool:
-    """Whether two printed values are one, in whatever order sets and maps are printed."""
+    """Whether two printed values are equal, in whatever order sets and maps are printed."""
     if dialect in {"python", "hy"}:
         values = python_literal(one), python_literal(other)
         return None not in values and repr(_ordered(values[0])) == repr(_ordered(values[1]))
@@ -186,7 +189,7 @@ def are_equal(one: str, other: str, dialect: str) -> bool:
 
 
 def python_literal(text: str) -> tuple[object] | None:
-    """The value of a literal, alone in a tuple; None for other text, and for a value that does not equal itself."""
+    """The value of a literal, alone in a tuple; None for any other text, and for a value that is unequal to itself."""
     if text in {"True", "False", "None"}:
         return (text == "True" if text != "None" else None,)
     try:
@@ -198,7 +201,7 @@ def python_literal(text: str) -> tuple[object] | None:
 
 
 def _ordered(value: object) -> object:
-    """A literal's value with its sets in an order; a dict keeps its own, which Python promises."""
+    """A literal's value with its sets in a fixed order; a dict keeps its own order, which Python promises."""
     if isinstance(value, set | frozenset):
         return ("set", sorted(repr(_ordered(item)) for item in value))
     if isinstance(value, dict):
@@ -209,12 +212,12 @@ def _ordered(value: object) -> object:
 
 
 def _canonical(text: str) -> str:
-    """A printed Lisp value with its sets and maps in an order."""
+    """A printed Lisp value with its sets and maps in a fixed order."""
     return " ".join(_shape(form, text) for form in read(text).forms)
 
 
 def _shape(form: Form, text: str) -> str:
-    """One form of it."""
+    """The shape of one form."""
     children = form.children
     if not children:
         return text[form.start : form.end]

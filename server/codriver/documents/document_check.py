@@ -1,6 +1,6 @@
-"""Check of a document: it is run in a fresh process, and written anew without what fails, until all of it holds.
+"""Check of a document: it is run in a fresh process, and written anew without its failing parts, until all of it holds.
 
-`check_document` asks for a document to be run and is sent what failed in it; whoever drives it has the process.
+`check_document` asks for runs of the document and is sent the failures; the caller that drives it has the process.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from codriver.documents.verification import Checked
 
 MOST_ROUNDS: Final = 12
-"""Each leaves out at least one assertion, or all of a test."""
+"""Each round leaves out at least one assertion, or all of a test."""
 
 
 class FormatUnknownError(CodriverError):
-    """A dialect has no document of this format."""
+    """The dialect has no document of this format."""
 
     def __init__(self, dialect: str, form: str) -> None:
         if dialect == "unknown":
@@ -38,7 +38,7 @@ class FormatUnknownError(CodriverError):
 
 
 class DocumentFailsError(CodriverError):
-    """A document does not run in a fresh process, whatever is left out of it. Nothing is written."""
+    """A document does not run in a fresh process, however much is left out. Nothing is written."""
 
     def __init__(self, error: str) -> None:
         super().__init__(
@@ -48,7 +48,7 @@ class DocumentFailsError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A test that failed, or the whole where `test` is blank. `lines`: those of the document that it was at."""
+    """A test that failed, or the whole for a blank `test`. `lines`: the lines of the document at which it failed."""
 
     test: str
     lines: tuple[int, ...]
@@ -72,7 +72,7 @@ def needs_run(form: Format) -> bool:
 
 
 def check_format(dialect: str, form: Format) -> None:
-    """Refuse what cannot be written, before any code runs for it.
+    """Refuse a format that cannot be written, before any code runs for it.
 
     Raises:
         FormatUnknownError: there is no such document in the dialect.
@@ -83,11 +83,11 @@ def check_format(dialect: str, form: Format) -> None:
 
 
 def check_document(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin) -> DocumentCheck:
-    """Ask for the document to be run, as often as it takes, and give what holds.
+    """Ask for runs of the document, as often as needed, and give the document that holds.
 
     Raises:
-        FormatUnknownError: there is no such document in the dialect.
-        DocumentFailsError: it does not even load.
+        FormatUnknownError: there is no such document in the dialect. DocumentFailsError: the document does not even
+        load.
     """
     check_format(dialect, form)
     kept, in_one = tuple(checked), False
@@ -111,7 +111,7 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
 
 
 def _without_magic(one: Checked) -> Checked:
-    """The step; one that is no Python is left out."""
+    """The step without magic; a step that is no Python is left out."""
     is_magic = one.step.role == "magic" and one.verdict != "absent"
     return replace(one.demoted(NO_PYTHON), verdict="absent") if is_magic else one
 
@@ -127,7 +127,7 @@ def _page(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
 
 
 def _lessened(checked: tuple[Checked, ...], page: Page, failed: Sequence[Failed]) -> tuple[Checked, ...]:
-    """The steps, those at which the document failed with less said of them."""
+    """The steps, with less claimed of those at which the document failed."""
     whys: dict[int, str] = {}
     for failure in failed:
         for line in failure.lines[-1:] or page.steps:
@@ -137,7 +137,7 @@ def _lessened(checked: tuple[Checked, ...], page: Page, failed: Sequence[Failed]
 
 
 def _less(one: Checked, error: str) -> Checked:
-    """A step with less said of it: of an error not its class, of a value nothing, and then as one that cannot run."""
+    """A step with less claimed of it: of an error not its class, of a value nothing, at last as one that cannot run."""
     if one.verdict == "raises" and one.raised is not None and one.raised != Raised(""):
         return replace(one, raised=Raised(""))
     why = f"does not hold in a file of its own: {error.splitlines()[0] if error else 'it failed'}"

@@ -1,8 +1,8 @@
 """Layout of a document: its page, whose lines remember their steps, and the order of the steps of a test file.
 
 Every format has a header and names of tests. In a test file imports, functions and classes that are defined once stand
-above the tests. A step that changes something belongs with every step that could see the change, as far as names tell;
-a test file whose tests do not hold so has one test of all.
+above the tests. A step that changes a value belongs with every step that could see the change, as far as names tell; if
+its tests fail so, a test file has one test of all steps.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.documents.verification import Checked
 
 NOTHING = frozenset({"None", "nil"})
-"""The values of what is run for its effect."""
+"""The values of steps that are run for their effect."""
 Format = Literal["test", "script", "comment", "notebook"]
 
 WIDTH: Final = 100
@@ -63,14 +63,14 @@ def _is_import(one: Checked) -> bool:
 
 
 def _must_be_above(one: Checked, dialect: str) -> bool:
-    """Whether no test could have it: only a module imports all names, only what is compiled before has macros."""
+    """Whether the step can be in no test: only a module imports all names, only compiled code has macros."""
     if dialect == "python":
         return _is_import(one) and ("import *" in one.step.text or "__future__" in one.step.text)
     return _is_import(one) or _is_macro(one, dialect)
 
 
 def _is_macro(one: Checked, dialect: str) -> bool:
-    """Whether code behind it cannot be read without it: a test is compiled before anything of it runs."""
+    """Whether code behind the step cannot be read without it: a test is compiled before any of its code runs."""
     heads = ("(defmacro", "(defrecord", "(deftype", "(defprotocol", "(definterface", "(declare")
     return dialect != "python" and one.step.text.startswith(heads)
 
@@ -89,7 +89,7 @@ def _is_constant(one: Checked, dialect: str) -> bool:
 
 
 def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that are bound anew, and those whose values change, these among them."""
+    """The names that are bound anew, and the names whose values change; the first are among the second."""
     times = Counter(name for one in present for name in one.step.gives)
     known = frozenset(times)
     rebound = {name for name, count in times.items() if count > 1}
@@ -114,7 +114,7 @@ def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], fr
 
 
 def _reach(name: str, above: Iterable[Checked], changing: frozenset[str]) -> frozenset[str]:
-    """The changing names that whoever uses `name` uses, by the functions above the tests too."""
+    """The changing names in the reach of `name`, also by way of the functions above the tests."""
     uses: dict[str, frozenset[str]] = {}
     for one in above:
         if not _is_import(one):
@@ -129,14 +129,14 @@ def _reach(name: str, above: Iterable[Checked], changing: frozenset[str]) -> fro
 
 
 class _Groups:
-    """Steps by what links them; two groups that a step links become one."""
+    """Groups of steps with common names; a step that links two groups makes them one."""
 
     def __init__(self) -> None:
         self._groups: list[tuple[set[str], list[tuple[int, Checked]]]] = []
         self._count = 0
 
     def add(self, one: Checked, names: set[str]) -> None:
-        """Add a step to the groups that know one of `names`, which are one group then."""
+        """Add a step to the groups that know one of `names`; these become one group."""
         links, steps = set(names), [(self._count, one)]
         others = []
         for group in self._groups:
@@ -149,7 +149,7 @@ class _Groups:
         self._count += 1
 
     def in_order(self) -> tuple[tuple[Checked, ...], ...]:
-        """The groups by their first steps."""
+        """The groups in the order of their first steps."""
         ordered = sorted(self._groups, key=lambda group: group[1][0][0])
         return tuple(tuple(one for _, one in steps) for _, steps in ordered)
 
@@ -167,11 +167,11 @@ class Origin:
 
 @dataclass(slots=True)
 class Page:
-    """A document being written, line by line; which line came of which step is remembered."""
+    """A page that is written line by line; each line's step is remembered."""
 
     lines: list[str] = field(default_factory=list)
     steps: dict[int, Checked] = field(default_factory=dict)
-    """By line, counted from 1."""
+    """By line, counted from 1: the step that the line came from."""
 
     def write(self, text: str = "", of: Checked | None = None) -> None:
         """Add lines."""
@@ -181,19 +181,19 @@ class Page:
                 self.steps[len(self.lines)] = of
 
     def gap(self, lines: int) -> None:
-        """Leave so many lines blank before what comes next."""
+        """Leave so many lines blank before the next line."""
         while self.lines and not self.lines[-1]:
             self.lines.pop()
         self.lines += [""] * lines
 
     @property
     def text(self) -> str:
-        """The whole, with one newline at its end."""
+        """The whole text, with one newline at its end."""
         return "\n".join(self.lines).rstrip() + "\n"
 
 
 def commented(text: str, mark: str) -> str:
-    """A text as comment, `mark` before each of its lines, whatever character separates them: no part of it is code."""
+    """A text as comment, `mark` before each line, whichever character separates the lines: no part of it is code."""
     return "\n".join(f"{mark} {line}" for line in text.splitlines() or [""])
 
 
@@ -221,7 +221,7 @@ def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
 
 
 def left_out(one: Checked) -> str:
-    """Why a step that ran is not in a file of tests."""
+    """The reason why a step that ran is not in a file of tests."""
     if one.is_patch:
         return f"it redefines what {one.of.namespace} has, which is another file's"
     return "it uses the last value, which only a REPL has"
@@ -236,7 +236,7 @@ def write_left_out(page: Page, absent: Iterable[Checked], mark: str) -> None:
 
 
 def test_names(tests: Sequence[Sequence[Checked]], separator: str, known: frozenset[str]) -> list[str]:
-    """A name for each test: of its description, else of a name of the session that it is about, and a number."""
+    """A name for each test: from its description, else from a name of the session in it, and a number."""
     return [separator.join([_about(test, known), str(number)]).lower() for number, test in enumerate(tests, 1)]
 
 

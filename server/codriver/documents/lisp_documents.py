@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """The library of tests of a dialect. `anything`: the class of every error; `own`: how others' names are reached."""
+    """The test library of a dialect. `anything`: the class of every error; `own`: the alias for names of other
+    namespaces."""
 
     library: str
     anything: str
     own: str = ""
-    """The text before the name of an error's class that has no package. Blank: a name without one is not said."""
+    """The text before the name of an error's class that has no package. Blank: a class without a package is not named.
+    """
     names_classes: bool = True
-    """Whether the qualified name of a class can be written as it is."""
+    """Whether the qualified name of a class can be written unchanged."""
 
 
 FRAMEWORKS: Final = {
@@ -42,7 +44,7 @@ FRAMEWORKS: Final = {
 
 USER: Final = "user"
 LONG: Final = 2000
-"""Of a value that is printed in more characters their number is compared: nobody would read it."""
+"""A value printed in more characters is compared by their number: nobody would read it."""
 _BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
 _READABLE: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
 _RECORD: Final = re.compile(r"#[\w.]+\{")
@@ -50,7 +52,7 @@ _PLAIN: Final = re.compile(r"[-+]?\d[\d./MNe+-]*|true|false|:[\w.*+!?<>=/-]+|\"(
 
 
 def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialect: str) -> Page:
-    """A file of tests for the dialect. Forms that cannot run are comments at its end, with why."""
+    """A file of tests for the dialect. Forms that cannot run are comments at its end, with the reason."""
     framework = FRAMEWORKS[dialect]
     page = Page()
     for line in header(origin, checked):
@@ -73,7 +75,7 @@ def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialec
 
 
 def uses_last(one: Checked) -> bool:
-    """Whether a form takes a value that only a REPL has."""
+    """Whether a form uses a value that only a REPL has, such as its last one."""
     return bool(one.step.uses & LAST_VALUES)
 
 
@@ -86,7 +88,7 @@ def _is_ns(one: Checked) -> bool:
 
 
 def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Origin, framework: Framework) -> None:
-    """The namespace of the file: with what the session's own namespaces required, and the names of those it was in."""
+    """Write the file's namespace: the requires of the session's own namespaces, and the names of those it was in."""
     required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
     for one in layout.above:
         if not one.of.file and one.step.text.startswith(("(ns ", "(ns\n")):
@@ -105,12 +107,12 @@ def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Or
             required.append(f"[{name} :refer :all{exclude}]" if name in used else f"[{name}]")
     page.gap(1)
     page.write(f"(ns {origin.name}")
-    # One clause: of several, Basilisp heeds the last.
+    # One clause: Basilisp heeds only the last of several.
     page.write("\n  ".join(["  (:require " + "\n            ".join(dict.fromkeys(required)) + ")", *clauses]) + ")")
 
 
 def _clauses(text: str) -> list[tuple[str, list[str], str]]:
-    """The clauses of an `ns` form: of each its first word, what follows it, and the whole."""
+    """The clauses of an `ns` form: for each its first word, the parts behind it, and the whole."""
     found = []
     for clause in read(text).forms[0].children[2:]:
         parts = [text[part.start : part.end] for part in clause.children]
@@ -165,7 +167,7 @@ def _asserted(one: Checked, framework: Framework) -> str:
 
 
 def _class(name: str, framework: Framework) -> str:
-    """The class of an error as the file can name it, else that of every error."""
+    """The class of an error as the file can name it, else the class of every error."""
     if "." in name and framework.names_classes:
         return name
     return framework.own + name if framework.own and _BUILTIN_ERRORS.fullmatch(name) and name != "ExceptionInfo" else framework.anything  # fmt: skip  # noqa: E501
@@ -184,7 +186,7 @@ def _string(text: str) -> str:
 
 
 def _indented(code: str) -> str:
-    """Code moved to the right, but for the lines that a string in it goes on in."""
+    """Code moved to the right, except the lines on which a string continues."""
     inside: set[int] = set()
     waiting = list(read(code).forms)
     while waiting:
@@ -222,7 +224,7 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
 
 
 def comment(checked: Sequence[Checked], origin: Origin) -> Page:
-    """A rich comment: the forms and their values, to be pasted below the code they are about."""
+    """A rich comment: the forms and their values, to be pasted below the code that they are about."""
     page = Page()
     page.write("(comment")
     for line in header(origin, checked):

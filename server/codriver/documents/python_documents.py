@@ -29,9 +29,9 @@ _SIMPLE: Final = (
     *(ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.JoinedStr, ast.BinOp),
     *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
 )
-"""Expressions that may stand before an operator as they are."""
+"""Expressions that may stand before an operator without brackets."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-"""Characters that no literal shows as they are: some end the line, and some the file."""
+"""Characters that no literal shows unescaped: some end the line, and some the file."""
 _FOR_EFFECT: Final = re.compile(
     r"print\(|(?:.*\.)?(?:append|add|update|extend|sort|insert|remove|clear|seed|reverse|discard|write|close|put)\("
 )
@@ -45,7 +45,7 @@ LONG: Final = 2000
 
 
 def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> Page:
-    """A file for pytest. Steps that cannot run are comments at its end, with why."""
+    """A file for pytest. Steps that cannot run are comments at its end, with the reason."""
     page = Page()
     tests = [[one for one in test if not _uses_last(one)] for test in layout.tests]
     body, given = Page(), frozenset(name for one in checked for name in one.step.gives)
@@ -112,7 +112,7 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
 
 
 def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
-    """Imports of the names that code used which ran in another module."""
+    """Imports of the names that code used in another module."""
     lines = list[str]()
     shown = {name for one in checked if one.verdict != "absent" for name in one.step.uses & OF_IPYTHON.keys() - given}
     lines += [f"from {OF_IPYTHON[name]} import {name}" for name in sorted(shown)]
@@ -127,7 +127,7 @@ def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
 
 
 def _named(one: Checked, given: frozenset[str]) -> Checked:
-    """The step, with no module said of what the session made: in a file of its own it has another."""
+    """The step, without the module's name before what the session made: in a file of its own that name differs."""
     if one.raised is not None and one.raised.name in given:
         return replace(one, raised=replace(one.raised, type=one.raised.name))
     value = one.value or ""
@@ -147,7 +147,7 @@ def _module(one: Checked) -> str:
 
 
 def _global_names(layout: Layout, test: Sequence[Checked]) -> list[str]:
-    """The names that a test must bind in its module, as its code did: others read them there."""
+    """The names that a test must bind in its module, as its code did: other code reads them there."""
     given = {name for one in test for name in one.step.gives}
     steps = [one.step for one in (*layout.above, *test)]
     if any(_DYNAMIC.search(step.text) for step in steps):
@@ -193,9 +193,9 @@ def _write_step(page: Page, one: Checked, indent: str) -> None:
 
 
 def _asserted(one: Checked) -> str:
-    """The code of a step with what is asserted of it, and a line for each picture: of those nothing is asserted.
+    """The code of a step with its assertion, and a line for each picture: nothing is asserted of pictures.
 
-    Another version of a library draws others.
+    Another version of a library draws other pictures.
     """
     pictures = pictures_in(without_data("\n".join((*one.shown, one.drawn))))
     told = [f"# shows a picture, which is left out: {picture.words}" for picture in pictures]
@@ -227,7 +227,7 @@ def _asserted_value(one: Checked) -> str:
 
 
 def _split_comments(code: str) -> list[str]:
-    """The comments above a step, each, and then its code."""
+    """The comments above a step, one by one, and then its code."""
     lines = code.split("\n")
     count = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return [*lines[:count], "\n".join(lines[count:])]
@@ -247,7 +247,7 @@ def _argument(expression: str) -> str:
     """An expression as it may be the one argument of a call."""
     try:
         call = ast.parse(f"f({expression}\n)", mode="eval").body
-    except SyntaxError:  # as of `yield`, which needs brackets of its own
+    except SyntaxError:  # such as `yield`, which needs brackets of its own
         return f"({expression})"
     is_one = isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords
     return expression if is_one else f"({expression})"
@@ -264,7 +264,7 @@ def _regex(pattern: str) -> str:
 
 
 def _indented(code: str, indent: str) -> str:
-    """Code moved to the right, but for the lines that a text in it goes on in."""
+    """Code moved to the right, except the lines on which a text continues."""
     moved = "\n".join(_INDENT + line for line in code.split("\n"))
     inside: set[int] = set()
     for node in ast.walk(ast.parse(f"async def steps():\n{moved}\n")):
@@ -335,12 +335,12 @@ SPACE: Final = "_codriver_documents"
 
 
 def loaded(program: str) -> str:
-    """The code that brings the program in."""
+    """The code that loads the program."""
     return f"{SPACE} = {{'__name__': 'documents'}}\nexec({program!r}, {SPACE})"
 
 
 def driven(text: str, name: str, *, is_reversed: bool = False) -> str:
-    """The expression that runs a document and its tests by that program, in their order or in the other."""
+    """The expression by which that program runs a document and its tests, in their order or in the other."""
     return f"{SPACE}['verify']({text!r}, {name!r}, is_reversed={is_reversed})"
 
 
@@ -348,7 +348,7 @@ def failures(value: str | None) -> list[tuple[str, list[int], str]]:
     """The tests that failed, by the value of that expression: name, lines of the document, error.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the value is not of that expression.
     """
     rows = json.loads(ast.literal_eval(value or ""))
     return [(str(test), [int(line) for line in lines], str(error)) for test, lines, error in rows]
@@ -384,7 +384,7 @@ def _markdown(text: str, name: str) -> dict[str, Any]:
 def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
     cell = next((one.cell for one in steps if one.cell is not None), None)
     outputs = _outputs(steps, count) if cell is None else [_numbered(one, count) for one in cell]
-    # A kernel's cell as it was: a semicolon at its end keeps its value back.
+    # A kernel's cell unchanged: a semicolon at its end keeps its value back.
     source = "\n".join(one.step.text for one in steps) if cell is None else steps[0].of.code
     return {
         "cell_type": "code", "id": _id(name), "metadata": {}, "execution_count": count, "source": _lines(source),
@@ -393,7 +393,7 @@ def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
 
 
 def _numbered(output: Mapping[str, object], count: int) -> dict[str, Any]:
-    """An output of a kernel, as one of the cell of this number."""
+    """An output of a kernel, as an output of the cell of this number."""
     return {name: count if name == "execution_count" else one for name, one in output.items()}
 
 
@@ -419,7 +419,7 @@ def _display(bundle: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bundles(text: str) -> list[dict[str, Any]]:
-    """A value by media type, once for each of its pictures: the last has the text beside them."""
+    """A value by media type, once for each of its pictures: the last has the text beside the pictures."""
     *before, last = [{found[1]: found[2]} for found in DATA.finditer(text)] or [{}]
     return [*before, {**last, "text/plain": _lines(without_data(text, lambda _one: "").strip() if last else text)}]
 

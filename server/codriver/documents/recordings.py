@@ -1,4 +1,4 @@
-"""Recordings: evaluations as the log has them, read from its entries, chosen from, and kept as lines of JSON."""
+"""Recordings: evaluations read from the log's entries, selected, and stored as lines of JSON."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 FORMAT: Final = "codriver-recording"
 VERSION: Final = 1
 LOADED: Final = "load "
-"""How the log begins to say that what follows is a file's text; its absolute path follows."""
+"""The first words of the log entry that holds a file's text; the file's absolute path follows."""
 
 
 class RecordingError(CodriverError):
-    """A file is no recording that this version reads."""
+    """A file is no recording that this version can read."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"this is no recording: {why}; `codriver export --format recording` writes one")
 
 
 class NothingChosenError(CodriverError):
-    """The log has nothing of what was asked for."""
+    """The log has none of the evaluations asked for."""
 
     def __init__(self, asked: str) -> None:
         super().__init__(f"no evaluation in the log {asked}: `codriver log` shows those there are")
@@ -35,10 +35,10 @@ class NothingChosenError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One evaluation: its code, where it ran, and what came of it. `time` is epoch milliseconds.
+    """One evaluation: its code, its place, and its outcome. `time` is epoch milliseconds.
 
     `values` are those of its forms or expressions in order. `file` is given where the code is that file's text.
-    `ending` says how it ended where it did not by itself, as when it was interrupted.
+    `ending` says how an evaluation ended that did not end by itself, such as by an interrupt.
     """
 
     id: str
@@ -56,18 +56,19 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Evaluations of one session in order, and the REPL they ran in: its dialect, and the words that start one."""
+    """Evaluations of one session in order, and their REPL: its dialect, and the words that start one."""
 
     dialect: str
     repl: str
     evaluations: tuple[Recorded, ...]
     is_of_kernel: bool = False
-    """Whether they are cells: a kernel tells what each displays, and the value of its last form alone."""
+    """Whether the evaluations are cells: a kernel tells all that each displays, and the value of its last form alone.
+    """
 
 
 T = TypeVar("T")
 UNKNOWN_NAME: Final = re.compile(r"\bname '(\w+)' is not defined|nable to resolve symbol:? '?([^\s']+)")
-"""How REPLs say that a name is unknown to them."""
+"""The messages by which REPLs say that a name is unknown."""
 NAME: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TEXTS: Final = {
@@ -80,9 +81,9 @@ TEXTS: Final = {
 
 
 def recorded(entries: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
-    """The evaluations that entries of the log tell of, in the order in which they began.
+    """The evaluations that entries of the log tell of, in the order of their begin.
 
-    One whose code is not among the entries is left out: the log has let go of it.
+    An evaluation whose code is not among the entries is left out: the log has dropped the code.
     """
     found: dict[str, Recorded] = {}
     said: dict[str, str] = {}
@@ -119,10 +120,10 @@ def _with(before: Recorded, field: str, text: str) -> Recorded:
 
 
 def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Recorded, ...]:
-    """The evaluations from the newest checkpoint of this name on, itself among them.
+    """The evaluations from the newest checkpoint of this name on, the checkpoint's own among them.
 
     Raises:
-        NothingChosenError: there is none.
+        NothingChosenError: there is no such checkpoint.
     """
     wanted = " ".join(name.split())
     for place in range(len(evaluations) - 1, -1, -1):
@@ -132,14 +133,14 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
 
 
 def names_unknown(notes: Iterable[str]) -> frozenset[str]:
-    """The names that, as these notes on steps say, a fresh REPL does not know."""
+    """The names that a fresh REPL does not know, according to these notes on steps."""
     return frozenset(found[1] or found[2].rpartition("/")[2] for note in notes for found in UNKNOWN_NAME.finditer(note))
 
 
 def last_that_define(evaluations: Sequence[Recorded], last: int, names: Iterable[str]) -> int:
-    """The number of evaluations, from the last one back, that define these names too, and what those need.
+    """The number of evaluations, counted back from the last, that also define these names and the names these need.
 
-    It is `last` where none before them does. What defines a name is known by the shape of the code.
+    The number is `last` if no earlier evaluation defines them. A definition is recognised by the shape of the code.
     """
     needed, most = set(names), last
     for number in range(last + 1, len(evaluations) + 1):
@@ -164,7 +165,7 @@ def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorde
     """The evaluations of these ids, in the order in which they ran.
 
     Raises:
-        NothingChosenError: one is not there.
+        NothingChosenError: an id is not in the log.
     """
     wanted = set(ids)
     if missing := wanted - {evaluation.id for evaluation in evaluations}:
@@ -175,7 +176,7 @@ def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorde
 def as_lines(recording: Recording) -> str:
     """A recording as a file: a line of JSON on the whole, and one for each evaluation; a line feed alone ends one.
 
-    Half of a surrogate pair, which UTF-8 cannot hold, is written as JSON escapes it.
+    Half of a surrogate pair, which UTF-8 cannot hold, is written as a JSON escape.
     """
     head = {"format": FORMAT, "version": VERSION, "dialect": recording.dialect, "repl": recording.repl}
     head |= {"cells": True} if recording.is_of_kernel else {}
@@ -185,7 +186,7 @@ def as_lines(recording: Recording) -> str:
 
 
 def _row(one: Recorded) -> dict[str, Any]:
-    """The fields of an evaluation that say something; its id and code always, which a reader asks for."""
+    """The fields of an evaluation that are not empty; its id and code always, which a reader asks for."""
     return {name: value for name, value in asdict(one).items() if value or name in {"id", "code"}}
 
 
@@ -193,7 +194,7 @@ def from_lines(text: str) -> Recording:
     """The recording in a file.
 
     Raises:
-        RecordingError: it holds none, or one of a newer version.
+        RecordingError: the file holds no recording, or one of a newer version.
     """
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
@@ -207,7 +208,7 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
     """One line of a recording, read.
 
     Raises:
-        RecordingError: it cannot be; the line is named.
+        RecordingError: the line cannot be read; the error names it.
     """
     try:
         row = json.loads(line)
@@ -221,7 +222,7 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
 
 
 def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
-    """The dialect and the REPL that the first line names, and whether that was a kernel."""
+    """The dialect and the REPL in the first line, and whether the REPL was a kernel."""
     if row["format"] != FORMAT or row["version"] != VERSION:
         raise RecordingError(f"it is of the format {row['format']!r}, version {row['version']!r}")
     return str(row["dialect"]), str(row["repl"]), row.get("cells") is True

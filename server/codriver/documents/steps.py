@@ -1,6 +1,6 @@
 """Steps: the top-level forms or statements of evaluated code, with the names that each gives and uses.
 
-Lisp is read by its forms and symbols, and nobody knows here what a symbol means; Python by its syntax tree.
+Lisp is read by its forms and symbols, whose meaning is unknown here; Python is read by its syntax tree.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 Role = Literal["import", "definition", "assignment", "statement", "expression", "magic"]
-"""`definition`: of a function, class, macro or the like, which does nothing else. `assignment`: of a value. `magic`: it
-is no Python, and IPython alone reads it."""
+"""`definition`: of a function, class, macro or the like, which does nothing else. `assignment`: of a value. `magic`: a
+line that is no Python, and that IPython alone reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One top-level form or statement.
 
-    `gives`: names that it binds. `uses`: names that it mentions, in the bodies of its functions too. `needs`: those
-    among them that have to be there when it runs itself.
+    `gives`: names that it binds. `uses`: names that it mentions, in the bodies of its functions too. `needs`: the used
+    names that must exist when the step itself runs.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Step:
     uses: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     awaits: bool = False
-    """Whether it awaits outside any function, as only a REPL may."""
+    """Whether the step awaits outside any function, as only a REPL may."""
 
 
 _IMPORTS: Final = frozenset({"ns", "require", "use", "import", "in-ns", "require-macros", "refer"})
@@ -53,7 +53,7 @@ LAST_VALUES: Final = frozenset({"*1", "*2", "*3", "*e"})
 
 
 def lisp_steps(code: str) -> tuple[Step, ...]:
-    """The top-level forms of `code`; none where its brackets do not balance."""
+    """The top-level forms of `code`; none for unbalanced brackets."""
     reading = read(code)
     if reading.fault is not None:
         return ()
@@ -64,7 +64,7 @@ def _step(form: Form, code: str) -> Step:
     text = code[form.start : form.end]
     symbols = frozenset(_symbols(form, code))
     role, given = _role(form, code)
-    # A function mentions more than it needs, a macro may need it when it is expanded: those are told by running them.
+    # A function mentions more than it needs, and a macro may need a name when expanded: running them tells.
     needs = frozenset[str]() if role == "definition" else symbols
     return Step(text, role, gives=frozenset(given), uses=symbols - set(given), needs=needs)
 
@@ -103,7 +103,7 @@ def _symbols(form: Form, code: str) -> Iterator[str]:
 
 
 def namespace_of(code: str) -> str:
-    """The namespace that the first `ns` form of a file's text makes; blank where there is none."""
+    """The namespace that the first `ns` form of a file's text makes; blank for a file without one."""
     for form in read(code).forms:
         children = form.children
         if form.kind == "list" and len(children) > 1 and code[children[0].start : children[0].end] == "ns":
@@ -116,8 +116,8 @@ _CONSTANTS = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 
 def python_steps(code: str) -> tuple[Step, ...] | None:
-    """The statements of `code`, comments before each among them; None for code that is no Python of ours."""
-    # As Python reads it: of all characters that separate lines elsewhere, these alone end one.
+    """The statements of `code`, comments before each among them; None for code that our Python cannot parse."""
+    # As Python reads lines: only these of all characters that separate lines elsewhere end one.
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     try:
         with warnings.catch_warnings():
@@ -133,14 +133,14 @@ _MAGIC: Final = re.compile(r"^[%!].*$", re.MULTILINE)
 
 
 def cell_steps(code: str) -> tuple[Step, ...]:
-    """The statements of a kernel's cell, with IPython's magic lines among them; one step where nobody can read it."""
+    """The statements of a kernel's cell, with IPython's magic lines; one step for a cell that cannot be parsed."""
     if (steps := python_steps(code)) is not None:
         return steps
     whole = (Step(code.strip(), "magic"),) if code.strip() else ()
     found, at = list[Step](), 0
     for magic in (*_MAGIC.finditer(code), None):
         part = python_steps(code[at : magic.start() if magic else len(code)])
-        if part is None or code.startswith("%%"):  # such a magic is of all lines, of whatever language
+        if part is None or code.startswith("%%"):  # such a magic takes all lines of the cell, in whatever language
             return whole
         found += [*part, *([Step(magic[0], "magic")] if magic else ())]
         at = magic.end() if magic else at
@@ -192,7 +192,7 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
 
 
 def is_constant(step: Step) -> bool:
-    """Whether an assignment gives a name a number or text, which nothing can change in place."""
+    """Whether an assignment gives a name a number or text, which no code can change in place."""
     node = ast.parse(step.text).body[0]
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return False
@@ -221,7 +221,7 @@ def _given(node: ast.AST) -> Iterator[str]:
 
 
 def _used(node: ast.stmt, text: str) -> Iterator[str]:
-    """The names of its module that a statement mentions, in functions too; more than those, where nobody can tell."""
+    """The names of its module that a statement mentions, in functions too; more than those, if nobody can tell."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -241,7 +241,7 @@ def _globals(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _needed(node: ast.AST) -> Iterator[str]:
-    """The names that are read when the statement runs, and not only when a function of it is called."""
+    """The names that are read when the statement runs, and not only when one of its functions is called."""
     if isinstance(node, ast.Name):
         yield node.id
     if isinstance(node, _FUNCTIONS):

@@ -1,6 +1,6 @@
-"""Verification: what a fresh REPL makes of recorded evaluations, step by step, and what of them it reproduces.
+"""Verification: the outcome of recorded evaluations in a fresh REPL, step by step, and which of them reproduce.
 
-`verifying` asks for steps to be run and is sent what came of each; whoever drives it has the REPL.
+`verifying` asks for runs of steps and is sent each outcome; the caller that drives it has the REPL.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
 """`ran`: there is no value to compare. `differs`: it ran with another outcome. `absent`: it cannot run."""
 
 Telling = Literal["each", "last", "whole"]
-"""The values that are compared: that of `each` step; of a kernel's cell, if the fresh REPL is no kernel, that of the
-`last` step and the pictures, else all that the `whole` cell shows."""
+"""The values that are compared: the value of `each` step; of a kernel's cell, if the fresh REPL is no kernel, the value
+of the `last` step and the pictures, else all that the `whole` cell shows."""
 
 HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
-"""The marks that the log holds in place of a secret, or of the middle of a text that was too long for it."""
+"""The marks that the log holds in place of a secret, or of the middle of a text that was too long."""
 SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
 """The mark that the log holds in place of a secret. Beside a text with one, the other text is never shown."""
 
@@ -42,24 +42,24 @@ _TYPO_PHASES: Final = frozenset(
 )
 _TYPO_WORDS: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
 _EDIT_LOADED: Final = re.compile(r"edit_files loads ")
-"""How the log says that an edit loaded definitions of a file, which are in it."""
+"""The words of the log on an edit that loaded definitions of a file; the definitions follow."""
 _NO_NAMESPACE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
-"""How a REPL says that it evaluated nothing."""
+"""The messages by which a REPL says that it evaluated nothing."""
 _ENTERS: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
 ENDLESS: Final = "Endless"
-"""The class that stands for having been interrupted, as it took too long."""
+"""The class that stands for an interrupt of code that took too long."""
 _MOVES: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
 _FAR: Final = 400
 REPORT: Final = "Traceback (most recent call last):"
-"""How the report of a kernel's failure begins."""
+"""The first words of a kernel's report of a failure."""
 INLINE: Final = "%matplotlib"
-"""The magic that says how figures are shown, which a REPL of ours does in one way."""
+"""The magic that sets how figures are shown; a REPL of ours shows figures in one way."""
 NO_PYTHON: Final = "IPython alone can read this"
 _PRETTY: Final = re.compile(r"<([\w.]+) at 0x")
 CLOSE_FIGURES: Final = (
     "import sys; 'matplotlib.pyplot' in sys.modules and sys.modules['matplotlib.pyplot'].close('all')"
 )
-"""A kernel's figures are closed as the cell ends that drew them: the next cell begins with none."""
+"""Closes all figures at the end of a cell, as a kernel does: the next cell begins with none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +70,14 @@ class Question:
     namespace: str | None = None
     file: str | None = None
     is_short: bool = False
-    """Whether to wait for it a moment only, as it did not end by itself."""
+    """Whether to wait only a moment for the end of code that did not end by itself."""
     is_told: bool = False
-    """Whether its value is printed as agents are told it: objects without a `repr` of their own by their `str`."""
+    """Whether its value is printed as for agents: objects without a `repr` of their own by their `str`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An error: its class, qualified unless built in, its message, and the phase it came in."""
+    """An error: its class, qualified unless built in, its message, and its phase."""
 
     type: str
     message: str = ""
@@ -89,30 +89,31 @@ class Raised:
         return self.type.rpartition(".")[2]
 
     def __str__(self) -> str:
-        """The error as a REPL says it."""
+        """The error in the words of a REPL."""
         return f"{self.name}: {self.message}" if self.message else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The outcome of a step in the fresh REPL. `told`: what it showed beside its value, in full, as `value` is."""
+    """The outcome of a step in the fresh REPL. `told`: the outputs beside its value, uncut like `value`."""
 
     value: str | None = None
     out: str = ""
     raised: Raised | None = None
     told: tuple[str, ...] = ()
     cell: tuple[Mapping[str, object], ...] = ()
-    """Of a kernel: the outputs, as a notebook has them."""
+    """The outputs of a kernel's cell, as a notebook has them."""
     err: str = ""
     line: int = 0
-    """The line of the code at which it failed, from 1; 0 where nobody can tell."""
+    """The line of the code at which it failed, from 1; 0 for an unknown line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One step, and how far it reproduces. `value` is that of the fresh REPL; `pattern` one of it and the recorded.
+    """One step, and how far it reproduces. `value` is the fresh one; `pattern` matches it and the recorded one.
 
-    `note` says of a step that does not, in one line, what was recorded and what came. `out` is what it printed.
+    `note` says in one line what was recorded and what came, if the step does not reproduce. `out` is the printed
+    output.
     """
 
     step: Step
@@ -124,24 +125,24 @@ class Checked:
     out: str = ""
     note: str = ""
     recorded: str | None = None
-    """The recorded value, of a step whose value is another."""
+    """The recorded value, for a step with another value."""
     shown: tuple[str, ...] = ()
-    """The pictures that it showed beside its value, with their data."""
+    """The pictures shown beside the step's value, with their data."""
     drawn: str = ""
-    """The value with the data of the pictures in it; blank where there are none."""
+    """The value with the data of the pictures in it; blank for a value without any."""
     cell: tuple[Mapping[str, object], ...] | None = None
-    """Of the last step that ran of a kernel's cell: the cell's outputs, as a notebook has them; else None."""
+    """The outputs of a kernel's cell, as a notebook has them, at the last step of it that ran; else None."""
     is_alike: bool = False
-    """Whether a picture of it is like the recorded one, and not the same."""
+    """Whether a picture of the step is like the recorded one, and not the same."""
     is_typo: bool = False
     is_hidden: bool = False
-    """Whether the log holds less of its code than was evaluated."""
+    """Whether the log holds less of the step's code than was evaluated."""
     is_patch: bool = False
-    """Whether it redefines what another module or namespace has, which a file of tests cannot."""
+    """Whether the step redefines a name of another module or namespace, which a file of tests cannot do."""
 
     @property
     def reproduces(self) -> bool:
-        """Whether nothing is to be said of it; of a typo, that it was one."""
+        """Whether the step neither differs nor is absent, or was a typo."""
         return self.verdict not in {"differs", "absent"} or self.is_typo
 
     def demoted(self, why: str) -> Checked:
@@ -155,7 +156,7 @@ DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
 def steps_of(code: str, dialect: str, telling: Telling = "each") -> tuple[Step, ...]:
-    """The steps of code; one step for code that cannot be told apart, none for comments alone."""
+    """The steps of code; one step for code that cannot be split, none for comments alone."""
     if telling != "each":
         return cell_steps(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
     steps = python_steps(code) if dialect == "python" else lisp_steps(code) or None
@@ -165,7 +166,7 @@ def steps_of(code: str, dialect: str, telling: Telling = "each") -> tuple[Step, 
 
 
 def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Telling = "each") -> Verifying:
-    """Ask for every step of the evaluations in order, or `whole` cells, and give what each came to."""
+    """Ask for every step of the evaluations in order, or `whole` cells, and give the outcome of each."""
     checked: list[Checked] = []
     own: set[tuple[str, str]] = set()
     for evaluation in evaluations:
@@ -187,7 +188,7 @@ def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Telling = 
 
 
 def _never_ran(evaluation: Recorded) -> str:
-    """Why there is nothing to run again; blank where there is."""
+    """The reason why there is nothing to run again; blank for none."""
     if hidden := HIDDEN.search(evaluation.code):
         return f"the log holds {hidden[0]} in its place, so that it cannot be run again"
     if not evaluation.values and _NO_NAMESPACE.search(evaluation.err):
@@ -200,14 +201,14 @@ def _verify(
 ) -> Generator[Question, Observed, list[Checked]]:
     """Verify one evaluation; the names that the session gave itself, each with its namespace, are added to `own`."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
-    # Sessions may take turns in a recording, and what one has moved to is not where the other is.
+    # Sessions may take turns in a recording, and each may have moved to another namespace.
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
     values, aside = list(evaluation.values), list[str]()
     checked: list[Checked] = []
     is_told = _tells_values(evaluation, steps, dialect)
     for step in steps:
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
-            yield Question(f"(require '{entered[1]})")  # it may have been loaded before
+            yield Question(f"(require '{entered[1]})")  # it may have been loaded before it was entered
         is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
         is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, own))
         own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
@@ -225,7 +226,7 @@ def _verify(
         checked.append(replace(came, is_patch=is_patch, shown=tuple(filter(_pictures, observed.told))))
         if dialect != "python" and (moved := _MOVES.match(step.text)):
             namespace = moved[1]
-            evaluation = replace(evaluation, namespace=namespace)  # the rest of it is there
+            evaluation = replace(evaluation, namespace=namespace)  # the rest of the code is there
     else:
         checked = _with_told(checked, [*aside, *values])
     return _with_output(evaluation, checked, dialect)
@@ -234,7 +235,7 @@ def _verify(
 def _verify_cell(
     evaluation: Recorded, steps: Sequence[Step], dialect: str
 ) -> Generator[Question, Observed, list[Checked]]:
-    """Run a cell whole in a kernel, and compare all that it shows: figures are drawn when a cell ends, and closed."""
+    """Run a cell whole in a kernel, and compare all that it shows: figures are drawn, and closed, as a cell ends."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     namespace = None if is_at_home else evaluation.namespace
     observed = yield Question(evaluation.code, namespace, is_short=bool(evaluation.ending))
@@ -265,11 +266,11 @@ def _verify_cell(
         )
     checked = [*(Checked(step, evaluation, "ran") for step in steps[:last]), ended]
     checked = _with_output(evaluation, checked, dialect)
-    return checked if last == 0 else [replace(one, out="") for one in checked]  # whose it is, nobody can tell
+    return checked if last == 0 else [replace(one, out="") for one in checked]  # whose output it is, nobody can tell
 
 
 def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
-    """The place of the step that has this line of a cell; the last where none has."""
+    """The step of the cell that has this line; the last step for a line of none."""
     at = 0
     for place, step in enumerate(steps):
         at = code.find(step.text, at) + len(step.text)
@@ -279,9 +280,9 @@ def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
 
 
 def _compare_shown(evaluation: Recorded, shown: Sequence[str], dialect: str) -> tuple[str, list[str], bool]:
-    """A note on what a cell shows otherwise, a pattern of each text that it shows, and if no more than pictures vary.
+    """A note on the differences in what a cell shows, a pattern of each shown text, and whether pictures alone vary.
 
-    A pattern is blank where the text came again as it was.
+    A pattern is blank for a text that came again unchanged.
     """
     notes, patterns, is_alike = list[str](), list[str](), True
     for recorded, fresh in zip_longest(map(without_data, evaluation.values), map(without_data, shown)):
@@ -297,8 +298,8 @@ def _compare_shown(evaluation: Recorded, shown: Sequence[str], dialect: str) -> 
 def _verify_last(
     evaluation: Recorded, steps: Sequence[Step], dialect: str
 ) -> Generator[Question, Observed, list[Checked]]:
-    """Run a kernel's cell step by step in a REPL that is none; of its values the last can be compared, and pictures."""
-    # As `repr` has it: IPython leaves a word out.
+    """Run a kernel's cell step by step in a REPL that is no kernel; its last value and its pictures can be compared."""
+    # As `repr` prints it: IPython leaves a word out.
     told = [_PRETTY.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _pictures(value)]
     checked, texts = list[Checked](), told[-1:]
     is_quiet = evaluation.code.rstrip().endswith(";")
@@ -326,7 +327,7 @@ def _verify_last(
 def _is_patch(
     step: Step, namespace: str | None, dialect: str, own: set[tuple[str, str]]
 ) -> Generator[Question, Observed, bool]:
-    """Whether the namespace has a name already that the step defines, and that is not the session's own."""
+    """Whether the step defines a name that the namespace has already and that is not the session's own."""
     for name in step.gives:
         if (namespace, name) in own:
             continue
@@ -338,7 +339,7 @@ def _is_patch(
 
 
 def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]:
-    """Load the file's recorded text, or after an edit that loaded parts the present one, which documents name."""
+    """Load the file's recorded text, or its present text after an edit that loaded parts; documents name that text."""
     step = Step(_loading(evaluation), "import")
     observed = yield Question(evaluation.code, file=evaluation.file) if evaluation.file else Question(step.text)
     if observed.raised is None:
@@ -346,13 +347,13 @@ def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]
     if str(observed.raised.message) in evaluation.err and evaluation.err:
         note = f"the file did not load: {_short(str(observed.raised))}"
         return Checked(step, evaluation, "absent", is_typo=True, note=note)
-    # A message may hold what the log hides.
+    # A message may hold a text that the log hides.
     why = observed.raised.name if SECRET_MARK.search(evaluation.err) else _short(str(observed.raised))
     return Checked(step, evaluation, "absent", note=f"the file does not load: {why}")
 
 
 def _loading(evaluation: Recorded) -> str:
-    """Code that loads the same file, if the name of a module or namespace leads to the file."""
+    """The code that loads the same file, if the name of a module or namespace leads to the file."""
     if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
         return f"import {module[1]}"
     namespace = namespace_of(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
@@ -360,18 +361,18 @@ def _loading(evaluation: Recorded) -> str:
 
 
 def _is_expression(step: Step, dialect: str) -> bool:
-    """True of a step that has a value, as all of a Lisp do."""
+    """True for a step that has a value; every step of a Lisp has one."""
     return dialect != "python" or step.role == "expression"
 
 
 def _tells_values(evaluation: Recorded, steps: Sequence[Step], dialect: str) -> bool:
-    """True where values were told of the steps: Python's REPL tells none of code that ends in a statement."""
+    """True if values of the steps were told: Python's REPL tells none for code that ends in a statement."""
     has_told = bool(evaluation.values or evaluation.err or evaluation.ending)
     return has_told or all(_is_expression(step, dialect) for step in steps[-1:])
 
 
 def _own(observed: Observed, step: Step, dialect: str) -> Observed:
-    """The observation of a step, in which a value that is not its own was shown: only expressions have one."""
+    """The observation of a step, with a value that was only shown moved to `told`: only expressions have a value."""
     if _is_expression(step, dialect) or observed.value is None:
         return observed
     return replace(observed, value=None, told=(*observed.told, observed.value))
@@ -399,7 +400,7 @@ def _came(
 
 
 def _as_told(came: Checked, told: str | None, evaluation: Recorded) -> Checked:
-    """The verdict on a step whose value is another, and may be the same once printed as agents are told values.
+    """The verdict on a step whose value is another, and may be the same when printed as for agents.
 
     A document compares by `repr`, which says less of such a value, and another address each time.
     """
@@ -412,7 +413,7 @@ def _as_told(came: Checked, told: str | None, evaluation: Recorded) -> Checked:
 
 
 def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
-    """Put the recorded pictures aside that were shown before the value which stands against the fresh one.
+    """Put the recorded pictures aside that stand before the recorded value to be compared.
 
     Figures are shown when they were drawn on, so that any number of them may stand between the values of statements.
     """
@@ -428,10 +429,10 @@ def _pictures(value: str) -> tuple[Picture, ...]:
 
 
 def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: bool = False) -> list[Checked]:
-    """The steps with what they showed as it was recorded; the last of them says which picture came otherwise.
+    """The steps with their shown pictures matched to the recorded; the last step notes a picture that came otherwise.
 
-    Run one after the other, statements show what they drew more often than in one evaluation: of what is shown, that
-    alone is kept which is most like a recorded picture. With `is_again`, one may have been recorded twice.
+    Statements that run one by one show their drawings more often than one evaluation does: only the picture most like a
+    recorded one is kept. With `is_again`, a picture may have been recorded twice.
     """
     shown = [(place, at) for place, one in enumerate(checked) for at in range(len(one.shown))]
     pictures = [one for value in recorded for one in _pictures(value)]
@@ -451,7 +452,7 @@ def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: boo
 
 
 def strictly(one: Checked) -> Checked:
-    """The checked step; a picture that is only alike counts as not reproduced."""
+    """The checked step, where a picture that is only alike counts as not reproduced."""
     return one.demoted(one.note) if one.is_alike else one
 
 
@@ -471,7 +472,7 @@ def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[s
 
 
 def is_typo(raised: Raised) -> bool:
-    """Whether an error tells of code that was never meant, as of a name that is nowhere."""
+    """Whether an error tells of code that was never meant, such as a name that exists nowhere."""
     return (
         raised.name in _TYPOS or raised.phase in _TYPO_PHASES or raised.message.startswith(_TYPO_WORDS)
         or raised.type == "namespace-not-found"
@@ -479,7 +480,7 @@ def is_typo(raised: Raised) -> bool:
 
 
 def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> list[Checked]:
-    """The steps with their output, if the whole is what was recorded; else with a note."""
+    """The steps with their output, if all of it equals the recorded output; else with a note."""
     printed = "".join(one.out for one in checked)
     is_secret = SECRET_MARK.search(evaluation.out) is not None
     if printed == evaluation.out and not is_secret:
@@ -503,7 +504,7 @@ def _differs(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: s
 
 
 def _difference(recorded: str, fresh: str) -> str:
-    """Both texts; of what was recorded without its secrets, the fresh one, which may hold them, is left out."""
+    """Both texts; beside a recorded text with secrets left out, the fresh one, which may hold them, is left out."""
     if mark := SECRET_MARK.search(recorded):
         return f"the log holds {mark[0]} in the place of a secret, so that nothing is compared with it"
     return f"recorded: {_short(recorded)}; in a fresh REPL: {_short(fresh)}"

@@ -1,8 +1,8 @@
 """Admission of requests to the page, by address, origin and token, before anything is done; and their HTTP/1.1. Pure.
 
-Whatever a site of somebody else makes a browser send is refused by more than one of these, and gets no byte: another
-name than our address (DNS that was rebound), another origin, a request that the browser itself says comes from
-elsewhere. The protocol is h11's, as far as a page needs it: requests with small bodies, answers whole or in pieces.
+Each request that another site makes a browser send is refused by more than one of these, and gets no byte: another name
+than our address (rebound DNS), another origin, a request that the browser itself marks as coming from elsewhere. The
+protocol is h11's, as far as a page needs it: requests with small bodies, answers whole or in pieces.
 
 Source: Fetch Metadata, `Sec-Fetch-Site`, which no page can set; Fetch, `Origin`; RFC 9110, `Host`; RFC 9112.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["file", "frame", "call", "refuse"]
 """`file`: a part of the bare page, which holds nothing of the log. `frame`: one table, by an address that was given out
-once. `call`: whatever tells something or does something."""
+once. `call`: a request that reads the log or acts."""
 
 LOOPBACK: Final = "127.0.0.1"
 TOKEN_HEADER: Final = "codriver-token"  # noqa: S105  # its name
@@ -35,12 +35,12 @@ JSON: Final = "application/json"
 
 
 def address_of(port: int) -> str:
-    """The origin of the page, which is all of its address but the token."""
+    """The origin of the page: its address without the token."""
     return f"http://{LOOPBACK}:{port}"
 
 
 def kind_of(request: Request, port: int, token: str) -> Kind:
-    """The kind of a request that may come in, `refuse` for one that may not: it gets no answer."""
+    """The kind of a request that may come in, `refuse` for any other: it gets no answer."""
     given = request.headers
     if given.get("host") != f"{LOOPBACK}:{port}" or "upgrade" in given:
         return "refuse"
@@ -66,7 +66,7 @@ def _is_own_call(request: Request, port: int, token: str) -> bool:
 
 
 def _is_own_load(request: Request) -> bool:
-    """True for a part of the page that the page itself loads, and for the page where somebody opens its address."""
+    """True for a part of the page that the page itself loads, and for the page when somebody opens its address."""
     given = request.headers
     if given.get("sec-fetch-site") == "same-origin":
         return given.get("sec-fetch-dest") != "iframe"
@@ -77,7 +77,7 @@ def _is_own_load(request: Request) -> bool:
 READ_BYTES: Final = 64 * 1024
 MOST_HEAD_BYTES: Final = 16 * 1024
 MOST_BODY_BYTES: Final = 64 * 1024
-"""Of a request: a query that somebody types is a hundredth of it."""
+"""The bytes of a request's body: a query that somebody types is a hundredth of it."""
 IDLE_S: Final = 60.0
 """How long a connection may be without a request."""
 REQUEST_S: Final = 10.0
@@ -88,7 +88,7 @@ Headers = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `headers`: by their names in lower case; of those that came twice, the values joined by a comma."""
+    """One request. `headers`: by name in lower case; the values of a repeated header are joined by a comma."""
 
     method: str
     target: str
@@ -97,14 +97,14 @@ class Request:
 
 
 class HttpConnection:
-    """One connection, of which the server's side is ours. Requests come one after the other."""
+    """One connection, of which we are the server. Requests come one after the other."""
 
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD_BYTES)
 
     async def request(self) -> Request | None:
-        """The next request; None where none comes in time, or what comes is none that we take."""
+        """The next request; None if none comes in time, or if the request is not of a kind that we take."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         if self._http.our_state is not h11.IDLE:
@@ -147,15 +147,15 @@ class HttpConnection:
         await self.end()
 
     async def begin(self, status: int, headers: Headers) -> None:
-        """Begin the answer to the request, whose body comes by `send`, and is over by `end`."""
+        """Begin the answer to the request; `send` gives its body, `end` ends it."""
         await self._write(h11.Response(status_code=status, headers=[*headers.items()]))
 
     async def send(self, data: bytes) -> None:
-        """A piece of the body."""
+        """Send a piece of the body."""
         await self._write(h11.Data(data=data))
 
     async def end(self) -> None:
-        """The body is over."""
+        """End the body."""
         await self._write(h11.EndOfMessage())
 
     async def hung_up(self) -> None:

@@ -1,11 +1,10 @@
-"""The calls that the page makes: a few tools, and what they do not give, each with its answer as JSON.
+"""The calls that the page makes: a few tools, and calls for data that no tool gives, each with its answer as JSON.
 
-Whatever the page asks is asked as `human`, by the tools and through the same doors as an agent's calls, and what the
-page does stands in the log. It evaluates nothing. Among its questions in Datalog are the examples that it offers,
-history, and runs of before.
+The page calls as `human`, by the tools and through the same doors as an agent, and its acts stand in the log. It
+evaluates nothing. Among its questions in Datalog are the examples that it offers, history, and runs of before.
 
-Markdown comes as blocks of plain texts, as far as notebooks use it, and no link leads anywhere: a program wrote it. A
-block is `{"tag", "spans"}`, of a list `{"tag": "ul", "items"}`, of a table `{"tag": "table", "head", "rows"}`, of code
+Markdown becomes blocks of plain texts, as far as notebooks use it, and no link leads anywhere: a program wrote it. A
+block is `{"tag", "spans"}`; a list is `{"tag": "ul", "items"}`, a table `{"tag": "table", "head", "rows"}`, and code
 `{"tag": "pre", "text"}`. A span is a tag, empty for none, and a text.
 """
 
@@ -45,7 +44,7 @@ LOOKS: Final = frozenset(
     }
 )
 ACTS: Final = frozenset({"interrupt_evaluation", "send_input"})
-"""The two buttons."""
+"""The tools behind the two buttons of the page."""
 HANDOFF_S: Final = 10.0
 HANDOFF_BYTES: Final = 16_000
 TITLE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
@@ -65,11 +64,11 @@ FRAME_HEAD: Final = (
     "th,td{padding:4px 10px;border:0;border-bottom:1px solid #8884;text-align:right}"
     "th{font-weight:600}tbody tr:hover{background:#8881}</style>\n"
 )
-"""In front of a table, whose own styles come after: without any of its own it looks like the page."""
+"""The head of a table's document, before the table's own styles: a table without any looks like the page."""
 
 
 class UnknownCallError(Exception):
-    """The page asked for what there is not."""
+    """The page made a call that does not exist."""
 
 
 class PageCalls:
@@ -79,7 +78,7 @@ class PageCalls:
         self._services = services
         self._caller = caller
         self._frames: Recent[str, tuple[float, str]] = Recent(MOST_FRAMES)
-        """By address: when it was given out, and what is to be shown there, once."""
+        """By address: the time at which it was given out, and the table to be shown there, once."""
 
     async def answer(self, name: str, arguments: dict[str, Any], client: ClientSession) -> str:
         """The answer to a call, as JSON.
@@ -95,7 +94,7 @@ class PageCalls:
         return self._caller.text_of(fields)
 
     async def _asked(self, name: str, given: dict[str, Any], client: ClientSession) -> Mapping[str, object] | None:
-        """The fields of an answer to what no tool answers; None where there is no such call."""
+        """The fields of an answer that no tool gives; None for an unknown call."""
         services, evaluation = self._services, str(given.get("evaluation"))
         match name:
             case "code":
@@ -124,7 +123,7 @@ class PageCalls:
         return None
 
     def frame(self, path: str) -> bytes | None:
-        """The document at the address of a table, which holds no longer; None where there is none."""
+        """The document at the address of a table, which is used up by this; None for an unknown address."""
         given_at, text = self._frames.pop(path, (0.0, ""))
         return text.encode("utf-8", "replace") if text and time.monotonic() - given_at < FRAME_S else None
 
@@ -142,16 +141,16 @@ class PageCalls:
         return f'{{"answer":{answered.text},"images":{json.dumps(images)}}}'
 
     def _code(self, evaluation: str) -> dict[str, object]:
-        """The code of an evaluation, whole, and what the log says of it besides."""
+        """The code of an evaluation, whole, and its other facts in the log."""
         entries = self._services.log.entries(evaluation=evaluation)
         code = [entry.text for entry in entries if entry.category == "evaluatedCode"]
         said = [entry.text for entry in entries if entry.category.startswith("other")]
         return {"code": code[0] if code else None, "said": said[:20], "lines": [entry.line for entry in entries[:1]]}
 
     async def _shown(self, evaluation: str, client: ClientSession) -> dict[str, object]:
-        """The value of an evaluation in what can be shown of it but text and pictures.
+        """The value of an evaluation in the forms beside text and pictures.
 
-        A table as the address at which it can be seen once, and how many rows it has; Markdown and LaTeX as texts.
+        A table comes as the address at which it can be seen once, and its number of rows; Markdown and LaTeX as texts.
         """
         found: dict[str, object] = {}
         with anyio.move_on_after(SHOWN_S):
@@ -172,13 +171,13 @@ class PageCalls:
                 found[name] = blocks(text) if kind == MARKDOWN else text
 
     def _framed(self, html: str) -> str:
-        """The address at which this can be seen, once."""
+        """The address at which this document can be seen, once."""
         address = f"{FRAMES}{secrets.token_urlsafe(24)}"
         self._frames[address] = time.monotonic(), FRAME_HEAD + html
         return address
 
     async def _handoff(self, client: ClientSession) -> dict[str, object]:
-        """The handoff: its text, its first line, and of each line behind it the title, if it has one, and the parts."""
+        """The handoff: its text, its first line, and the title, if any, and the parts of each further line."""
         text = await handoff(
             self._services, HUMAN, client=client.id, is_for_another=False, wait_s=HANDOFF_S, most_bytes=HANDOFF_BYTES
         )
@@ -188,11 +187,11 @@ class PageCalls:
 
 
 HUMAN: Final = "human"
-"""The `who` of whoever looks at the page."""
+"""The `who` of the person at the page."""
 
 
 async def _ignore(_elapsed_s: float, _words: str) -> None:
-    """The page asks for no progress."""
+    """Ignore progress: the page asks for none."""
 
 
 Block = dict[str, Any]
@@ -225,7 +224,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def spans(text: str) -> list[Span]:
-    """The spans of a line. A link is its words, and its address behind them in brackets."""
+    """The spans of a line. A link becomes its words, and its address behind them in brackets."""
     return list(_spans(text))
 
 
@@ -242,7 +241,7 @@ def _spans(text: str) -> Iterator[Span]:
 
 
 def _goes_on(first: str, line: str) -> bool:
-    """True where a line belongs to the block that begins with another: rows of a table, items of a list."""
+    """True for a line that belongs to the block that another begins: rows of a table, items of a list."""
     return any(kind.fullmatch(first) and kind.fullmatch(line) for kind in (_ROW, _ITEM))
 
 
@@ -361,7 +360,7 @@ ENTRIES_OF_RUN: Final = (
 MOST_FOUND: Final = 5000
 MOST_SHOWN: Final = 300
 MOST_CHARACTERS: Final = 4000
-"""Of one text in a list of them."""
+"""The characters of one text in a list of texts."""
 EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
 
 
@@ -379,7 +378,7 @@ async def history(services: Services, client: ClientSession, part: str) -> dict[
 
 
 async def rows_with(services: Services, client: ClientSession, part: str) -> list[str]:
-    """The ids of the rows of which some text, all of it and in whatever letters, has this part."""
+    """The ids of the rows with a text that contains this part, in upper or lower case."""
     said = await _ask(services, client, WITH_PART, part.lower())
     events = await _ask(services, client, EVENTS_WITH_PART, part.lower())
     return sorted({evaluation or f"s{line}" for line, evaluation in said} | {f"a{line}" for line, _ in events})

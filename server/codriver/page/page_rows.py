@@ -1,8 +1,8 @@
-"""Rows of the page, from the log's entities and the state of evaluations: what is new since a reader was told last.
+"""Rows of the page, from the log's entities and the state of evaluations: the news since a reader was told last.
 
-A row stands for an evaluation, or for one thing that no evaluation said. An update has the fields that are new alone,
-and the reader puts them together by `id`. So nothing is held here for a reader but how far it was told, and a flood of
-output costs one text a row, however much was printed. A row has at most 6,000 bytes: its texts are cut to these.
+A row stands for an evaluation, or for one entry that belongs to none. An update has the new fields alone, and the
+reader merges them by `id`. So the reader's position is all that is held here for a reader, and a flood of output costs
+one text a row, however much was printed. A row has at most 6,000 bytes: its texts are cut to fit.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ RESULT_BYTES: Final = 1600
 OUTPUT_BYTES: Final = 1400
 ERROR_BYTES: Final = 800
 SHORT_BYTES: Final = 120
-"""Of who, where and other names, some of which a client chooses."""
+"""The bytes of `who`, `where` and other names, some of which a client chooses."""
 MOST_ROWS: Final = 500
-"""Rows of one update: more come with the next."""
+"""Rows of one update: the next update has the rest."""
 PICTURE: Final = "data:image/"
 
 
@@ -45,16 +45,16 @@ class RowReader:
         self.since = since
         """The line up to which the log was told."""
         self._live: Mapping[str, str] = {}
-        """By id: the status of the evaluations that were not over, as it was told."""
+        """By id: the status, as last told, of the evaluations that were not over."""
         self._tests: Mapping[str, Row] = {}
         self._seen: State | None = None
         self.gap = 0
         """Entities that left the log before they could be told."""
 
     def news(self, tests: Mapping[str, Row]) -> list[Row]:
-        """The rows that changed, in the order in which they did; empty when nothing has.
+        """The changed rows, in the order of their changes; empty for none.
 
-        `tests`: by evaluation how far the runs of tests are that are under way, as `tests_under_way` gives them.
+        `tests`: by evaluation the progress of the runs of tests under way, as `tests_under_way` gives it.
         """
         services, state = self._services, self._services.core.state
         log, app = services.log, services.app_log
@@ -69,7 +69,7 @@ class RowReader:
         coming: list[Entry | Mapping[str, Any]] = [*entries, *events]
         for one in sorted(coming, key=_line_of):
             if len(rows) >= MOST_ROWS:
-                self._seen = None  # to be asked again, whatever happens
+                self._seen = None  # to be asked again in any case
                 break
             self.since = _line_of(one)
             if isinstance(one, Entry):
@@ -137,7 +137,7 @@ class RowReader:
 async def tests_under_way(services: Services) -> Mapping[str, Row]:
     """The progress of each run of tests that is under way, by evaluation: `done` of `of`, and how many are red.
 
-    How many there are to be run is None where the REPL does not tell.
+    `of` is None for a REPL that does not tell how many tests it runs.
     """
     found: dict[str, Row] = {}
     for one in services.core.state.unfinished():
@@ -168,7 +168,7 @@ def _whose(entry: Entry) -> Row:
 
 def _take_result(row: Row, text: str) -> None:
     """Take a value into its row: its pictures are counted, and left out."""
-    row["drawn"] = 0  # of its pictures, how many are the last value's
+    row["drawn"] = 0  # the number of its pictures, those of the last value alone
     if PICTURE in text:
         row["drawn"] = len(pictures.DATA.findall(text))
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
@@ -178,7 +178,7 @@ def _take_result(row: Row, text: str) -> None:
 
 
 def _take_words(row: Row, entry: Entry) -> None:
-    """Take what the server says of an evaluation: how a run of tests ended, what was loaded, or what it is for."""
+    """Take the server's words on an evaluation: the outcome of a run of tests, the loaded file, or its purpose."""
     text = entry.text.strip()
     if ran := RAN.fullmatch(text):
         row |= {
@@ -194,7 +194,7 @@ def _take_words(row: Row, entry: Entry) -> None:
 
 
 def _standing_of(evaluation: Evaluation | None) -> Row:
-    """The standing of an evaluation; of one that the server does not know any more the log alone tells."""
+    """The standing of an evaluation; the log alone tells that of one that the server does not know any more."""
     if evaluation is None:
         return {"status": "past"}
     row: Row = {"status": evaluation.status}
@@ -233,11 +233,11 @@ def _of_event(event: Mapping[str, Any]) -> Row:
 PHASES: Final = MappingProxyType(
     {"starting": "starts", "connecting": "connects", "waiting": "is tried again", "stopped": "stopped"}
 )
-"""The words for a REPL that is not connected."""
+"""The words for the phases of a REPL that is not connected."""
 
 
 def header(services: Services) -> dict[str, object]:
-    """The server's standing: its REPLs, busy by whom or waiting for what, and the clients."""
+    """The server's standing: its REPLs, who keeps each busy or what it waits for, and the clients."""
     state = services.core.state
     clients = [str(row["name"]) for row in services.client_counters() if row["name"]]
     return {
@@ -250,7 +250,7 @@ def header(services: Services) -> dict[str, object]:
 
 
 def _repl(state: State, repl: Repl) -> Row:
-    """A REPL: its `state` in a word, that in words, since when, and the evaluation that it is about, if any."""
+    """A REPL: its `state` in a word and in words, its start, and the evaluation that the state is about, if any."""
     live = [one for one in state.unfinished() if one.repl == repl.id]
     busy = [one for one in live if one.status != "queued"]
     about: Row = {"state": "idle", "words": "idle"}

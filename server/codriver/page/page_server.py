@@ -1,8 +1,8 @@
-"""The server of the page: a listener on loopback, for whoever has its token, until nobody looks any more.
+"""The server of the page: a listener on loopback for everybody with its token, until nobody looks any more.
 
-A connection of another user is closed unheard, as at the port for clients; of the rest each request is judged by
-`codriver.page.page_admission`, and what is refused gets no byte. The files of the bare page hold nothing of any log;
-the same headers go with all that is served.
+A connection of another user is closed unheard, as at the port for clients. `codriver.page.page_admission` judges each
+request of the rest, and a refused request gets no byte. The files of the bare page hold nothing of any log; every
+answer has the same headers.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ REST_TIMES: Final = 20
 """An update is followed by a rest so many times as long as it took: pages take a twentieth of the server at most."""
 MOST_REST_S: Final = 1.0
 IDLE_LOOK_S: Final = 0.5
-"""Between two looks while nothing runs."""
+"""Between two looks while no code runs."""
 HEADER_S: Final = 0.25
 ALIVE_S: Final = 10.0
-"""Between two words to a page to which there is nothing to tell, so that both sides know that the other is there."""
+"""Between two signs of life to a page without news, so that each side knows that the other is there."""
 
 
 class PageServer:
-    """The page of one server. It can be opened again after it was closed."""
+    """The page of one server. A closed server can be opened again."""
 
     def __init__(self, services: Services, protocol: McpServer, clients: Clients, *, record: Path) -> None:
         """`record`: the file that holds its port and token."""
@@ -74,11 +74,11 @@ class PageServer:
         self._users = 0
 
     async def open(self, wanted: PageRecord | None = None) -> tuple[SocketListener, PageRecord]:
-        """Listen: with the port and the token `wanted` where a server before had them; the listener, to be served.
+        """Listen: at the port and with the token `wanted`, if a server had them before; the listener, to be served.
 
         Raises:
-            PageTakenError: the wanted port is taken.
-            ListenError, OSError: it cannot listen, or its record cannot be written.
+            PageTakenError: the wanted port is taken. ListenError, OSError: the server cannot listen, or its record
+            cannot be written.
         """
         self._files = await anyio.to_thread.run_sync(page_files)
         listener, port = await listen(LOOPBACK, wanted.port if wanted else 0)
@@ -95,11 +95,11 @@ class PageServer:
         return listener, self._record
 
     def extend(self) -> None:
-        """Let it be open for as long from now on as it is when nobody looks."""
+        """Start the time anew after which a page that nobody looks at is closed."""
         self._last_looked = anyio.current_time()
 
     async def serve(self, listener: SocketListener, idle_s: float) -> None:
-        """Serve until nobody has looked for `idle_s` seconds; then the record is gone, and the address with it."""
+        """Serve until nobody has looked for `idle_s` seconds; then the record is removed, and the address with it."""
         async with listener, anyio.create_task_group() as tasks:
             tasks.start_soon(listener.serve, self._serve_one)
             while self._looking or anyio.current_time() < self._last_looked + idle_s:
@@ -109,7 +109,7 @@ class PageServer:
         await anyio.to_thread.run_sync(remove_record, self._file)
 
     async def _serve_one(self, stream: SocketStream) -> None:
-        """Serve one connection. What fails in it ends it alone."""
+        """Serve one connection. A failure ends this connection alone."""
         try:
             async with stream:
                 if self._connections >= MOST_CONNECTIONS:
@@ -175,7 +175,7 @@ class PageServer:
             await http.answer(200, {**GUARDS, "content-type": JSON}, text.encode())
 
     async def _tell_events(self, http: HttpConnection, since: int, server: str) -> None:
-        """Tell a page what happens, for as long as it listens."""
+        """Send the events to a page, for as long as the page listens."""
         await http.begin(200, {**GUARDS, "content-type": "text/event-stream"})
         with self._human() as client, self._looked_at():
             async with anyio.create_task_group() as tasks:
@@ -216,7 +216,7 @@ class PageServer:
                 await self._await_growth()
 
     async def _await_growth(self) -> None:
-        """Wait until the log has grown, or it is time to look for what no log tells."""
+        """Wait until the log has grown, or until the next look for changes that no log tells."""
         grown = anyio.Event()
         self._broadcast.followers.add(grown.set)
         try:
@@ -239,7 +239,7 @@ class PageServer:
 
     @contextlib.contextmanager
     def _human(self) -> Iterator[ClientSession]:
-        """The client that all pages are, which is there while one of them is."""
+        """The client that stands for all pages, which is there while any page is."""
         if self._client is None:
             self._client = self._clients.add(Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
             self._clients.introduce(self._client, name=NAME, handshake=False)
@@ -254,7 +254,7 @@ class PageServer:
 
 
 class PageTakenError(Exception):
-    """The port that the page had is taken."""
+    """The port that the page had is taken by another program."""
 
     def __init__(self, port: int) -> None:
         super().__init__(
@@ -295,7 +295,7 @@ PAGE_POLICY: Final = (
 FRAME_POLICY: Final = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; form-action 'none'"
 )
-"""Of a table: it may have its styles and pictures within it, and neither script nor form, nor an origin."""
+"""The policy of a table: its own styles and pictures are allowed, and neither script nor form, nor an origin."""
 
 
 @dataclass(frozen=True, slots=True)

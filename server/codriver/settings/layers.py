@@ -2,8 +2,8 @@
 
 Defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in `pyproject.toml`; the first
 wins where both have a key) < environment (`CODRIVER_…`) < command line. Anybody may have written the workspace's file:
-what in it would grant something counts once the user has accepted it. While a server runs, some changes take effect at
-once, others wait for a restart.
+a setting that would grant something counts there once the user has accepted the file. While a server runs, some changes
+take effect at once, others wait for a restart.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ USERS_ALONE: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """Settings that never count in a workspace's file, also in one that is accepted, and why."""
 ADDED = frozenset({"kernels"})
-"""Lists to which a stronger layer adds; of all others it takes the place."""
+"""Lists that a stronger layer extends; every other list is replaced by the stronger layer's."""
 
 USUAL_WORDS = MappingProxyType({
     "port": "mcpSocketServerPort", "serverport": "mcpSocketServerPort", "listen": "host", "bind": "host",
@@ -87,7 +87,7 @@ class SettingsError(StartError):
 
     @classmethod
     def of_all(cls, errors: Sequence[SettingsError], warnings: Sequence[str]) -> SettingsError:
-        """One error that says all of `errors`, a line each; `warnings` are wrong too, and not fatal."""
+        """One error that says all of `errors`, a line each; `warnings` are faults that are not fatal."""
         one = cls(errors[0].place, "")
         one.args = ("\n".join((*map(str, errors), *warnings)),)
         one.faults, one.warnings = tuple(fault for error in errors for fault in error.faults), tuple(warnings)
@@ -95,7 +95,7 @@ class SettingsError(StartError):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that is wrong with the settings, the fatal first, as far as they could be read."""
+        """All faults of the settings, the fatal first, as far as the settings could be read."""
         return (*(problem for _place, problem in self.faults), *self.warnings)
 
 
@@ -109,10 +109,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings, where each comes from (by attribute name), and what was wrong without being fatal.
+    """The settings that were loaded, the origin of each by attribute name, and the faults that are not fatal.
 
-    `withheld`: what the workspace's files say and what does not count, as its user has not accepted it, a line each.
-    `tables`: what those files say.
+    `withheld`: a line for each setting of the workspace's files that does not count until the user accepts them.
+    `tables`: the content of those files.
     """
 
     settings: Settings
@@ -124,19 +124,20 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Values by attribute name, as given, and the names it uses for settings that do not exist."""
+    """One layer's values by attribute name, as given, and its names of settings that do not exist."""
 
     origin: Origin
     values: Mapping[str, object]
     unknown: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
-    """By the name given: the nearest name there is, spelled as this layer spells it."""
+    """By the name given: the nearest existing name, spelled as this layer spells names."""
 
 
 def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:
     """The settings for a workspace. `overrides` come from the command line, by attribute name; None means not given.
 
     Raises:
-        SettingsError: a value is wrong or a file cannot be read; it names the place, the key and what is allowed.
+        SettingsError: a value is wrong or a file cannot be read; the error names the place, the key and what is
+        allowed.
     """
     errors: list[SettingsError] = []
     values: dict[str, object] = {}
@@ -182,7 +183,7 @@ def held_back(withheld: str, workspace: Path | None = None) -> str:
 
 
 def files(workspace: Path) -> tuple[Path, ...]:
-    """The files that settings come from, the strongest last, whether they are there or not."""
+    """The files that settings come from, the strongest last, whether they exist or not."""
     return user_settings_file(), trust.project_file(workspace), trust.own_file(workspace)
 
 
@@ -211,7 +212,7 @@ def _layers(
         name = by_variable.get(given)
         if name is None:
             yield _Layer(origin, {}, {given: _nearest(given, by_variable)})
-        elif text or is_list(name):  # a variable set to nothing counts as not set, but for a list it means none
+        elif text or is_list(name):  # a variable set to nothing counts as not set, but for a list it is an empty one
             yield _Layer(origin, {name: _from_text(name, text)})
     given_values = {name: value for name, value in overrides.items() if value is not None}
     yield _Layer(Origin("command line", "command line"), given_values)
@@ -225,7 +226,7 @@ def _file_layer(layer: str, path: Path, table: Mapping[str, object]) -> _Layer:
 
 
 def _nearest(given: str, names: Mapping[str, str]) -> str | None:
-    """The name there is that looks most like `given`, whatever its case and separators."""
+    """The existing name that looks most like `given`, whatever its case and separators."""
 
     def bare(name: str) -> str:
         return name.removeprefix(PREFIX).replace("_", "").replace("-", "").lower()
@@ -259,7 +260,7 @@ def _from_text(name: str, text: str) -> object:
 
 
 def _checked(name: str, value: object, origin: Origin) -> object:
-    """`value` as the settings hold it. Files say what they mean: `"25"` is no number there; a variable is all text."""
+    """`value` as the settings hold it. Types in files count: `"25"` is no number there; a variable is all text."""
     given = list(value) if isinstance(value, tuple) else value
     try:
         if origin.layer == "environment":
@@ -292,7 +293,7 @@ class News:
     wrong: tuple[str, ...] = ()
     refused: bool = False
     accepted: bool = False
-    """The user has accepted the workspace, or the main checkout of one that is a linked working tree, since then."""
+    """True once the user has accepted the workspace, or the main checkout of a linked working tree, since then."""
 
 
 class Reloader:
@@ -309,7 +310,7 @@ class Reloader:
         """The settings in effect."""
         # The environment of a linked working tree may be that of its main checkout.
         self._accepting = tuple(filter(None, (workspace, main_checkout(workspace))))
-        # Found once: an idle server would else resolve the workspace at every look, half of what a look takes.
+        # Resolved once: to resolve the workspace at every look would take half of an idle server's time for a look.
         self._files = files(workspace)
         self._records = [(trust.record_path(one), partial(trust.kept_digest, one)) for one in self._accepting]
         self._read: ReadCache[bytes | str | None] = ReadCache()
@@ -385,7 +386,7 @@ def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
 
 
 def _content(file: Path, root: Path | None) -> bytes | str | None:
-    """The content of a file; None where there is none, a text that says why it is not read."""
+    """The content of a file; None for a missing file, the reason as a text for one that is not read."""
     try:
         return toml_file.content(file, root=root)
     except FileNotFoundError:

@@ -62,9 +62,9 @@ class Durations:
     progress_s: float = 5.0
     """Between two words on how far a call is, for a client that asked for them."""
     settle_s: float = 2.0
-    """How long an interrupted evaluation is given to end."""
+    """Between two reports of a call's progress, for a client that asked for them."""
     behind_input_s: float = 0.5
-    """How long an input prompt ahead is waited out: of a client that has just left it is ended at once."""
+    """How long an input prompt ahead is waited out; the prompt of a client that has just left is ended at once."""
     task_s: float = 2.0
     """How long a call may take until it becomes a task, where its client knows of tasks."""
     repl_start_s: float = 10.0
@@ -72,7 +72,7 @@ class Durations:
     tests_s: float = 25.0
     """How long one run of the tests of an edit may take."""
     drain_s: float = 5.0
-    """How long a client that has said all it will is kept to hear the answers that are still to come."""
+    """How long a client whose input has ended is kept connected for the answers that are still to come."""
     stop_s: float = 2.0
     """How long a stopping server waits for evaluations to end and for answers to leave."""
     settling_s: float = 1.5
@@ -80,7 +80,7 @@ class Durations:
     for it once, as soon as they started the server, and never again. The embedded REPLs need half a second; a JVM may
     need more, but an agent that was given its task at once goes without the tools of a server that takes long."""
     question_s: float = 30.0
-    """How long a question to a human is open that nothing waits for."""
+    """How long a question to a human stays open when nothing waits for its answer."""
     skills_s: float = 30.0
     """Between two looks at the files of skills."""
     page_s: float = 600.0
@@ -91,7 +91,7 @@ def durations_from(environ: Mapping[str, str]) -> Durations:
     """The durations that the variables of a server give.
 
     Raises:
-        WrongDurationError: they name another one, or give no number.
+        WrongDurationError: a variable names no duration, or gives no number.
     """
     names = {field.name for field in fields(Durations)}
     given: dict[str, float] = {}
@@ -164,7 +164,7 @@ class NamedKernelEntry(BaseModel):
         return env
 
     def __str__(self) -> str:
-        """The kernel as a text names it. It holds no secret."""
+        """The kernel as a text names it. The text holds no secret."""
         return f"{self.key}={self.text}" if self.key else self.text
 
 
@@ -173,10 +173,10 @@ class UnencryptedError(StartError):
 
 
 def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
-    """Look at the way to each server, before anything is shown to one.
+    """Check that the way to each server is encrypted or allowed to be open, before any token is shown.
 
     Raises:
-        UnencryptedError: it is open to everybody on it, and nobody said that it is safe.
+        UnencryptedError: the way is unencrypted, and the settings do not allow that.
     """
     for one in kernels:
         if isinstance(one.place, KernelUrl) and one.place.is_in_the_open and not one.is_plain_allowed:
@@ -237,7 +237,7 @@ Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
 def _with_port(address: str) -> str:
-    """The address, if its port is one."""
+    """The address, if its port is a port's number."""
     if not 0 < int(re.split("[:=]", address)[-1]) < 1 << 16:
         raise ValueError("a port is a number from 1 to 65535")
     return address

@@ -1,9 +1,9 @@
 """Trust in workspaces: whose settings files the user has accepted, and which settings count only then.
 
 A checkout's settings are words of a stranger, and some of them would run a command, let others in or let edits out.
-Those count only once the user has said so, for exactly these words: a digest of what the files say is kept outside of
-the workspace, and whatever changes them takes it back. Everything else in a workspace's settings changes how Codriver
-serves, and nothing about what it may do to whom.
+Such settings count only once the user has accepted exactly these words: a digest of the files' settings is kept outside
+of the workspace, and any change of them takes the acceptance back. Everything else in a workspace's settings changes
+how Codriver serves, and nothing about what it may do to whom.
 
 A grant is a smaller yes, given through a client for a server's life and written nowhere: to the project's own
 interpreter by its path, for the settings as they were, and to no command, host or hook that they ask for.
@@ -52,14 +52,14 @@ class WorkspaceTables:
 
     @property
     def digest(self) -> str:
-        """Tells these tables from all others. Comments and the order of keys make no difference."""
+        """The digest that tells these tables from all others. Comments and the order of keys make no difference."""
         text = json.dumps([self.project, self.own], sort_keys=True, default=repr)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A workspace that the user has accepted, and whether its files still say what they said then."""
+    """A workspace that the user has accepted, and whether its files still say the same."""
 
     workspace: str
     is_current: bool
@@ -81,7 +81,7 @@ def own_file(workspace: Path) -> Path:
 
 
 def read_tables(workspace: Path) -> WorkspaceTables:
-    """The settings of a workspace as they are written, unchecked; empty where there are none.
+    """The settings of a workspace as they are written, unchecked; empty for a workspace without any.
 
     Raises:
         TomlFileError: a file cannot be read, or has something else at the place of the table.
@@ -98,7 +98,7 @@ def read_tables(workspace: Path) -> WorkspaceTables:
 def is_accepted(workspace: Path, tables: WorkspaceTables | None = None) -> bool:
     """Whether the user has accepted this workspace with what its settings files say now. Without a word: no.
 
-    `tables`, when they are at hand, are what is used: what was read once is not asked for again.
+    `tables`, when given, are used instead of reading the files again.
     """
     digest = kept_digest(workspace)
     if digest is None:
@@ -124,7 +124,7 @@ def accept(workspace: Path, tables: WorkspaceTables) -> None:
     """Keep that the user accepts this workspace with these settings.
 
     Raises:
-        CannotRememberError: it cannot be written down.
+        CannotRememberError: the acceptance cannot be written down.
     """
     path = record_path(workspace)
     text = json.dumps({"workspace": str(workspace.resolve()), "sha256": tables.digest})
@@ -135,10 +135,10 @@ def accept(workspace: Path, tables: WorkspaceTables) -> None:
 
 
 def forget(workspace: Path) -> bool:
-    """Take the acceptance back; whether there was one.
+    """Take the acceptance back; true if there was one.
 
     Raises:
-        CannotRememberError: it cannot be taken back.
+        CannotRememberError: the acceptance cannot be taken back.
     """
     path = record_path(workspace)
     try:
@@ -201,12 +201,12 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
         "allow_sensitive_reads": True,
         "enable_mcp_repl_evaluation": True,
         "require_token": False,
-        "watch": True,  # it runs what is saved, or checked out
+        "watch": True,  # a watcher runs the code that is saved, or checked out
         "hook_reload": True,  # as above
         "hook_gate": True,
     }
 )
-"""By switch: the side of it that grants something. A workspace may always take something away."""
+"""By switch: the value that grants something. A workspace may always take something away."""
 
 _GRANTING_TEXTS: Final = frozenset({"host", "clojuredocs_url", "python"})
 
@@ -214,7 +214,7 @@ _GRANTING_TEXTS: Final = frozenset({"host", "clojuredocs_url", "python"})
 def split_granting(name: str, value: object, current: object) -> tuple[object, object]:
     """The part of a value for the setting `name` from a workspace's file that counts, and the rest; None for nothing.
 
-    `current`: what holds without that file, which nobody has to be asked for.
+    `current`: the value without that file, which needs no acceptance.
     """
     if name in _HARMLESS_ITEMS and isinstance(value, tuple):
         had = current if isinstance(current, tuple) else ()
@@ -251,7 +251,8 @@ def shown_value(value: object) -> str:
 class Grants:
     """The grant of one workspace, for the life of one server.
 
-    `python_of` gives the interpreter that would run were the workspace accepted, None where there is none. It blocks.
+    `python_of` gives the interpreter that would run were the workspace accepted, None for a workspace without any. The
+    function blocks.
     """
 
     def __init__(self, workspace: Path, python_of: Callable[[], str | None]) -> None:
@@ -263,7 +264,7 @@ class Grants:
         """The interpreter that may run, and the digest of the settings with which it may."""
 
     def wanted(self) -> str | None:
-        """The interpreter to ask for, by its path; None where nothing waits for one. Blocks."""
+        """The interpreter to ask for, by its path; None when no interpreter waits for the user's yes. Blocks."""
         if is_accepted(self._workspace):
             return None
         python, digest = self._python_of(), self._digest()

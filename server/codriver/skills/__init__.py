@@ -12,8 +12,8 @@ wins where two skills have one name:
 
 A dependency's source is the package's name or the jar's without version, and its skills are called `<source>.<name>`.
 Codriver's own are offered; all others are words of strangers to an agent, also those of a workspace that was only
-cloned, and so they are offered when the setting `skillSources` names their source. What is not offered is absent
-everywhere: from the list, from the index, from reading and from the instructions.
+cloned, and so they are offered when the setting `skillSources` names their source. A skill that is not offered is
+absent everywhere: from the list, from the index, from reading and from the instructions.
 """
 
 from codriver.skills.instructions import INSTRUCTIONS_CHARS, Connected, instructions

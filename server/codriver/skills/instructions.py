@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from codriver.skills.library import Skill
 
 INSTRUCTIONS_CHARS: Final = 1500
-"""Clients cut instructions at about 2 KB, and characters may be two bytes."""
+"""The characters of all instructions: clients cut instructions at about 2 KB, and characters may be two bytes."""
 
 EVALUATE: Final = "evaluate_code with who: a kebab-case slug of your task."
 READ: Final = "repl_output_log has what anyone evaluated or printed: read it before you rely on state."
@@ -26,26 +26,26 @@ LOOP: Final = (
 )
 """How to work, each sentence with the tool that it is about, as far as the tools' own descriptions do not say it."""
 TAUGHT: Final = {EDITING: "balance_brackets", LIVE_APP: "inspect_app"}
-"""By skill, the tool that is there where Lisp is, or an application; elsewhere the skill teaches nothing."""
+"""By skill: the tool that is offered only where the skill applies, to a Lisp or to an application."""
 WITHOUT: Final = ("repl_output_log", "edit_files")
 """The tools that work without evaluating."""
 _FOUND: Final = "one that is started in the workspace is found"
 NOT_LIVE: Final = frozenset({"stopped", "waiting"})
 MAX_SHOWN: Final = 6
 NAMES_CHARS: Final = 480
-"""The characters for the names of live REPLs, and the reasons why others are away."""
+"""The characters for the names of live REPLs, and for the reasons why others are away."""
 MAX_WHYS: Final = 2
 WHY_CHARS: Final = 120
 MAX_CAUTIONS: Final = 1
 CAUTION_CHARS: Final = 320
-"""Of a sentence on what a live REPL is not, which ends in what to do about it."""
+"""The characters of a caution: a sentence on a live REPL that is easily mistaken, which ends in the remedy."""
 CLAUSE_CHARS: Final = 220
-"""Of a reason's first clause, which may hold the path of a folder."""
+"""The characters of a reason's first clause, which may hold the path of a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A REPL, as the instructions name it. `why`: what is in its way, where it is stopped or waited for."""
+    """A REPL, as the instructions name it. `why`: the reason why a REPL is stopped or waited for."""
 
     key: str
     dialect: str
@@ -65,8 +65,8 @@ def instructions(
 ) -> str:
     """The instructions of a client: the REPLs that are connected, the way to work, and the skills.
 
-    Of the tools only those in `offered` are named, all where it is None. `to_have_one`: what to do where no REPL is
-    connected, nor on its way, if more is known than that one can be started. At most `INSTRUCTIONS_CHARS` characters,
+    Of the tools only those in `offered` are named, all for None. `to_have_one`: the way to a REPL when none is
+    connected or on its way, if more is known than that one can be started. At most `INSTRUCTIONS_CHARS` characters,
     however many REPLs and skills there are.
     """
     parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
@@ -143,7 +143,7 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     yield head
     for number, skill in enumerate(skills):
         line = f"- {skill.uri}"
-        if skill.source != OWN:  # the names of our own say what they teach
+        if skill.source != OWN:  # the names of our own skills say what they teach
             first = re.split(r"(?<=[.!?])\s", skill.description)[0]
             line = cut(f"{line}: {first}", 240)
         budget -= len(line) + 1

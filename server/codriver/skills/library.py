@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 LIVE_REPL: Final = "live-repl"
 EDITING: Final = "editing-lisp-files"
 LIVE_APP: Final = "live-app"
-"""Hidden where no application shows itself: it is read where its name is known."""
+"""The skill that is hidden while no application shows itself: its guide is read where the application's name is known.
+"""
 OWN: Final = "codriver"
 """The source of those that come with the server."""
 INDEX_URI: Final = "skill://index.json"
 
 MAX_DESCRIPTION_CHARS: Final = 1024
-"""Descriptions of all skills are read before any skill is."""
+"""The characters of a description: those of all skills are read before any skill is."""
 
 _ORDER: Final = (LIVE_REPL, EDITING, LIVE_APP)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -66,7 +67,7 @@ class Skill:
 
     @property
     def uri(self) -> str:
-        """The address at which its guide is read."""
+        """The address at which the skill's guide is read."""
         return f"skill://{self.id}/{FILE}"
 
 
@@ -107,7 +108,7 @@ class Selection:
 
 @dataclass(slots=True)
 class SkillLibrary:
-    """The skills of one workspace, for the life of a server. `changed` and `select` look again on the disk.
+    """The skills of one workspace, for the life of a server. `changed` and `select` look at the disk again.
 
     Dependencies, which may be hundreds of jars, are looked into only when the selection allows one.
     """
@@ -124,7 +125,7 @@ class SkillLibrary:
         self._look()
 
     def find_all(self) -> Found:
-        """Everything there is, on offer or not, for people who decide what to allow."""
+        """All skills, on offer or not, for people who decide what to allow."""
         return self._find(dependencies=True)
 
     def skills(self) -> tuple[Skill, ...]:
@@ -148,8 +149,8 @@ class SkillLibrary:
         The index leaves out the skills whose ids are `hidden`.
 
         Raises:
-            RefusedError: there is none on offer, or no such text file in it; or the path is absolute or leads out of
-                the skill, also after decoding.
+            RefusedError: no such skill is on offer, or the skill has no such text file; or the path is absolute or
+                leads out of the skill, also after decoding.
         """
         if uri == INDEX_URI and self.skills():
             return "application/json", self._index(hidden)
@@ -179,13 +180,13 @@ class SkillLibrary:
         return refused("no-such-skill", f"there is nothing at {uri}", hint=hint)
 
     def select(self, selection: Selection) -> bool:
-        """Offer what `selection` allows from now on; whether that changes what is on offer."""
+        """Offer the skills that `selection` allows from now on; true if that changes the skills on offer."""
         before, self.selection = self.skills(), selection
         self._look()
         return self.skills() != before
 
     def changed(self) -> bool:
-        """Look again, on the disk; whether what is on offer, or a file of it, is another than at the last look."""
+        """Look at the disk again; true if the skills on offer, or a file of one, differ from the last look."""
         before, stamp = self.skills(), self._stamp
         self._look()
         return self.skills() != before or self._stamp != stamp
@@ -251,7 +252,7 @@ def read_front_matter(text: str) -> dict[str, str]:
 
 
 def _read_skill(candidate: Candidate) -> Skill | str:
-    """The skill in a folder, or in words why it is none."""
+    """The skill in a folder, or in words why the folder is no skill."""
     if not _NAME.fullmatch(candidate.name):
         return "the folder's name may have small letters, digits, - and _ only"
     try:
@@ -270,10 +271,10 @@ def _read_skill(candidate: Candidate) -> Skill | str:
 
 FILE: Final = "SKILL.md"
 MAX_FILE_BYTES: Final = 1 << 20
-"""A guide for agents is a few kilobytes; what is larger than this is none."""
+"""A guide for agents is a few kilobytes; a larger file is no guide."""
 
 MAX_ENTRIES: Final = 1000
-"""Skills of one place, files of one skill, jars of one project: what is more is left out."""
+"""Skills of one place, files of one skill, jars of one project: any more are left out."""
 _SKILL_FILE: Final = Rules(Links.WITHIN, MAX_FILE_BYTES)
 _CLASSPATH: Final = Rules(Links.WITHIN, files.MEBIBYTE)
 
@@ -281,7 +282,7 @@ BROKEN: Final = (OSError, EOFError, RuntimeError, ValueError, zlib.error, zipfil
 """The errors of reading a jar: damaged, cut short, encrypted, or packed in a way that is not known."""
 
 PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""The ways that are unpacked: the library unpacks the others whole, and of 1.3 KB makes 3 GB."""
+"""The compressions that are unpacked: the library unpacks all others whole, and makes 3 GB of 1.3 KB."""
 
 MAX_LISTED_BYTES: Final = 4 * files.MEBIBYTE
 """Bytes read of a jar to list its entries, about 40,000: a JDK's own has fewer."""
@@ -301,7 +302,7 @@ class Folder(Protocol):
         """
 
     def stamp(self) -> object:
-        """A value that is another one when a file of the skill has changed."""
+        """A value that differs when a file of the skill has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +345,7 @@ class JarFolder:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A folder that looks like a skill: the last part of its name, its files, and where it is, for people."""
+    """A folder that looks like a skill: the last part of its name, its files, and its place, for people."""
 
     source: str
     name: str
@@ -369,13 +370,13 @@ class JarIndex:
 
 
 def find_own(workspace: Path, shipped: Path) -> Iterator[Candidate]:
-    """Whatever looks like a skill in the workspace's place and in Codriver's own, in the order of precedence."""
+    """The folders that look like a skill in the workspace's place and in Codriver's own, in the order of precedence."""
     yield from _on_disk("workspace", workspace / ".codriver" / "skills", workspace)
     yield from _on_disk(OWN, shipped, shipped)
 
 
 def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]:
-    """Whatever looks like a skill in the packages and jars that the workspace depends on."""
+    """The folders that look like a skill in the packages and jars that the workspace depends on."""
     for packages in _site_packages(workspace):
         for pattern in _IN_PACKAGE:
             for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES)):
@@ -431,7 +432,7 @@ def _in_jar(jar: Path, workspace: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _stamp(file: Path) -> tuple[str, Stamp]:
-    """The name of a file, and its stamp; zeros when it is gone."""
+    """The name of a file, and its stamp; zeros for a missing file."""
     try:
         return str(file), stamp_of(file.stat())
     except OSError:
@@ -461,7 +462,7 @@ class _BoundedFile(io.FileIO):
 
 
 def entry_names(jar: Path, workspace: Path) -> list[str]:
-    """The names of a jar's entries; none when it cannot be read."""
+    """The names of a jar's entries; none for a jar that cannot be read."""
     try:
         with _opened(jar, workspace, MAX_LISTED_BYTES) as archive:
             return archive.namelist()
@@ -470,9 +471,9 @@ def entry_names(jar: Path, workspace: Path) -> list[str]:
 
 
 def read_entry(jar: Path, workspace: Path, name: str, most_bytes: int) -> bytes | None:
-    """One entry of a jar; None when there is none, it is larger than `most_bytes`, or it cannot be read."""
+    """One entry of a jar; None for a missing one, one larger than `most_bytes`, or one that cannot be read."""
     try:
-        # Deflate may make an entry larger than it was, by some bytes.
+        # Deflate may make an entry larger by some bytes.
         with _opened(jar, workspace, MAX_LISTED_BYTES + 2 * most_bytes) as archive:
             entry = archive.getinfo(name)
             if entry.compress_type not in PACKED or entry.file_size > most_bytes or entry.is_dir():
@@ -486,7 +487,7 @@ def read_entry(jar: Path, workspace: Path, name: str, most_bytes: int) -> bytes 
 
 @contextlib.contextmanager
 def _opened(jar: Path, workspace: Path, most_bytes: int) -> Iterator[zipfile.ZipFile]:
-    """A jar of the workspace, or one that lies elsewhere and is the user's, such as in `~/.m2`."""
+    """A jar of the workspace, or a jar elsewhere that is the user's, such as in `~/.m2`, opened."""
     is_inside = _normal(jar).startswith(f"{_normal(workspace)}{os.sep}")
     rules = Rules(Links.WITHIN if is_inside else Links.OWN, 0)
     with files.locate(jar, rules.links, root=workspace if is_inside else None) as place:
